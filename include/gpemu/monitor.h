@@ -78,6 +78,9 @@ GPEMU_API gpemu_status gpemu_monitor_get_path(int32_t index, int32_t peer,
  * 0. Error: NOT_FOUND for a link that the device does not have. */
 GPEMU_API gpemu_status gpemu_monitor_get_nvlink(int32_t index, int32_t link, int32_t* peer);
 
+/* Yields 1 if a device has fallen off the bus, because of a fault of the node; else 0. */
+GPEMU_API gpemu_status gpemu_monitor_is_lost(int32_t index, int32_t* lost);
+
 /* The current state of a device. */
 typedef struct gpemu_monitor_state {
   size_t struct_size;
@@ -99,6 +102,7 @@ typedef struct gpemu_monitor_load {
   double power_w, temperature_c;
   double sm_clock_mhz;       /* 0 if it is not known */
   int32_t performance_state; /* 0 while a process has a context, 8 otherwise */
+  double clock_share;        /* the part of the SM clock that faults of the node leave; 1: all */
 } gpemu_monitor_load;
 GPEMU_API gpemu_status gpemu_monitor_get_load(int32_t index, gpemu_monitor_load* load);
 

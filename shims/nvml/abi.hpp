@@ -16,6 +16,7 @@ enum Status {
   kNotFound = 6,
   kInsufficientSize = 7,
   kDriverNotLoaded = 9,
+  kGpuIsLost = 15,
   kVersionMismatch = 18,  // of library and driver
   kMemory = 20,
   kArgumentVersionMismatch = 25,
@@ -121,7 +122,7 @@ enum ClockType : unsigned {
 enum ClockId : unsigned { kCurrentClock = 0, kClockIdEnd = 4 };
 
 /// nvmlClocksEventReason...
-enum ClocksEventReason : uint64_t { kNoReason = 0, kGpuIdle = 1 };
+enum ClocksEventReason : uint64_t { kNoReason = 0, kGpuIdle = 1, kHwSlowdown = 8 };
 
 /// nvmlSamplingType_t.
 enum SamplingType : unsigned {

@@ -13,6 +13,11 @@ namespace {
 constexpr int32_t kMaxDevices = 4096;
 char handles[kMaxDevices];
 
+bool is_lost(int32_t index) {
+  int32_t lost = 0;
+  return gpemu_monitor_is_lost(index, &lost) == GPEMU_OK && lost != 0;
+}
+
 int put_count(unsigned* destination) {
   const int32_t count = device_count();
   if (count < 0) return kUninitialized;
@@ -25,6 +30,7 @@ int put_handle(unsigned index, Handle** destination) {
   const int32_t count = device_count();
   if (count < 0) return kUninitialized;
   if (destination == nullptr || index >= static_cast<unsigned>(count)) return kInvalidArgument;
+  if (is_lost(static_cast<int32_t>(index))) return kGpuIsLost;
   *destination = handle_of(static_cast<int32_t>(index));
   return kSuccess;
 }
@@ -38,6 +44,7 @@ int find(Handle** destination, Matches matches) {
     gpemu_monitor_device device{};
     device.struct_size = sizeof(device);
     if (gpemu_monitor_get_device(i, &device) == GPEMU_OK && matches(device)) {
+      if (is_lost(i)) return kGpuIsLost;
       *destination = handle_of(i);
       return kSuccess;
     }
@@ -106,7 +113,8 @@ IndexOrStatus index_of(const Handle* device) {
   if (address < first || address >= first + static_cast<uint64_t>(count)) {
     return {-1, kInvalidArgument};
   }
-  return {static_cast<int32_t>(address - first), kSuccess};
+  const auto index = static_cast<int32_t>(address - first);
+  return {index, is_lost(index) ? kGpuIsLost : kSuccess};
 }
 
 Handle* handle_of(int32_t index) {

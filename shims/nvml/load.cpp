@@ -225,6 +225,7 @@ GPEMU_SHIM_EXPORT int nvmlDeviceGetSupportedGraphicsClocks(Handle* device, unsig
 }
 GPEMU_SHIM_EXPORT int nvmlDeviceGetCurrentClocksEventReasons(Handle* device, uint64_t* reasons) {
   return nvml::put_load(device, reasons, [](const Load& load) {
+    if (load.clock_share < 1) return nvml::kHwSlowdown;
     return load.compute > 0 ? nvml::kNoReason : nvml::kGpuIdle;
   });
 }
@@ -232,11 +233,11 @@ GPEMU_SHIM_EXPORT int nvmlDeviceGetCurrentClocksThrottleReasons(Handle* device, 
   return nvmlDeviceGetCurrentClocksEventReasons(device, reasons);
 }
 GPEMU_SHIM_EXPORT int nvmlDeviceGetSupportedClocksEventReasons(Handle* device, uint64_t* reasons) {
-  return nvml::put_constant(device, reasons, uint64_t{nvml::kGpuIdle});
+  return nvml::put_constant(device, reasons, uint64_t{nvml::kGpuIdle | nvml::kHwSlowdown});
 }
 GPEMU_SHIM_EXPORT int nvmlDeviceGetSupportedClocksThrottleReasons(Handle* device,
                                                                   uint64_t* reasons) {
-  return nvml::put_constant(device, reasons, uint64_t{nvml::kGpuIdle});
+  return nvml::put_constant(device, reasons, uint64_t{nvml::kGpuIdle | nvml::kHwSlowdown});
 }
 GPEMU_SHIM_EXPORT int nvmlDeviceGetPerformanceState(Handle* device, int* state) {
   return nvml::put_load(device, state, [](const Load& load) { return load.performance_state; });

@@ -353,6 +353,18 @@ gpemu_status gpemu_monitor_get_nvlink(int32_t index, int32_t link, int32_t* peer
   });
 }
 
+gpemu_status gpemu_monitor_is_lost(int32_t index, int32_t* lost) {
+  return guard([=]() -> Result<void> {
+    GPEMU_TRY(require("gpemu_monitor_is_lost", lost));
+    GPEMU_ASSIGN(const gpemu::Watched watched, gpemu::watched(index));
+    const gpemu::device::NodeView& node = watched.monitor->node();
+    GPEMU_ASSIGN(const gpemu::device::DeviceHealth health,
+                 node.health(watched.index, node.clock().now()));
+    *lost = health.lost ? 1 : 0;
+    return {};
+  });
+}
+
 gpemu_status gpemu_monitor_get_state(int32_t index, gpemu_monitor_state* state) {
   return guard([=]() -> Result<void> {
     GPEMU_TRY(require("gpemu_monitor_get_state", state));
@@ -387,7 +399,8 @@ gpemu_status gpemu_monitor_get_load(int32_t index, gpemu_monitor_load* load) {
                                     .power_w = last.power_w,
                                     .temperature_c = last.temperature_c,
                                     .sm_clock_mhz = last.sm_clock_mhz,
-                                    .performance_state = last.performance_state};
+                                    .performance_state = last.performance_state,
+                                    .clock_share = last.clock_share};
     return gpemu::fill(load, filled, "gpemu_monitor_get_load");
   });
 }

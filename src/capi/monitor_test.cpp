@@ -140,6 +140,7 @@ TEST_F(CApiMonitor, AnswersOnlyWhileSomebodyIsAttached) {
   EXPECT_EQ(gpemu_monitor_get_device(0, &device), GPEMU_ERROR_UNAVAILABLE);
   EXPECT_EQ(gpemu_monitor_get_state(0, &state), GPEMU_ERROR_UNAVAILABLE);
   EXPECT_EQ(gpemu_monitor_get_load(0, &load), GPEMU_ERROR_UNAVAILABLE);
+  EXPECT_EQ(gpemu_monitor_is_lost(0, &count), GPEMU_ERROR_UNAVAILABLE);
   EXPECT_EQ(gpemu_monitor_get_processes(0, nullptr, &count), GPEMU_ERROR_UNAVAILABLE);
   EXPECT_EQ(gpemu_monitor_get_process_loads(0, nullptr, &count), GPEMU_ERROR_UNAVAILABLE);
   EXPECT_EQ(count, 2) << "on failure, no output is changed";
@@ -303,6 +304,14 @@ TEST_F(CApiMonitorAttached, ListsProcessesAsFarAsThereIsRoom) {
   EXPECT_EQ(count, 0);
 }
 
+TEST_F(CApiMonitorAttached, NoDeviceIsLostWithoutFaults) {
+  int32_t lost = -1;
+  ASSERT_EQ(gpemu_monitor_is_lost(1, &lost), GPEMU_OK) << gpemu_last_error();
+  EXPECT_EQ(lost, 0);
+  EXPECT_EQ(gpemu_monitor_is_lost(2, &lost), GPEMU_ERROR_NOT_FOUND);
+  EXPECT_EQ(gpemu_monitor_is_lost(0, nullptr), GPEMU_ERROR_INVALID_ARGUMENT);
+}
+
 TEST_F(CApiMonitorAttached, TellsTheLoadOfAnIdleDevice) {
   gpemu_monitor_load load{.struct_size = sizeof load};
   ASSERT_EQ(gpemu_monitor_get_load(0, &load), GPEMU_OK) << gpemu_last_error();
@@ -314,6 +323,7 @@ TEST_F(CApiMonitorAttached, TellsTheLoadOfAnIdleDevice) {
   EXPECT_GT(load.temperature_c, 0);
   EXPECT_GT(load.sm_clock_mhz, 0);
   EXPECT_EQ(load.performance_state, 0) << "this process has a context";
+  EXPECT_EQ(load.clock_share, 1);
   std::array<gpemu_monitor_process_load, 2> loads{};
   int32_t count = 2;
   ASSERT_EQ(gpemu_monitor_get_process_loads(0, loads.data(), &count), GPEMU_OK);

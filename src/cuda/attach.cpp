@@ -109,6 +109,7 @@ Result<void> attach_now(Process& state) {
     device.ordinal = ordinal++;
     device.index = index;
     GPEMU_ASSIGN(device.spec, find_gpu(database, state.settings->gpu_files, snapshot.gpu));
+    device.has_faults = state.node->has_faults(index);
     device.machine = state.node->topology();
     if (device.machine != nullptr) {
       device.links_from_host = topology::shared_links(*device.machine, device.spec, index, false);

@@ -13,6 +13,7 @@
 #include "capture.hpp"
 #include "communicator_start.hpp"
 #include "exchange.hpp"
+#include "faults.hpp"
 #include "host_functions.hpp"
 #include "recorder.hpp"
 #include "stream.hpp"
@@ -121,6 +122,8 @@ std::function<void(const device::RoundTimes&)> record_round(const Communicator& 
 /// Queues one collective, or a transfer of a pair's communicator.
 Status run_round(const std::shared_ptr<Communicator>& communicator, const CheckedCall& checked,
                  device::Stream& stream, Duration cost, device::Moment* end) {
+  count_for_faults(communicator->device());
+  GPEMU_CUDA_TRY(check_device(communicator->device()));
   Exchange exchange{.communicator = communicator, .call = checked.call, .stream = checked.stream};
   GPEMU_CUDA_TRY(communicator->begin(&exchange.number));
   follow(*checked.stream);

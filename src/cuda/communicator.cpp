@@ -15,6 +15,7 @@
 #include "gpemu/topology/network.hpp"
 
 #include "attach.hpp"
+#include "faults.hpp"
 #include "log.hpp"
 #include "mover.hpp"
 #include "peer.hpp"
@@ -182,7 +183,9 @@ void Communicator::finalize() {
   }
   for (const auto& pair : pairs()) pair->finalize();
   if (is_aborted()) return;
-  if (const auto ended = parts_.rendezvous->wait(last); !ended) {
+  const auto ended = parts_.rendezvous->wait(last, time_to_loss(device()));
+  if (!ended && is_lost(device())) return abort();
+  if (!ended) {
     tell(fmt::format("rank {} of {}: {}", place().rank, place().ranks, ended.error().message));
     return abort();
   }

@@ -5,6 +5,7 @@
 
 #include "gpemu/base/mutex.hpp"
 
+#include "faults.hpp"
 #include "log.hpp"
 #include "recorder.hpp"
 #include "stream_state.hpp"
@@ -34,7 +35,8 @@ Status make_context(DeviceState& device) {
     return GPEMU_CUDA_ERROR_OUT_OF_MEMORY;
   }
   device.context = *context;
-  if (first) {
+  const bool is_first = first != nullptr;
+  if (is_first) {
     device.device = std::move(first);
     make_default_stream(device);
     record_device(device);
@@ -42,6 +44,8 @@ Status make_context(DeviceState& device) {
         [&device](const device::StartedWork& work) { record_start(device, work); });
   }
   device.active = true;
+  lock.unlock();
+  if (is_first) start_faults(device);
   return GPEMU_CUDA_SUCCESS;
 }
 
@@ -51,6 +55,7 @@ Status device_with_context(int ordinal, DeviceState** device) {
   GPEMU_CUDA_TRY(attach());
   if (ordinal < 0 || ordinal >= device_count()) return GPEMU_CUDA_ERROR_INVALID_DEVICE;
   *device = &device_at(ordinal);
+  GPEMU_CUDA_TRY(check_device(**device));
   return (*device)->active.load(std::memory_order_acquire) ? GPEMU_CUDA_SUCCESS
                                                            : make_context(**device);
 }

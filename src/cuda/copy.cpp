@@ -12,6 +12,7 @@
 
 #include "attach.hpp"
 #include "copy_rule.hpp"
+#include "faults.hpp"
 #include "host_functions.hpp"
 #include "memory_content.hpp"
 #include "mover.hpp"
@@ -116,8 +117,8 @@ void move_in_order(Movement&& movement, const gpemu_cuda_stream& stream, bool st
 
 /// Waits for the earlier work of a stream.
 void wait_for_stream(gpemu_cuda_stream& stream) {
-  wait_until(stream.stream->tail());
-  wait_for_host_functions(stream);
+  wait_until(stream.stream->tail(), stream.device);
+  if (!is_lost(*stream.device)) wait_for_host_functions(stream);
 }
 
 bool fits_kind(gpemu_cuda_copy_kind kind, const Side& to, const Side& from) {
@@ -264,7 +265,10 @@ Status run_copy(const gpemu_cuda_copy& copy, gpemu_cuda_stream& stream, bool blo
   const CopyRule rule = copy_rule(route, stream.runs_graph ? CopyCall::kGraph
                                          : blocking        ? CopyCall::kBlocking
                                                            : CopyCall::kAsynchronous);
-  if (rule.wait == CopyWait::kEarlierWork) wait_for_stream(stream);
+  if (rule.wait == CopyWait::kEarlierWork) {
+    wait_for_stream(stream);
+    GPEMU_CUDA_TRY(check_device(*stream.device));
+  }
   if (route == CopyRoute::kWithinHost) {
     // The host does it in its own time.
     if (rule.wait == CopyWait::kEarlierWork) {
@@ -290,12 +294,14 @@ Status run_copy(const gpemu_cuda_copy& copy, gpemu_cuda_stream& stream, bool blo
   const device::Moment end = stream.stream->last_end();
   // The host copies while the device does, unless it must wait for a host function.
   if (!have_returned(movement.calls)) {
-    wait_until(device::Moment(interval.start));
+    wait_until(device::Moment(interval.start), stream.device);
+    GPEMU_CUDA_TRY(check_device(*stream.device));
     wait_for_host_functions(movement.calls);
   }
   move_now(movement);
   record_late_wait(clock().now() - end.time());
-  wait_until(end);
+  wait_until(end, stream.device);
+  GPEMU_CUDA_TRY(check_device(*stream.device));
   if (blocking) wait_for_host_functions(stream);
   return GPEMU_CUDA_SUCCESS;
 }

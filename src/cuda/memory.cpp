@@ -4,6 +4,7 @@
 #include "allocation.hpp"
 #include "capture.hpp"
 #include "context.hpp"
+#include "faults.hpp"
 #include "pool.hpp"
 #include "synchronize.hpp"
 
@@ -28,6 +29,7 @@ Status free_memory(std::uint64_t address) {
   if (address == 0) return GPEMU_CUDA_SUCCESS;
   GPEMU_CUDA_TRY(check_unsafe_call());
   synchronize(*device);
+  GPEMU_CUDA_TRY(check_device(*device));
   if (forget_pooled(address)) return GPEMU_CUDA_SUCCESS;
   return free_block(address, false);
 }

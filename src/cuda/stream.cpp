@@ -8,6 +8,7 @@
 
 #include "capture.hpp"
 #include "context.hpp"
+#include "faults.hpp"
 #include "host_functions.hpp"
 #include "recorder.hpp"
 #include "waits.hpp"
@@ -65,7 +66,7 @@ Status resolve(gpemu_cuda_stream_handle handle, gpemu_cuda_stream** stream) {
   gpemu_cuda_stream* const found = streams().find(handle);
   if (found == nullptr) return GPEMU_CUDA_ERROR_INVALID_HANDLE;
   *stream = found;
-  return GPEMU_CUDA_SUCCESS;
+  return check_device(*found->device);
 }
 
 Status resolve_for_work(gpemu_cuda_stream_handle handle, gpemu_cuda_stream** stream) {
@@ -101,7 +102,7 @@ void queue_operation(const cost::OperationCost& cost, const gpemu_operation& ope
           .name = operation.name,
           .operation = &operation});
   if (process().settings->launches_block && !stream.runs_graph) {
-    wait_until(stream.stream->last_end());
+    wait_until(stream.stream->last_end(), stream.device);
   }
 }
 

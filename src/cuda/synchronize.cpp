@@ -3,6 +3,7 @@
 
 #include "attach.hpp"
 #include "event_state.hpp"
+#include "faults.hpp"
 #include "host_functions.hpp"
 #include "pool.hpp"
 #include "recorder.hpp"
@@ -12,21 +13,24 @@ namespace gpemu::cuda {
 
 void synchronize(DeviceState& device) {
   const TimePoint before = clock().now();
-  device.device->synchronize();
+  for (const device::Moment& end : device.device->ends()) wait_on_device(end, &device);
   wait_for_moves(clock().now());
   record_wait(clock().now() - before);
+  if (is_lost(device)) return;
   wait_for_host_functions(device);
   trim_pools();
 }
 
 void synchronize(gpemu_cuda_stream& stream) {
-  wait_until(stream.stream->tail());
+  wait_until(stream.stream->tail(), stream.device);
+  if (is_lost(*stream.device)) return;
   wait_for_host_functions(stream);
   trim_pools();
 }
 
 void synchronize(const gpemu_cuda_event& event) {
-  if (event.current().recorded()) wait_until(event.current().moment());
+  if (event.current().recorded()) wait_until(event.current().moment(), event.device);
+  if (event.device != nullptr && is_lost(*event.device)) return;
   wait_for_host_functions(event.host_calls);
   trim_pools();
 }

@@ -2,6 +2,7 @@
 #include "waits.hpp"
 
 #include "attach.hpp"
+#include "faults.hpp"
 #include "host_calls.hpp"
 #include "recorder.hpp"
 
@@ -18,10 +19,11 @@ void wait_for_moves_on(std::span<const Access> accesses) {
   if (!in_host_function) mover().wait_for(accesses);
 }
 
-void wait_until(const device::Moment& moment) {
+void wait_until(const device::Moment& moment, const DeviceState* device) {
   const TimePoint before = clock().now();
-  moment.wait(clock());
-  wait_for_moves(moment.time());
+  wait_on_device(moment, device);
+  const bool has_come = device == nullptr || !device->has_faults || moment.is_over(clock().now());
+  if (has_come) wait_for_moves(moment.time());
   record_wait(clock().now() - before);
 }
 

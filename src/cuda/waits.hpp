@@ -6,6 +6,7 @@
 #include "gpemu/base/units.hpp"
 #include "gpemu/device/moment.hpp"
 
+#include "device_state.hpp"
 #include "mover.hpp"
 
 namespace gpemu::cuda {
@@ -17,9 +18,9 @@ void wait_for_moves(TimePoint time);
 /// Blocks until no unfinished copy overlaps these. Returns at once within a host function.
 void wait_for_moves_on(std::span<const Access> accesses);
 
-/// Blocks until a moment has come and everything that ends by then is done. Counts as a wait of the
-/// host.
-void wait_until(const device::Moment& moment);
+/// Blocks until a moment has come and everything that ends by then is done, or until the device for
+/// whose work this waits (null: another process's) is lost. Counts as a wait of the host.
+void wait_until(const device::Moment& moment, const DeviceState* device);
 
 /// Returns whether a moment has come and everything that ends by then is done.
 [[nodiscard]] bool is_over(const device::Moment& moment);

@@ -161,13 +161,13 @@ MemoryInfo Device::memory_info() const {
   return {.total = total, .free = total - used, .held = std::min(state_->claims->memory(), used)};
 }
 
+std::vector<Moment> Device::ends() const {
+  const Lock lock(state_->schedule->mutex);
+  return state_->schedule->ends_of(*state_->lanes, state_->clock->now());
+}
+
 void Device::synchronize() {
-  std::vector<Moment> ends;
-  {
-    const Lock lock(state_->schedule->mutex);
-    ends = state_->schedule->ends_of(*state_->lanes, state_->clock->now());
-  }
-  for (const Moment& end : ends) end.wait(*state_->clock);
+  for (const Moment& end : ends()) end.wait(*state_->clock);
 }
 
 // ---- Stream

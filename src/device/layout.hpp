@@ -8,6 +8,7 @@
 #include <type_traits>
 
 #include "gpemu/device/node_state.hpp"
+#include "gpemu/profile/fault_plan.hpp"
 #include "gpemu/sim/clock_page.hpp"
 
 /// The content of a node segment. Everything in it is trivially destructible, of fixed size, and
@@ -15,11 +16,12 @@
 /// may write the file can write anything into it. So readers copy and check the part that never
 /// changes once, and bound each changing value at each use.
 ///
-///     Header | FactsRecord[device_count] | topology               never changes
+///     Header | FactsRecord[device_count] | topology | faults      never changes
 ///     EngineRecord[device_count][kEngineCount]                    changes
 ///     ProcessRecord[process_capacity]
 ///     HoldingRecord[device_count][process_capacity]
 ///     SeatRecord[kSeatCapacity]
+///     FaultRecord[profile::kMostFaults]
 ///     ClockPage                                                   at a page of its own
 ///
 /// The file does not say which slots of the registry are in use. Instead, a process holds
@@ -31,12 +33,14 @@
 namespace gpemu::device::layout {
 
 inline constexpr char kMagic[8] = {'G', 'P', 'E', 'M', 'U', 'N', 'O', 'D'};
-inline constexpr std::uint32_t kVersion = 9;
+inline constexpr std::uint32_t kVersion = 10;
 inline constexpr std::uint32_t kMaxDevices = 4096;
 inline constexpr std::uint32_t kProcessCapacity = 256;
 inline constexpr std::size_t kNameBytes = 64;
 /// Of the text that describes the topology. Source: hundreds of times the longest of topologies/.
 inline constexpr std::uint32_t kMaxTopologyBytes = 1 << 20;
+/// Of the text that describes the faults. Source: hundreds of times what kMostFaults take.
+inline constexpr std::uint32_t kMaxFaultsBytes = 1 << 20;
 inline constexpr std::size_t kSeatCapacity = 1024;
 /// How many arrivals a seat keeps. A party that publishes arrival n knows the end of round n -
 /// kArrivalsAhead. So all others have published their arrival at that round, which means that they
@@ -65,6 +69,8 @@ struct alignas(64) Header {
   std::uint8_t temporary;  ///< 0 or 1.
   char name[kNameBytes];
   std::uint32_t topology_bytes;  ///< 0: no topology is described.
+  std::uint32_t faults_bytes;    ///< 0: there are none.
+  std::int64_t made_ns;          ///< when the node was made, on its clock.
   /// Of all bytes that never change, with zero in this field.
   std::uint64_t checksum;
 };
@@ -179,21 +185,31 @@ inline constexpr std::uint64_t kLeft = std::uint64_t{1} << 62;
   return (key & (kLeft - 1)) | kLeft;
 }
 
+/// What has come of a fault that begins by count, at the fault's place in the plan.
+struct alignas(16) FaultRecord {
+  std::atomic<std::int64_t> begun_ns;  ///< 0: it has not begun.
+  std::atomic<std::uint64_t> count;    ///< of what it waits for.
+};
+
 static_assert(std::atomic<std::int64_t>::is_always_lock_free);
 static_assert(std::atomic<std::uint32_t>::is_always_lock_free);
 static_assert(std::is_trivially_copyable_v<GpuFacts>);
 static_assert(std::is_trivially_copyable_v<Header> && std::is_trivially_copyable_v<FactsRecord>);
 
-/// The offsets of the parts of a segment with that many devices, whose topology has that many
-/// bytes. Units: bytes from the file's start.
+/// The offsets of the parts of a segment with that many devices, whose topology and faults have
+/// that many bytes. Units: bytes from the file's start.
 struct Offsets {
-  explicit constexpr Offsets(std::uint64_t devices, std::uint64_t topology_bytes = 0)
+  explicit constexpr Offsets(std::uint64_t devices, std::uint64_t topology_bytes = 0,
+                             std::uint64_t faults_bytes = 0)
       : topology(sizeof(Header) + devices * sizeof(FactsRecord)),
-        engines((topology + topology_bytes + kRecord - 1) / kRecord * kRecord),
+        faults(topology + topology_bytes),
+        engines((faults + faults_bytes + kRecord - 1) / kRecord * kRecord),
         processes(engines + devices * kEngineCount * sizeof(EngineRecord)),
         holdings(processes + kProcessCapacity * sizeof(ProcessRecord)),
         seats(holdings + devices * kProcessCapacity * sizeof(HoldingRecord)),
-        clock((seats + kSeatCapacity * sizeof(SeatRecord) + kPage - 1) / kPage * kPage),
+        fault_records(seats + kSeatCapacity * sizeof(SeatRecord)),
+        clock((fault_records + profile::kMostFaults * sizeof(FaultRecord) + kPage - 1) / kPage *
+              kPage),
         end(clock + sizeof(sim::ClockPage)) {}
 
   /// Programs map only the clock. Source: the largest page of the processors on which gpemu runs.
@@ -203,11 +219,13 @@ struct Offsets {
   static constexpr std::uint64_t kRecord = alignof(EngineRecord);
 
   static constexpr std::uint64_t kFacts = sizeof(Header);
-  std::uint64_t topology;  ///< TOML, in docs/reference/topology-file.md's format, then zeros.
+  std::uint64_t topology;  ///< TOML, in docs/reference/topology-file.md's format.
+  std::uint64_t faults;    ///< TOML, in docs/reference/faults-file.md's format, then zeros.
   std::uint64_t engines;
   std::uint64_t processes;
   std::uint64_t holdings;
   std::uint64_t seats;
+  std::uint64_t fault_records;
   std::uint64_t clock;
   std::uint64_t end;
 };

@@ -36,6 +36,7 @@ DeviceLoad load_between(const DeviceSnapshot& before, const DeviceSnapshot& afte
   load.power_w = power_w(after, load.compute);
   load.temperature_c = temperature_c(after, load.power_w);
   load.sm_clock_mhz = sm_clock_mhz(after, load.compute);
+  load.clock_share = after.health.clock;
   // As on boards: P0 if a process has a context, P8 without. Source: nvidia-smi of A10 and T4
   // boards.
   load.performance_state = after.processes.empty() ? 8 : 0;
@@ -62,7 +63,8 @@ double temperature_c(const DeviceSnapshot& device, double power) {
 
 double sm_clock_mhz(const DeviceSnapshot& device, double compute) {
   const GpuFacts& facts = device.facts;
-  return compute > 0 || facts.base_clock_mhz <= 0 ? facts.boost_clock_mhz : facts.base_clock_mhz;
+  return device.health.clock *
+         (compute > 0 || facts.base_clock_mhz <= 0 ? facts.boost_clock_mhz : facts.base_clock_mhz);
 }
 
 Monitor::Monitor(std::shared_ptr<NodeView> node, sim::Clock& clock, Duration min_period,

@@ -40,6 +40,13 @@ Result<void> check_config(const NodeConfig& config) {
                   config.name, layout::kNameBytes - 1);
     }
   }
+  if (config.faults.size() > layout::kMaxFaultsBytes) {
+    return fail(ErrorCode::kInvalidArgument, "the text of faults has at most {} bytes, not {}",
+                layout::kMaxFaultsBytes, config.faults.size());
+  }
+  if (!config.faults.empty()) {
+    GPEMU_TRY(profile::parse_fault_plan(config.faults, "faults", config.devices.size()));
+  }
   if (config.topology.empty()) return {};
   if (config.topology.size() > layout::kMaxTopologyBytes) {
     return fail(ErrorCode::kInvalidArgument, "a topology has at most {} bytes, not {}",
@@ -74,7 +81,13 @@ std::vector<DeviceEngines> engines_of(Segment& segment) {
         [&segment, device](std::size_t engine, TimePoint now, std::int64_t own_tail_ns) {
           segment.trim(device, engine, now, own_tail_ns);
         });
-    devices.push_back({.sharing = std::move(sharing), .records = engines, .own = &own});
+    auto speed = segment.faults().may_disturb(device)
+                     ? std::make_unique<Speed>(segment.faults(), device)
+                     : nullptr;
+    devices.push_back({.sharing = std::move(sharing),
+                       .records = engines,
+                       .own = &own,
+                       .speed = std::move(speed)});
   }
   return devices;
 }
@@ -235,6 +248,42 @@ bool Node::temporary() const {
 const profile::TopologySpec* Node::topology() const {
   const NodeFacts& facts = segment_->facts();
   return facts.topology ? &*facts.topology : nullptr;
+}
+
+bool Node::has_faults(int device) const {
+  return segment_->faults().has_any(device);
+}
+
+DeviceHealth Node::health(int device, TimePoint now) const {
+  return segment_->faults().health(device, now);
+}
+
+TimePoint Node::lost_from(int device) const {
+  return segment_->faults().lost_from(device);
+}
+
+TimePoint Node::killed_at(int device, TimePoint now) const {
+  return segment_->faults().killed_at(device, now);
+}
+
+bool Node::count_collective(int device, TimePoint now) {
+  bool has_begun = false;
+  bool kills = false;
+  const std::span<const profile::Fault> faults = segment_->faults().faults();
+  for (std::size_t i = 0; i < faults.size(); ++i) {
+    const profile::Fault& fault = faults[i];
+    if (fault.gpu != device || fault.at_collective == 0) continue;
+    layout::FaultRecord& record = segment_->fault_records()[i];
+    if (++record.count != fault.at_collective) continue;
+    record.begun_ns = std::max(to_ns(now), std::int64_t{1});
+    has_begun = true;
+    kills = kills || fault.kind == profile::FaultKind::kKill;
+  }
+  if (!has_begun) return false;
+  const Lock lock(schedule_->mutex);
+  schedule_->place_again(now);
+  schedule_->news.tell();
+  return kills;
 }
 
 sim::SharedClock& Node::clock() const {

@@ -13,6 +13,7 @@
 
 #include "gpemu/sim/shared_clock.hpp"
 
+#include "fault_table.hpp"
 #include "layout.hpp"
 #include "segment_file.hpp"
 #include "snapshot.hpp"
@@ -140,6 +141,15 @@ sim::Clock& NodeView::clock() const {
   return *state_->clock;
 }
 
+Result<DeviceHealth> NodeView::health(int index, TimePoint now) const {
+  if (state_->node) return state_->node->health(index, now);
+  if (state_->facts.faults.faults.empty()) return DeviceHealth{};
+  GPEMU_ASSIGN(const auto records,
+               state_->read<layout::FaultRecord>(profile::kMostFaults,
+                                                 state_->facts.offsets().fault_records));
+  return FaultTable(state_->facts, records).health(index, now);
+}
+
 Result<DeviceSnapshot> NodeView::device_snapshot(int index, TimePoint now) const {
   if (state_->node) return state_->node->device_snapshot(index, now);
   GPEMU_CHECK(index >= 0 && index < device_count(), "device index out of range");
@@ -156,9 +166,11 @@ Result<DeviceSnapshot> NodeView::device_snapshot(int index, TimePoint now) const
                    layout::kProcessCapacity, offsets.holdings + device * layout::kProcessCapacity *
                                                                     sizeof(layout::HoldingRecord)));
   const Slots alive = slots_alive(state_->file.get(), -1);
-  return make_snapshot(index, state_->facts.devices[device],
-                       {.engines = engines, .processes = processes, .holdings = holdings}, alive,
-                       now);
+  DeviceSnapshot snapshot =
+      make_snapshot(index, state_->facts.devices[device],
+                    {.engines = engines, .processes = processes, .holdings = holdings}, alive, now);
+  GPEMU_ASSIGN(snapshot.health, health(index, now));
+  return snapshot;
 }
 
 }  // namespace gpemu::device

@@ -67,7 +67,7 @@ void Schedule::call_settler(const NextLook& look) {
 /// queued is queued: others may have relied on what became final until then.
 TimePoint Schedule::take_back_arrivals(TimePoint now) {
   timeline_.invalidate();
-  for (bool is_late = true; is_late;) {
+  for (bool is_late = !parties_.empty(); is_late;) {
     for (Party* const party : parties_) party->take_back(now);
     // Whoever reads an arrival later does not see what was taken back.
     now = std::max(now, clock_->now());
@@ -151,7 +151,10 @@ bool Schedule::publish_rounds(Party& party) {
 /// Returns when a party reaches a round, if that is final or depends on nothing but the group's
 /// earlier rounds.
 std::optional<Party::Arrival> Schedule::arrival_at(Party& party, Party::Round& round) {
+  if (never_arrives(party, round)) return std::nullopt;
   if (const auto ready = ready_time(party, round)) return Party::Arrival{.time = *ready};
+  // How long work of a disturbed device takes depends on when it runs.
+  if (timeline_.speed_of(*round.lane) != nullptr) return std::nullopt;
   if (!timeline_.update(round.ready) || !timeline_.is_alone(timeline_.now())) return std::nullopt;
   const auto arrival = party.arrival_of(round);
   if (arrival) timeline_.keep_promises(true);
@@ -179,8 +182,17 @@ std::optional<TimePoint> Schedule::ready_time(Party& party, const Party::Round& 
   return ready;
 }
 
+/// Returns whether the device of a round's lane is lost before the lane reaches the round.
+bool Schedule::never_arrives(Party& party, const Party::Round& round) {
+  const Speed* const speed = timeline_.speed_of(*round.lane);
+  if (speed == nullptr) return false;
+  const auto ready = ready_time(party, round);
+  return ready && *ready >= speed->lost_from();
+}
+
 /// Returns when to look whether ready_time has become known, as far as is known.
 TimePoint Schedule::ready_known_at(Party& party, const Party::Round& round) {
+  if (never_arrives(party, round)) return TimePoint::max();
   Lane& lane = *round.lane;
   TimePoint known{};
   for (std::size_t i = 0; i < lane.tasks.size(); ++i) {

@@ -92,6 +92,12 @@ class Schedule {
   /// As Timeline::place_all.
   void place_all() GPEMU_REQUIRES(mutex) { timeline_.place_all(); }
 
+  /// Gives work that has not started other times, because a device's speed has changed.
+  void place_again(TimePoint now) GPEMU_REQUIRES(mutex) {
+    enter(now);
+    timeline_.place_again(take_back_arrivals(now));
+  }
+
   /// Gives work that has started by `now` its time, and settles rounds.
   void advance(TimePoint now) GPEMU_REQUIRES(mutex) {
     enter(now);
@@ -162,7 +168,9 @@ class Schedule {
   [[nodiscard]] bool publish_rounds(Party& party) GPEMU_REQUIRES(mutex);
   void give_end(Party& party, TimePoint end) GPEMU_REQUIRES(mutex);
   [[nodiscard]] static std::optional<TimePoint> ready_time(Party& party, const Party::Round& round);
-  [[nodiscard]] static TimePoint ready_known_at(Party& party, const Party::Round& round);
+  [[nodiscard]] TimePoint ready_known_at(Party& party, const Party::Round& round)
+      GPEMU_REQUIRES(mutex);
+  [[nodiscard]] bool never_arrives(Party& party, const Party::Round& round) GPEMU_REQUIRES(mutex);
   void ring_listeners(Party& party);
   static void ring(layout::ProcessRecord& process);
 

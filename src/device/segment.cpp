@@ -97,6 +97,8 @@ Result<void> Segment::map() {
                 layout::kProcessCapacity};
   holdings_ = {reinterpret_cast<layout::HoldingRecord*>(memory + offsets.holdings),
                devices * layout::kProcessCapacity};
+  fault_records_ = {reinterpret_cast<layout::FaultRecord*>(memory + offsets.fault_records),
+                    profile::kMostFaults};
   clock_page_ = reinterpret_cast<sim::ClockPage*>(memory + offsets.clock);
   clock_ = std::make_unique<sim::SharedClock>(*clock_page_);
   return {};
@@ -104,8 +106,8 @@ Result<void> Segment::map() {
 
 Result<std::unique_ptr<Segment>> Segment::create_anonymous(const NodeConfig& config) {
   NodePath path{.name = config.name, .folder = {}, .file = config.name, .owner = 0};
-  const std::uint64_t size = layout::Offsets(config.devices.size(), config.topology.size()).end;
-  GPEMU_ASSIGN(NodeFacts facts, parse_static_part(static_part(config), size, path));
+  GPEMU_ASSIGN(NodeFacts facts,
+               parse_static_part(static_part(config), segment_bytes(config), path));
   return adopt(std::move(path), nullptr, std::move(facts), nullptr);
 }
 
@@ -115,10 +117,12 @@ Result<std::unique_ptr<Segment>> Segment::create_file(const NodeConfig& config,
   GPEMU_TRY(make_folder(folder));
   sweep(folder);
   NodePath path{.name = config.name, .folder = folder, .file = config.name, .owner = ::geteuid()};
-  const std::uint64_t size = layout::Offsets(config.devices.size(), config.topology.size()).end;
+  const std::uint64_t size = segment_bytes(config);
   GPEMU_ASSIGN(std::unique_ptr<LockFile> locks,
                lock_file(allocate_file, folder, config.mode, size));
-  std::vector<std::byte> bytes = static_part(config);
+  // No time has been skipped yet.
+  std::vector<std::byte> bytes =
+      static_part(config, clock != nullptr ? clock->now() : sim::RealClock().now());
   GPEMU_TRY(write_static_part(locks->file(), bytes, folder));
   GPEMU_ASSIGN(NodeFacts facts, parse_static_part(std::move(bytes), size, path));
   if (!try_lock(locks->get(), LOCK_SH)) {
@@ -361,7 +365,9 @@ Result<void> Segment::add_context(int device) {
 }
 
 DeviceSnapshot Segment::snapshot(int device, TimePoint now) const {
-  return make_snapshot(device, facts(device), tables(device), alive(), now);
+  DeviceSnapshot snapshot = make_snapshot(device, facts(device), tables(device), alive(), now);
+  snapshot.health = faults().health(device, now);
+  return snapshot;
 }
 
 }  // namespace gpemu::device

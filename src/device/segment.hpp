@@ -16,6 +16,7 @@
 #include "gpemu/sim/shared_clock.hpp"
 
 #include "device_claims.hpp"
+#include "fault_table.hpp"
 #include "group_seats.hpp"
 #include "layout.hpp"
 #include "lock_file.hpp"
@@ -82,6 +83,10 @@ class Segment {
   [[nodiscard]] layout::HoldingRecord& own_holding(int device) const {
     return holdings(device)[static_cast<std::size_t>(slot_)];
   }
+  /// Returns the node's faults.
+  [[nodiscard]] FaultTable faults() const { return FaultTable(facts_, fault_records_); }
+  /// Returns what has come of the faults that begin by count.
+  [[nodiscard]] std::span<layout::FaultRecord> fault_records() const { return fault_records_; }
   /// Returns the seats of all groups of the node.
   [[nodiscard]] GroupSeats& seats() const { return *seats_; }
   /// Returns the identity of this attachment, which differs from all others, also later ones in its
@@ -143,6 +148,7 @@ class Segment {
   std::span<layout::EngineRecord> engines_;
   std::span<layout::ProcessRecord> processes_;
   std::span<layout::HoldingRecord> holdings_;
+  std::span<layout::FaultRecord> fault_records_;
   sim::ClockPage* clock_page_ = nullptr;
   std::unique_ptr<sim::SharedClock> clock_;
   const sim::Clock* queue_clock_ = nullptr;            ///< of the times at which work is queued.

@@ -373,16 +373,23 @@ Result<NodeFacts> read_facts(const FileDescriptor& file, const NodePath& node) {
   struct stat status{};
   if (::fstat(file.get(), &status) != 0 || header.device_count == 0 ||
       header.device_count > layout::kMaxDevices ||
-      header.topology_bytes > layout::kMaxTopologyBytes) {
+      header.topology_bytes > layout::kMaxTopologyBytes ||
+      header.faults_bytes > layout::kMaxFaultsBytes) {
     return damaged(node, "its sizes do not agree");
   }
-  std::vector<std::byte> bytes(layout::Offsets(header.device_count, header.topology_bytes).engines);
+  const layout::Offsets offsets(header.device_count, header.topology_bytes, header.faults_bytes);
+  std::vector<std::byte> bytes(offsets.engines);
   GPEMU_TRY(read_exactly(file, node, bytes.data(), bytes.size(), 0));
   return parse_static_part(std::move(bytes), static_cast<std::uint64_t>(status.st_size), node);
 }
 
-std::vector<std::byte> static_part(const NodeConfig& config) {
-  const layout::Offsets offsets(config.devices.size(), config.topology.size());
+std::uint64_t segment_bytes(const NodeConfig& config) {
+  return layout::Offsets(config.devices.size(), config.topology.size(), config.faults.size()).end;
+}
+
+std::vector<std::byte> static_part(const NodeConfig& config, TimePoint made) {
+  const layout::Offsets offsets(config.devices.size(), config.topology.size(),
+                                config.faults.size());
   std::vector<std::byte> bytes(offsets.engines);
   auto* const header = reinterpret_cast<layout::Header*>(bytes.data());
   std::memcpy(header->magic, layout::kMagic, sizeof layout::kMagic);
@@ -395,6 +402,8 @@ std::vector<std::byte> static_part(const NodeConfig& config) {
   header->temporary = config.temporary ? 1 : 0;
   copy_text(header->name, config.name);
   header->topology_bytes = static_cast<std::uint32_t>(config.topology.size());
+  header->faults_bytes = static_cast<std::uint32_t>(config.faults.size());
+  header->made_ns = to_ns(made);
   auto* record = reinterpret_cast<layout::FactsRecord*>(bytes.data() + layout::Offsets::kFacts);
   for (std::size_t i = 0; i < config.devices.size(); ++i, ++record) {
     copy_text(record->gpu, config.devices[i].gpu);
@@ -406,6 +415,7 @@ std::vector<std::byte> static_part(const NodeConfig& config) {
     record->facts = config.devices[i].facts;
   }
   std::memcpy(bytes.data() + offsets.topology, config.topology.data(), config.topology.size());
+  std::memcpy(bytes.data() + offsets.faults, config.faults.data(), config.faults.size());
   header->checksum = checksum(bytes);
   return bytes;
 }
@@ -413,7 +423,7 @@ std::vector<std::byte> static_part(const NodeConfig& config) {
 Result<NodeFacts> parse_static_part(std::vector<std::byte> bytes, std::uint64_t file_size,
                                     const NodePath& node) {
   const auto* const header = reinterpret_cast<const layout::Header*>(bytes.data());
-  const layout::Offsets offsets(header->device_count, header->topology_bytes);
+  const layout::Offsets offsets(header->device_count, header->topology_bytes, header->faults_bytes);
   if (header->header_bytes != sizeof(layout::Header) || header->segment_bytes != file_size ||
       header->process_capacity != layout::kProcessCapacity || offsets.end != file_size ||
       offsets.engines != bytes.size()) {
@@ -424,8 +434,12 @@ Result<NodeFacts> parse_static_part(std::vector<std::byte> bytes, std::uint64_t 
   if (policy != SharingPolicy::kFifo && policy != SharingPolicy::kExclusive) {
     return damaged(node, fmt::format("there is no sharing policy {}", header->policy));
   }
-  NodeFacts facts{
-      .policy = policy, .temporary = header->temporary != 0, .devices = {}, .topology = {}};
+  NodeFacts facts{.policy = policy,
+                  .temporary = header->temporary != 0,
+                  .devices = {},
+                  .topology = {},
+                  .faults = {},
+                  .made = at_ns(header->made_ns)};
   const auto* record =
       reinterpret_cast<const layout::FactsRecord*>(bytes.data() + layout::Offsets::kFacts);
   for (std::uint32_t i = 0; i < header->device_count; ++i, ++record) {
@@ -440,6 +454,13 @@ Result<NodeFacts> parse_static_part(std::vector<std::byte> bytes, std::uint64_t 
     Result<profile::TopologySpec> topology = read_topology(text, "its topology", facts.devices);
     if (!topology) return damaged(node, topology.error().message);
     facts.topology = *std::move(topology);
+  }
+  if (header->faults_bytes > 0) {
+    const std::string_view text(reinterpret_cast<const char*>(bytes.data() + offsets.faults),
+                                header->faults_bytes);
+    auto faults = profile::parse_fault_plan(text, "its faults", facts.devices.size());
+    if (!faults) return damaged(node, faults.error().message);
+    facts.faults = *std::move(faults);
   }
   return facts;
 }

@@ -13,6 +13,7 @@
 #include "gpemu/base/file.hpp"
 #include "gpemu/base/text.hpp"
 #include "gpemu/device/node_state.hpp"
+#include "gpemu/profile/fault_plan.hpp"
 #include "gpemu/profile/topology_spec.hpp"
 
 #include "layout.hpp"
@@ -49,10 +50,13 @@ struct NodeFacts {
   bool temporary = false;
   std::vector<DeviceFacts> devices;
   std::optional<profile::TopologySpec> topology;
+  profile::FaultPlan faults;
+  TimePoint made{};  ///< on the node's clock.
 
   /// The offsets of the parts of such a node's segment.
   [[nodiscard]] layout::Offsets offsets() const {
-    return layout::Offsets(devices.size(), topology ? topology->toml.size() : 0);
+    return layout::Offsets(devices.size(), topology ? topology->toml.size() : 0,
+                           faults.toml.size());
   }
 };
 
@@ -106,8 +110,12 @@ struct SegmentPrefix {
 [[nodiscard]] Result<void> read_exactly(const FileDescriptor& file, const NodePath& node,
                                         void* destination, std::size_t count, std::uint64_t offset);
 
-/// Returns the bytes at the start of a segment; the rest of it is zero.
-[[nodiscard]] std::vector<std::byte> static_part(const NodeConfig& config);
+/// Returns the bytes at the start of a segment; the rest of it is zero. `made`: the time on the
+/// node's clock.
+[[nodiscard]] std::vector<std::byte> static_part(const NodeConfig& config, TimePoint made = {});
+
+/// Returns the size of a node's segment.
+[[nodiscard]] std::uint64_t segment_bytes(const NodeConfig& config);
 
 /// Returns the facts in those bytes. Errors: kCorruptData.
 [[nodiscard]] Result<NodeFacts> parse_static_part(std::vector<std::byte> bytes,

@@ -24,10 +24,12 @@ struct Timeline::Later {
 Timeline::Timeline(Schedule* schedule, std::vector<DeviceEngines> devices) : schedule_(schedule) {
   for (DeviceEngines& device : devices) {
     sharing_.push_back(std::move(device.sharing));
+    speeds_.push_back(std::move(device.speed));
     for (std::size_t i = 0; i < kEngineCount; ++i) {
       engines_.push_back(
           {.queue = EngineQueue(*sharing_.back(), i, device.records[i], device.own->engines[i]),
-           .ready = {}});
+           .ready = {},
+           .speed = speeds_.back().get()});
     }
   }
 }
@@ -76,7 +78,12 @@ Interval Timeline::queue(Lane& lane, std::size_t engine_index, TimePoint now, Du
 Interval Timeline::queue_placed(Lane& lane, std::size_t engine_index, TimePoint ready,
                                 Duration cost, Bytes bytes) {
   EngineState& engine = engines_[engine_index];
-  const Interval interval = engine.queue.serve(now_, std::max(ready, engine.placed_end), cost);
+  const TimePoint from = std::max(ready, engine.placed_end);
+  const Interval interval = engine.queue.serve(
+      now_, from,
+      engine.speed == nullptr
+          ? cost
+          : engine.speed->time_of(engine_index, engine.queue.next_turn(now_, from), cost));
   engine.placed_end = interval.end;
   engine.last_ready = ready;
   lane.expected_end = interval.end;
@@ -91,7 +98,7 @@ Interval Timeline::queue_placed(Lane& lane, std::size_t engine_index, TimePoint 
     last.end = interval.end;
     engine.queue.add_unstarted(interval.busy);
   } else {
-    push_work(lane, engine_index, ready, interval);
+    push_work(lane, engine_index, ready, interval, engine.speed == nullptr ? interval.busy : cost);
     ++lane.placed;
   }
   return interval;
@@ -101,12 +108,13 @@ Interval Timeline::queue_placed(Lane& lane, std::size_t engine_index, TimePoint 
 Interval Timeline::queue_unplaced(Lane& lane, std::size_t engine_index, TimePoint ready,
                                   Duration cost, Bytes bytes, bool in_order) {
   EngineState& engine = engines_[engine_index];
-  const TimePoint end = saturating_add(ready, cost);
+  const TimePoint end = saturating_add(
+      ready, engine.speed == nullptr ? cost : engine.speed->time_of(engine_index, ready, cost));
   const Interval expected{.start = ready, .end = end, .busy = end - ready};
   const bool is_next = lane.placed == lane.tasks.size();
   lane.expected_end = end;
   engine.queue.count(expected.busy, bytes);
-  push_work(lane, engine_index, ready, expected);
+  push_work(lane, engine_index, ready, expected, engine.speed == nullptr ? expected.busy : cost);
   if (lane.open) {
     // Work that may wait for a round takes its engine time when it starts.
     const TimePoint earliest = std::max({lane.ready.time, now_, engine.placed_end});
@@ -232,7 +240,8 @@ void Timeline::abandon(std::unique_ptr<Lane> lane, TimePoint now) {
 /// Returns whether work can join a lane's last task, so that its order among all work is known
 /// without it. Requires: all work is placed.
 bool Timeline::can_join_last(Lane& lane, std::size_t engine_index, const Interval& interval) const {
-  if (lane.tasks.empty()) return false;
+  // On a disturbed device, each task keeps what it would cost on a healthy one.
+  if (lane.tasks.empty() || engines_[engine_index].speed != nullptr) return false;
   const Task& last = lane.tasks.back();
   return last.engine == static_cast<std::int16_t>(engine_index) && !last.mark &&
          !last.was_put_off && last.end == interval.start && last.number + 1 == next_number_ &&
@@ -278,15 +287,15 @@ Task& Timeline::push(Lane& lane, std::int16_t engine, TimePoint asked) {
 }
 
 void Timeline::push_work(Lane& lane, std::size_t engine_index, TimePoint ready,
-                         const Interval& interval) {
+                         const Interval& interval, Duration cost) {
   // If no unstarted work is before it, it waits for times that nothing else remembers.
   const TimePoint earliest = lane.tasks.empty() ? ready : now_;
   Task& task = push(lane, static_cast<std::int16_t>(engine_index), earliest);
-  task.cost = interval.busy;
+  task.cost = cost;
   task.start = interval.start;
   task.end = interval.end;
   ++lane.work[engine_index % kEngineCount];
-  engines_[engine_index].queue.add_unstarted(interval.busy);
+  engines_[engine_index].queue.add_unstarted(cost);
 }
 
 /// Makes a lane wait for the work for which the legacy default stream makes it wait.
@@ -645,10 +654,14 @@ Lane* Timeline::place_next(TimePoint until) {
   if (engine.ready.empty()) std::erase(waiting_, &engine);
   Task& task = next_of(lane);
   const TimePoint from = std::max(task.start, engine.placed_end);
-  Interval interval = engine.queue.serve(now_, from, task.cost);
+  const Duration cost =
+      engine.speed == nullptr
+          ? task.cost
+          : engine.speed->time_of(static_cast<std::size_t>(task.engine), first.start, task.cost);
+  Interval interval = engine.queue.serve(now_, from, cost);
   if (lane.open && keeps_promises_) {
     // Others rely on it, even if it overlaps with work of other processes.
-    interval = {.start = from, .end = saturating_add(from, task.cost), .busy = task.cost};
+    interval = {.start = from, .end = saturating_add(from, cost), .busy = cost};
   }
   GPEMU_CHECK(interval.start >= from && interval.end >= interval.start,
               "an engine runs work before it is ready");

@@ -15,6 +15,7 @@
 
 #include "device_sharing.hpp"
 #include "engine_queue.hpp"
+#include "fault_table.hpp"
 #include "lane.hpp"
 #include "layout.hpp"
 
@@ -25,6 +26,7 @@ struct DeviceEngines {
   std::unique_ptr<DeviceSharing> sharing;
   std::span<layout::EngineRecord> records;  ///< changed by all processes.
   layout::HoldingRecord* own = nullptr;     ///< what others see of this process.
+  std::unique_ptr<Speed> speed{};           ///< null: nothing disturbs the device.
 };
 
 /// When the work of a process runs on the engines of a node's devices.
@@ -134,6 +136,14 @@ class Timeline {
   /// Makes the times of work that has started by `now` final.
   void forget_started(TimePoint now);
 
+  /// Takes away the times of all work that has not started, because a device's speed has changed.
+  void place_again(TimePoint now) { start_over(now); }
+
+  /// Returns how fast the device of a lane is; null if nothing disturbs it.
+  [[nodiscard]] const Speed* speed_of(const Lane& lane) const {
+    return speeds_[lane.group->device].get();
+  }
+
   /// Keeps a lane until its work has ended.
   void abandon(std::unique_ptr<Lane> lane, TimePoint now);
 
@@ -143,10 +153,11 @@ class Timeline {
  private:
   struct EngineState {
     EngineQueue queue;
-    TimePoint placed_end{};    ///< of placed work.
-    TimePoint started_end{};   ///< of started work.
-    TimePoint last_ready{};    ///< of placed work.
-    std::vector<Lane*> ready;  ///< a heap of lanes whose next task is ready.
+    TimePoint placed_end{};        ///< of placed work.
+    TimePoint started_end{};       ///< of started work.
+    TimePoint last_ready{};        ///< of placed work.
+    std::vector<Lane*> ready;      ///< a heap of lanes whose next task is ready.
+    const Speed* speed = nullptr;  ///< of its device, which disturbs it.
     /// If not null, no other lane has unstarted work on this engine.
     const Lane* only_lane = nullptr;
   };
@@ -175,7 +186,8 @@ class Timeline {
   [[nodiscard]] bool can_join_last(Lane& lane, std::size_t engine_index,
                                    const Interval& interval) const;
   static void split(Lane& lane);
-  void push_work(Lane& lane, std::size_t engine_index, TimePoint ready, const Interval& interval);
+  void push_work(Lane& lane, std::size_t engine_index, TimePoint ready, const Interval& interval,
+                 Duration cost);
   void wait(Lane& lane, TimePoint now, const Moment& moment);
   void follow_rounds_of(Lane& lane, const MarkReference& mark);
   [[nodiscard]] Ready ready_at_end(const Lane& lane) const;
@@ -202,6 +214,7 @@ class Timeline {
 
   Schedule* schedule_;
   std::vector<std::unique_ptr<DeviceSharing>> sharing_;  ///< by device.
+  std::vector<std::unique_ptr<Speed>> speeds_;           ///< by device; null: as usual.
   std::vector<EngineState> engines_;
   std::vector<EngineState*> waiting_;  ///< engines at which some lane is in line.
   std::vector<std::shared_ptr<LaneGroup>> groups_;

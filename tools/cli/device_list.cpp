@@ -2,10 +2,12 @@
 #include "cli/device_list.hpp"
 
 #include <charconv>
+#include <utility>
 
 #include <fmt/format.h>
 
 #include "gpemu/device/device_config.hpp"
+#include "gpemu/profile/fault_plan.hpp"
 
 namespace gpemu::tools {
 
@@ -27,6 +29,12 @@ Result<std::vector<device::DeviceConfig>> read_device_list(const profile::Databa
     devices.insert(devices.end(), static_cast<std::size_t>(count), device::device_config(spec));
   }
   return devices;
+}
+
+Result<std::string> faults_of(const std::string& path, std::size_t gpus) {
+  if (path.empty()) return "";
+  GPEMU_ASSIGN(profile::FaultPlan plan, profile::load_fault_plan(path, gpus));
+  return std::move(plan.toml);
 }
 
 std::vector<std::string> gpus_of(const profile::TopologySpec& machine) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <vector>
 
@@ -16,6 +17,11 @@ namespace gpemu::tools {
 /// Errors: kInvalidArgument for a count out of range, kNotFound for an unknown GPU.
 [[nodiscard]] Result<std::vector<device::DeviceConfig>> read_device_list(
     const profile::Database& database, const std::vector<std::string>& texts);
+
+/// Returns the text of a file of faults for so many GPUs, as --faults names it; "" for none.
+///
+/// Errors: those of profile::load_fault_plan.
+[[nodiscard]] Result<std::string> faults_of(const std::string& path, std::size_t gpus);
 
 /// Returns the GPUs of a machine, as --gpu options name them.
 [[nodiscard]] std::vector<std::string> gpus_of(const profile::TopologySpec& machine);

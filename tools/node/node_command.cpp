@@ -33,6 +33,7 @@ struct NodeOptions {
   std::string policy = "fifo";
   std::string access = "owner";
   std::string topology;
+  std::string faults;
   bool force = false;
   bool as_json = false;
 };
@@ -49,6 +50,7 @@ Result<void> create_node(const NodeOptions& options, const World& world) {
   }
   if (gpus.empty()) return fail(ErrorCode::kInvalidArgument, "give --gpu, --topology or both");
   GPEMU_ASSIGN(config.devices, read_device_list(database, gpus));
+  GPEMU_ASSIGN(config.faults, faults_of(options.faults, config.devices.size()));
   config.policy = options.policy == "exclusive" ? device::SharingPolicy::kExclusive
                                                 : device::SharingPolicy::kFifo;
   config.mode = options.access == "owner" ? 0600 : options.access == "group" ? 0660 : 0666;
@@ -199,6 +201,9 @@ void add_node_command(Command app, const World& world) {
   create.option("--topology", options->topology,
                 "What joins the devices: a machine, by name (`gpemu node topo` lists them) or by "
                 "the path of a TOML file. Without --gpu, the node has the machine's GPUs");
+  create.option(
+      "--faults", options->faults,
+      "What goes wrong, and when, from now on: a TOML file (docs/reference/faults-file.md)");
   create
       .option("--policy", options->policy,
               "fifo: any process may use a device; exclusive: one process per device")
@@ -214,6 +219,7 @@ void add_node_command(Command app, const World& world) {
       "Examples:\n"
       "  gpemu node create n0 --gpu V100-PCIE-32GB:8\n"
       "  gpemu node create dgx --topology dgx-a100\n"
+      "  gpemu node create dgx --topology dgx-a100 --faults faults.toml\n"
       "  gpemu node create mixed --gpu A100-SXM4-40GB:4 --gpu T4:2 --policy exclusive");
   create.on_run([options, &world] { return create_node(*options, world); });
 

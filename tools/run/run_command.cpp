@@ -44,6 +44,7 @@ namespace {
 struct RunProgramOptions {
   std::vector<std::string> gpus;
   std::string topology;
+  std::string faults;
   std::string node;
   std::string clock = "real";
   std::string trace;
@@ -69,6 +70,7 @@ Result<std::shared_ptr<device::Node>> open_node(const RunProgramOptions& options
   device::NodeConfig config{.name = fmt::format("run-{}", ::getpid()), .temporary = true};
   GPEMU_ASSIGN(config.devices, read_device_list(database, options.gpus));
   config.topology = toml;
+  GPEMU_ASSIGN(config.faults, faults_of(options.faults, config.devices.size()));
   return device::Node::create_under_free_name(std::move(config), world.nodes);
 }
 
@@ -79,6 +81,16 @@ Result<void> check(const RunProgramOptions& options, const World& world) {
   if (!options.topology.empty() && !options.node.empty()) {
     return fail(ErrorCode::kInvalidArgument,
                 "give either --topology or --node: a node keeps the topology it was created with");
+  }
+  if (!options.faults.empty() && options.gpus.empty() && options.topology.empty()) {
+    return fail(
+        ErrorCode::kInvalidArgument,
+        "--faults needs --gpu or --topology: a node that exists keeps the faults that it was "
+        "created with (`gpemu node create --faults`)");
+  }
+  if (!options.faults.empty() && options.clock == "gpu-only") {
+    return fail(ErrorCode::kInvalidArgument,
+                "--clock gpu-only has no node that could have --faults; use --clock virtual");
   }
   if (!options.topology.empty() && options.clock == "gpu-only") {
     return fail(ErrorCode::kInvalidArgument,
@@ -95,8 +107,9 @@ Result<void> check(const RunProgramOptions& options, const World& world) {
 
 /// The facts about the run that a result adds to the records.
 nlohmann::ordered_json facts_of(const RunProgramOptions& options, int code) {
-  return {{"gpus", options.gpus},   {"topology", options.topology}, {"node", options.node},
-          {"clock", options.clock}, {"program", options.words},     {"exit_code", code}};
+  return {{"gpus", options.gpus}, {"topology", options.topology}, {"faults", options.faults},
+          {"node", options.node}, {"clock", options.clock},       {"program", options.words},
+          {"exit_code", code}};
 }
 
 Result<void> write_outputs(const RunProgramOptions& options, const std::filesystem::path& records,
@@ -330,6 +343,8 @@ void add_run_command(Command app, const World& world) {
       "  gpemu run --gpu V100-PCIE-32GB -- python train.py\n"
       "  gpemu run --gpu A100-SXM4-40GB:2 --trace run.json -- ./program --its-option\n"
       "  gpemu run --gpu V100-PCIE-32GB --report run.html -- torchrun --nproc-per-node 1 train.py\n"
+      "  gpemu run --topology dgx-a100 --faults faults.toml -- torchrun --nproc-per-node 8 "
+      "train.py\n"
       "  gpemu run -- nvtop      # in another terminal: watches that run\n");
   auto options = std::make_shared<RunProgramOptions>();
   command
@@ -340,6 +355,9 @@ void add_run_command(Command app, const World& world) {
   command.option("--topology", options->topology,
                  "What joins the GPUs: a machine, by name (`gpemu node topo` lists them) or by the "
                  "path of a TOML file. Without --gpu, the run has the machine's GPUs");
+  command.option("--faults", options->faults,
+                 "What goes wrong, and when: a TOML file (docs/reference/faults-file.md) with GPUs "
+                 "that become slow, fall off the bus or lose their processes");
   command.option("--node", options->node,
                  "Use an existing node: NAME, or USER/NAME for another user's. Without --gpu and "
                  "--node: the node that GPEMU_NODE names, or else the only node");

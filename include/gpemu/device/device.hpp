@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <utility>
+#include <vector>
 
 #include "gpemu/base/error.hpp"
 #include "gpemu/base/units.hpp"
@@ -150,6 +151,9 @@ class Device {
   [[nodiscard]] Result<void> free(DeviceAddress address);
 
   [[nodiscard]] MemoryInfo memory_info() const;
+
+  /// Returns the moments at which the work that this context has queued ends.
+  [[nodiscard]] std::vector<Moment> ends() const;
 
   /// Blocks until all work that this context has queued has ended.
   void synchronize();

@@ -40,6 +40,7 @@ struct DeviceLoad {
   double power_w = 0;
   double temperature_c = 0;
   double sm_clock_mhz = 0;    ///< 0 if it is not known.
+  double clock_share = 1;     ///< the part of the clock that faults leave.
   int performance_state = 0;  ///< 0 (in use) or 8.
   std::vector<ProcessLoad> processes;
 };

@@ -118,6 +118,19 @@ class Node {
   /// Returns what joins the devices; null if that is not described. Lives as long as the node.
   [[nodiscard]] const profile::TopologySpec* topology() const;
 
+  /// Returns whether faults are planned for a device (NodeConfig::faults).
+  [[nodiscard]] bool has_faults(int device) const;
+  /// Returns what faults do to a device at a time.
+  [[nodiscard]] DeviceHealth health(int device, TimePoint now) const;
+  /// Returns when a device falls off the bus; the last TimePoint if that is not known.
+  [[nodiscard]] TimePoint lost_from(int device) const;
+  /// Returns when the processes that use a device from `now` on are killed; the last TimePoint if
+  /// that is not known.
+  [[nodiscard]] TimePoint killed_at(int device, TimePoint now) const;
+  /// Counts a collective that this process asks for on a device: faults may begin with it. Returns
+  /// whether the process is to be killed.
+  [[nodiscard]] bool count_collective(int device, TimePoint now);
+
   /// Returns how much work an engine of a device has from a time on, at most `most`, as far as
   /// processes have queued it by now. Requires: 0 <= device < device_count().
   [[nodiscard]] Duration work_after(int device, Engine engine, TimePoint from, Duration most) const;

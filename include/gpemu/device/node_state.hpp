@@ -59,6 +59,13 @@ struct NodeConfig {
   bool temporary = false;  ///< belongs to one run: removed once no process uses it.
   /// What joins the devices: a TopologySpec's `toml`. Empty if that is not described.
   std::string topology;
+  std::string faults;  ///< what goes wrong with them: a FaultPlan's `toml`. Empty: nothing.
+};
+
+/// What faults do to a device at some time.
+struct DeviceHealth {
+  bool lost = false;  ///< it has fallen off the bus.
+  double clock = 1;   ///< the share of its clock that is left.
 };
 
 /// Counters of one engine since the node was created.
@@ -92,6 +99,7 @@ struct DeviceSnapshot {
   GpuFacts facts;
   std::array<EngineSnapshot, kEngineCount> engines;
   std::vector<ProcessSnapshot> processes;
+  DeviceHealth health;
 };
 
 /// A file in the folder of nodes.

@@ -47,6 +47,9 @@ class NodeView {
   /// long as this view.
   [[nodiscard]] sim::Clock& clock() const;
 
+  /// Returns what faults do to a device at time `now`. Errors: as device_snapshot.
+  [[nodiscard]] Result<DeviceHealth> health(int index, TimePoint now) const;
+
   /// Returns the state of a device at time `now`. Requires: 0 <= index < device_count().
   ///
   /// Errors: kCorruptData if the segment was truncated.

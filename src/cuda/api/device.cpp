@@ -3,6 +3,7 @@
 
 #include "capture.hpp"
 #include "context.hpp"
+#include "faults.hpp"
 #include "peer.hpp"
 #include "synchronize.hpp"
 
@@ -30,7 +31,7 @@ gpemu_cuda_status gpemu_cuda_device_synchronize(void) try {
   GPEMU_CUDA_TRY(cuda::current_device(&state));
   GPEMU_CUDA_TRY(cuda::check_unsafe_call());
   cuda::synchronize(*state);
-  return GPEMU_CUDA_SUCCESS;
+  return cuda::check_device(*state);
 }
 GPEMU_CUDA_CATCH
 

@@ -5,6 +5,7 @@
 
 #include "capture.hpp"
 #include "context.hpp"
+#include "faults.hpp"
 #include "host_functions.hpp"
 #include "ipc.hpp"
 #include "stream.hpp"
@@ -12,6 +13,15 @@
 #include "waits.hpp"
 
 namespace cuda = gpemu::cuda;
+
+namespace {
+
+/// Errors: kLostStatus if the event's device is lost, unless it is another process's.
+gpemu_cuda_status check_device_of(const gpemu_cuda_event& event) {
+  return event.device == nullptr ? GPEMU_CUDA_SUCCESS : cuda::check_device(*event.device);
+}
+
+}  // namespace
 
 gpemu_cuda_status gpemu_cuda_event_create(uint32_t flags, gpemu_cuda_event_handle* event) try {
   if (event == nullptr || flags > cuda::kAllEventFlags) return GPEMU_CUDA_ERROR_INVALID_VALUE;
@@ -50,6 +60,7 @@ gpemu_cuda_status gpemu_cuda_event_query(gpemu_cuda_event_handle event) try {
   if (found == nullptr) return GPEMU_CUDA_ERROR_INVALID_HANDLE;
   GPEMU_CUDA_TRY(cuda::refuse_captured(*found));
   GPEMU_CUDA_TRY(cuda::check_unsafe_call());
+  GPEMU_CUDA_TRY(check_device_of(*found));
   return !found->current().recorded() || (cuda::is_over(found->current().moment()) &&
                                           cuda::have_returned(found->host_calls))
              ? GPEMU_CUDA_SUCCESS
@@ -64,7 +75,7 @@ gpemu_cuda_status gpemu_cuda_event_synchronize(gpemu_cuda_event_handle event) tr
   GPEMU_CUDA_TRY(cuda::refuse_captured(*found));
   GPEMU_CUDA_TRY(cuda::check_unsafe_call());
   cuda::synchronize(*found);
-  return GPEMU_CUDA_SUCCESS;
+  return check_device_of(*found);
 }
 GPEMU_CUDA_CATCH
 

@@ -8,6 +8,7 @@
 #include "capture.hpp"
 #include "context.hpp"
 #include "event.hpp"
+#include "faults.hpp"
 #include "host_functions.hpp"
 #include "synchronize.hpp"
 #include "waits.hpp"
@@ -63,7 +64,7 @@ gpemu_cuda_status gpemu_cuda_stream_synchronize(gpemu_cuda_stream_handle stream)
   GPEMU_CUDA_TRY(cuda::refuse_captured(*found));
   GPEMU_CUDA_TRY(cuda::check_unsafe_call());
   cuda::synchronize(*found);
-  return GPEMU_CUDA_SUCCESS;
+  return cuda::check_device(*found->device);
 }
 GPEMU_CUDA_CATCH
 

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "gpemu/base/error.hpp"
+#include "gpemu/base/units.hpp"
+
+namespace gpemu::profile {
+
+/// What goes wrong.
+enum class FaultKind : std::uint8_t {
+  kSlow,  ///< a GPU's clock is lower, so kernels take longer.
+  kLost,  ///< a GPU falls off the bus: Xid 79.
+  kKill,  ///< the processes that use a GPU are killed.
+};
+
+/// Something that goes wrong with one GPU of a node.
+struct Fault {
+  FaultKind kind = FaultKind::kSlow;
+  int gpu = 0;                      ///< in the node.
+  Duration at{};                    ///< since the node was made, unless it begins by count:
+  std::uint64_t at_collective = 0;  ///< with that collective of the GPU, from 1; 0: it does not.
+  std::optional<Duration> lasts;    ///< of a slow GPU: until it has its clock again.
+  double clock = 1;                 ///< of a slow GPU: the share of its clock that is left.
+};
+
+/// The faults of a node, from a TOML file (docs/reference/faults-file.md).
+struct FaultPlan {
+  std::vector<Fault> faults;
+  std::string toml;  ///< the text that describes them.
+};
+
+inline constexpr std::size_t kMostFaults = 64;
+
+/// Reads the faults of a node with so many GPUs. `origin` names the text in messages, e.g. the
+/// file's path.
+///
+/// Errors: kCorruptData for the first mistake, as "origin:line: field: what is wrong".
+[[nodiscard]] Result<FaultPlan> parse_fault_plan(std::string_view toml, std::string_view origin,
+                                                 std::size_t gpus);
+
+/// Errors: those of read_file and parse_fault_plan.
+[[nodiscard]] Result<FaultPlan> load_fault_plan(const std::filesystem::path& path,
+                                                std::size_t gpus);
+
+}  // namespace gpemu::profile

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "faults.hpp"
+
+#include <csignal>
+#include <cstdint>
+#include <unistd.h>
+
+#include <fmt/format.h>
+
+#include "gpemu/base/thread.hpp"
+
+#include "attach.hpp"
+#include "log.hpp"
+
+namespace gpemu::cuda {
+namespace {
+
+/// Ends this process as `kill -9` does.
+void end_process() {
+  ::kill(::getpid(), SIGKILL);
+}
+
+}  // namespace
+
+Status check_faulty_device(DeviceState& device) {
+  if (clock().now() < process().node->lost_from(device.index)) return GPEMU_CUDA_SUCCESS;
+  if (!device.told_lost.exchange(true)) {
+    tell(fmt::format("Xid ({}): 79, GPU {} of node '{}' has fallen off the bus, as its faults say",
+                     device.info.pci_bus_id, device.index, process().node->name()));
+  }
+  return kLostStatus;
+}
+
+void wait_on_device(const device::Moment& moment, const DeviceState* device) {
+  if (device == nullptr || !device->has_faults) return moment.wait(clock());
+  const device::Node& node = *process().node;
+  while (true) {
+    const std::uint32_t seen = moment.news();
+    const TimePoint now = clock().now();
+    const TimePoint lost = node.lost_from(device->index);
+    if (now >= lost || moment.is_over(now)) return;
+    moment.wait_for_news(clock(), seen, lost);
+  }
+}
+
+std::optional<Duration> time_to_loss(const DeviceState& device) {
+  if (!device.has_faults) return std::nullopt;
+  const TimePoint lost = process().node->lost_from(device.index);
+  if (lost == TimePoint::max()) return std::nullopt;
+  const TimePoint now = clock().now();
+  return lost <= now ? Duration() : lost - now;
+}
+
+void start_faults(const DeviceState& device) {
+  // On virtual time, a thread that waits would make time pass.
+  if (!device.has_faults || !process().time_is_real) return;
+  const TimePoint end = process().node->killed_at(device.index, clock().now());
+  if (end == TimePoint::max()) return;
+  // The clock and the node are never destroyed.
+  std::thread thread = start_thread("gpemu faults", [end] {
+    clock().wait_until(end);
+    end_process();
+  });
+  if (thread.joinable()) {
+    thread.detach();
+  } else {
+    tell("cannot start a thread that kills this process when its node's faults say so");
+  }
+}
+
+void count_for_faults(const DeviceState& device) {
+  if (!device.has_faults) return;
+  if (process().node->count_collective(device.index, clock().now())) end_process();
+}
+
+}  // namespace gpemu::cuda

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <optional>
+
+#include "gpemu/base/units.hpp"
+#include "gpemu/device/moment.hpp"
+
+#include "device_state.hpp"
+#include "status.hpp"
+
+namespace gpemu::cuda {
+
+/// The status of calls on a GPU that has fallen off the bus. NVIDIA documents no status for it;
+/// cudaErrorUnknown, "an unknown internal error", is what is left when nothing more specific fits.
+/// Source: CUDA Runtime API, cudaError_t; NVIDIA's Xid list: 79, "GPU has fallen off the bus".
+inline constexpr Status kLostStatus = GPEMU_CUDA_ERROR_UNKNOWN;
+
+/// As check_device, for a device with faults.
+[[nodiscard]] Status check_faulty_device(DeviceState& device);
+
+/// Errors: kLostStatus if a device has fallen off the bus. Every call that uses a device asks.
+[[nodiscard]] inline Status check_device(DeviceState& device) {
+  return device.has_faults ? check_faulty_device(device) : GPEMU_CUDA_SUCCESS;
+}
+
+/// Returns whether a device has fallen off the bus. Then nothing that was queued on it may ever
+/// come.
+[[nodiscard]] inline bool is_lost(DeviceState& device) {
+  return check_device(device) != GPEMU_CUDA_SUCCESS;
+}
+
+/// Blocks until a moment has come, or until the device is lost. `device`: null for work of another
+/// process.
+void wait_on_device(const device::Moment& moment, const DeviceState* device);
+
+/// Returns how long it takes until a device is lost; nothing if that is not known.
+[[nodiscard]] std::optional<Duration> time_to_loss(const DeviceState& device);
+
+/// From now on, faults that begin at a given time end this process. Called when it makes its first
+/// context on the device.
+void start_faults(const DeviceState& device);
+
+/// Counts a collective of a device, with which faults may begin. May end this process.
+void count_for_faults(const DeviceState& device);
+
+}  // namespace gpemu::cuda

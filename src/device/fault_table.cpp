@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fault_table.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+
+#include "gpemu/base/saturate.hpp"
+
+namespace gpemu::device {
+
+using profile::Fault;
+using profile::FaultKind;
+
+bool FaultTable::has_any(int device) const {
+  return std::ranges::any_of(faults_, [device](const Fault& fault) { return fault.gpu == device; });
+}
+
+bool FaultTable::may_disturb(int device) const {
+  return std::ranges::any_of(faults_, [device](const Fault& fault) {
+    return fault.gpu == device && fault.kind != FaultKind::kKill;
+  });
+}
+
+TimePoint FaultTable::begin_of(std::size_t index) const {
+  const Fault& fault = faults_[index];
+  if (fault.at_collective == 0) return saturating_add(made_, fault.at);
+  const std::int64_t begun_ns = records_[index].begun_ns;
+  return begun_ns == 0 ? TimePoint::max() : at_ns(begun_ns);
+}
+
+/// Returns when the first fault of a kind begins, of those that begin at `from` or later.
+TimePoint FaultTable::first_of(FaultKind kind, int device, TimePoint from) const {
+  TimePoint first = TimePoint::max();
+  for (std::size_t i = 0; i < faults_.size(); ++i) {
+    if (faults_[i].kind != kind || faults_[i].gpu != device) continue;
+    const TimePoint begin = begin_of(i);
+    if (begin >= from) first = std::min(first, begin);
+  }
+  return first;
+}
+
+TimePoint FaultTable::lost_from(int device) const {
+  return first_of(FaultKind::kLost, device, TimePoint::min());
+}
+
+TimePoint FaultTable::killed_at(int device, TimePoint now) const {
+  return first_of(FaultKind::kKill, device, now);
+}
+
+std::vector<FaultTable::Span> FaultTable::slow_spans(int device) const {
+  std::vector<Span> spans;
+  for (std::size_t i = 0; i < faults_.size(); ++i) {
+    const Fault& fault = faults_[i];
+    if (fault.kind != FaultKind::kSlow || fault.gpu != device) continue;
+    const TimePoint begin = begin_of(i);
+    const TimePoint end = fault.lasts ? saturating_add(begin, *fault.lasts) : TimePoint::max();
+    if (begin < end) spans.push_back({.begin = begin, .end = end, .clock = fault.clock});
+  }
+  return spans;
+}
+
+DeviceHealth FaultTable::health(int device, TimePoint now) const {
+  DeviceHealth health{.lost = lost_from(device) <= now};
+  for (const Span& span : slow_spans(device)) {
+    if (span.begin <= now && now < span.end) health.clock = std::min(health.clock, span.clock);
+  }
+  return health;
+}
+
+Duration FaultTable::time_of(int device, TimePoint start, Duration cost) const {
+  const std::vector<Span> spans = slow_spans(device);
+  const TimePoint lost = lost_from(device);
+  TimePoint time = start;
+  Duration left = cost;
+  // Each turn is a part in which the clock does not change.
+  while (left > Duration::zero() && time < lost) {
+    TimePoint next = lost;
+    double clock = 1;
+    for (const Span& span : spans) {
+      if (time < span.begin) next = std::min(next, span.begin);
+      if (time < span.begin || span.end <= time) continue;
+      next = std::min(next, span.end);
+      clock = std::min(clock, span.clock);
+    }
+    const Duration needed =
+        clock == 1 ? left : from_nanoseconds(static_cast<double>(left.count()) / clock);
+    const TimePoint end = saturating_add(time, needed);
+    if (end <= next) return end - start;
+    const Duration part = next - time;
+    left -= clock == 1 ? part : from_nanoseconds(static_cast<double>(part.count()) * clock);
+    time = next;
+  }
+  return time - start;
+}
+
+}  // namespace gpemu::device

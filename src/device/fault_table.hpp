@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <span>
+#include <vector>
+
+#include "gpemu/base/units.hpp"
+#include "gpemu/device/node_state.hpp"
+#include "gpemu/profile/fault_plan.hpp"
+
+#include "layout.hpp"
+#include "segment_file.hpp"
+
+namespace gpemu::device {
+
+/// The faults of a node, as far as it is known when they begin. Times are those of the node's
+/// clock; the last TimePoint means "not by what is known now".
+///
+/// Refers to the node's facts and to its segment, or a copy of it, in which nothing is trusted.
+class FaultTable {
+ public:
+  FaultTable(const NodeFacts& facts, std::span<const layout::FaultRecord> records)
+      : faults_(facts.faults.faults), records_(records), made_(facts.made) {}
+
+  [[nodiscard]] std::span<const profile::Fault> faults() const { return faults_; }
+
+  /// Returns whether there is a fault of a device.
+  [[nodiscard]] bool has_any(int device) const;
+
+  /// Returns whether a fault may make a device slow or lost.
+  [[nodiscard]] bool may_disturb(int device) const;
+
+  /// Returns when a device falls off the bus.
+  [[nodiscard]] TimePoint lost_from(int device) const;
+
+  /// Returns when the processes that use a device from `now` on are killed next.
+  [[nodiscard]] TimePoint killed_at(int device, TimePoint now) const;
+
+  [[nodiscard]] DeviceHealth health(int device, TimePoint now) const;
+
+  /// Returns how long work takes that starts at a time and would take `cost` on the healthy device.
+  /// If the device is lost meanwhile, the work ends then.
+  [[nodiscard]] Duration time_of(int device, TimePoint start, Duration cost) const;
+
+ private:
+  struct Span {
+    TimePoint begin, end;
+    double clock;
+  };
+  [[nodiscard]] TimePoint begin_of(std::size_t index) const;
+  [[nodiscard]] TimePoint first_of(profile::FaultKind kind, int device, TimePoint from) const;
+  [[nodiscard]] std::vector<Span> slow_spans(int device) const;
+
+  std::span<const profile::Fault> faults_;
+  std::span<const layout::FaultRecord> records_;
+  TimePoint made_;
+};
+
+/// How long work takes on a device that faults may disturb. Outlives no segment.
+struct Speed {
+  FaultTable faults;
+  int device = 0;
+
+  /// `engine`: of all devices'. A GPU's clock makes no difference to copies.
+  [[nodiscard]] Duration time_of(std::size_t engine, TimePoint start, Duration cost) const {
+    if (engine % kEngineCount == static_cast<std::size_t>(Engine::kCompute)) {
+      return faults.time_of(device, start, cost);
+    }
+    const TimePoint lost = lost_from();
+    return lost <= start ? Duration() : std::min(cost, lost - start);
+  }
+  [[nodiscard]] TimePoint lost_from() const { return faults.lost_from(device); }
+};
+
+}  // namespace gpemu::device

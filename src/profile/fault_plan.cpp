@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gpemu/profile/fault_plan.hpp"
+
+#include <algorithm>
+#include <initializer_list>
+#include <utility>
+
+#include "gpemu/base/file.hpp"
+
+#include "sourced_file.hpp"
+
+namespace gpemu::profile {
+namespace {
+
+/// Longer than any run; the bound only catches slips.
+constexpr double kMostSeconds = 1e8;
+constexpr std::int64_t kMostCollectives = 1'000'000'000'000;
+/// A GPU that is slower is hardly a slow GPU, and the bound keeps times far from overflows.
+constexpr double kLeastClock = 0.001;
+
+/// Turns one table `[[fault]]` into a Fault; each mistake carries its line.
+class FaultReader {
+ public:
+  FaultReader(const toml::table& table, const SourcedFile& file, std::size_t gpus)
+      : table_(table), file_(file), gpus_(gpus) {}
+
+  Result<Fault> read() {
+    GPEMU_TRY(read_kind());
+    const bool is_slow = fault_.kind == FaultKind::kSlow;
+    GPEMU_TRY(is_slow ? check_keys({"kind", "gpu", "at_s", "at_collective", "clock", "for_s"})
+                      : check_keys({"kind", "gpu", "at_s", "at_collective"}));
+    GPEMU_ASSIGN(const std::int64_t gpu, whole("gpu", 0, static_cast<std::int64_t>(gpus_) - 1));
+    fault_.gpu = static_cast<int>(gpu);
+    GPEMU_TRY(read_begin());
+    if (!is_slow) return fault_;
+    GPEMU_ASSIGN(fault_.clock, real("clock", kLeastClock, 1));
+    if (fault_.clock == 1) return wrong("clock", "a GPU with 1 of its clock is not slow");
+    if (!table_.contains("for_s")) return fault_;
+    GPEMU_ASSIGN(const double lasts, real("for_s", 0, kMostSeconds));
+    fault_.lasts = from_seconds(lasts);
+    return fault_;
+  }
+
+ private:
+  template <typename... Args>
+  [[nodiscard]] std::unexpected<Error> wrong(std::string_view key,
+                                             fmt::format_string<Args...> format,
+                                             Args&&... args) const {
+    const toml::node* node = table_.get(key);
+    return file_.fault(node == nullptr ? static_cast<const toml::node&>(table_) : *node,
+                       fmt::format("fault: {}", key), format, std::forward<Args>(args)...);
+  }
+
+  Result<void> read_kind() {
+    static constexpr std::pair<std::string_view, FaultKind> kKinds[] = {
+        {"slow", FaultKind::kSlow}, {"lost", FaultKind::kLost}, {"kill", FaultKind::kKill}};
+    const toml::node* node = table_.get("kind");
+    const std::string text = node == nullptr ? "" : node->value<std::string>().value_or("");
+    const auto found = std::ranges::find(kKinds, text, [](const auto& kind) { return kind.first; });
+    if (found == std::end(kKinds)) {
+      return wrong("kind", "expected \"slow\", \"lost\" or \"kill\"");
+    }
+    fault_.kind = found->second;
+    return {};
+  }
+
+  [[nodiscard]] Result<void> check_keys(std::initializer_list<std::string_view> known) const {
+    for (const auto& [key, node] : table_) {
+      if (std::ranges::find(known, key.str()) != known.end()) continue;
+      return file_.fault(node, "fault", "unknown key '{}'; a fault of this kind has {}", key.str(),
+                         fmt::join(known, ", "));
+    }
+    return {};
+  }
+
+  Result<void> read_begin() {
+    const bool by_count = table_.contains("at_collective");
+    if (by_count == table_.contains("at_s")) {
+      return wrong("at_s", "expected either at_s or at_collective, which say when it begins");
+    }
+    if (by_count) {
+      GPEMU_ASSIGN(const std::int64_t number, whole("at_collective", 1, kMostCollectives));
+      fault_.at_collective = static_cast<std::uint64_t>(number);
+      return {};
+    }
+    GPEMU_ASSIGN(const double seconds, real("at_s", 0, kMostSeconds));
+    fault_.at = from_seconds(seconds);
+    return {};
+  }
+
+  [[nodiscard]] Result<std::int64_t> whole(std::string_view key, std::int64_t least,
+                                           std::int64_t most) const {
+    const toml::node* node = table_.get(key);
+    const auto* value = node == nullptr ? nullptr : node->as_integer();
+    if (value == nullptr || value->get() < least || value->get() > most) {
+      return wrong(key, "expected a whole number from {} to {}", least, most);
+    }
+    return value->get();
+  }
+
+  [[nodiscard]] Result<double> real(std::string_view key, double least, double most) const {
+    const toml::node* node = table_.get(key);
+    const bool is_number = node != nullptr && node->is_number();
+    const double value = is_number ? node->value<double>().value_or(-1) : -1;
+    if (!(value >= least && value <= most)) {
+      return wrong(key, "expected a number from {:.12g} to {:.12g}", least, most);
+    }
+    return value;
+  }
+
+  const toml::table& table_;
+  const SourcedFile& file_;
+  std::size_t gpus_;
+  Fault fault_;
+};
+
+}  // namespace
+
+Result<FaultPlan> parse_fault_plan(std::string_view toml, std::string_view origin,
+                                   std::size_t gpus) {
+  GPEMU_ASSIGN(const toml::table root, parse_toml(toml, origin));
+  const SourcedFile file(root, origin);
+  for (const auto& [key, node] : root) {
+    if (key != "fault") return file.fault(node, key.str(), "unknown key; expected [[fault]]");
+  }
+  const toml::node* tables = root.get("fault");
+  if (tables == nullptr || !tables->is_array_of_tables()) {
+    return file.fault(tables == nullptr ? static_cast<const toml::node&>(root) : *tables, "fault",
+                      "expected a table [[fault]] for each fault");
+  }
+  FaultPlan plan{.faults = {}, .toml = std::string(toml)};
+  for (const toml::node& table : *tables->as_array()) {
+    if (plan.faults.size() == kMostFaults) {
+      return file.fault(table, "fault", "a node has at most {} faults", kMostFaults);
+    }
+    GPEMU_ASSIGN(const Fault fault, FaultReader(*table.as_table(), file, gpus).read());
+    plan.faults.push_back(fault);
+  }
+  return plan;
+}
+
+Result<FaultPlan> load_fault_plan(const std::filesystem::path& path, std::size_t gpus) {
+  constexpr Bytes kMaxBytes = kMiB;  // Far more than kMostFaults take.
+  GPEMU_ASSIGN(const std::string text, read_file(path, kMaxBytes));
+  return parse_fault_plan(text, path.string(), gpus);
+}
+
+}  // namespace gpemu::profile
