@@ -24,22 +24,53 @@ static const char* const kFolders[] = {"common", "cuda12", "cuda13"};
 static const char* shims;
 
 /*
+ * Makes the file "PID.KIND" in the folder of the run's records. Returns it, or -1 if there is no
+ * such folder or the file exists.
+ */
+static int make_note(const char* kind) {
+  static char name[PATH_MAX];
+  const char* const folder = getenv("GPEMU_RECORD_DIR");
+  if (folder == NULL || folder[0] == '\0') return -1;
+  const int length = snprintf(name, sizeof(name), "%s/%ld.%s", folder, (long)getpid(), kind);
+  if (length < 0 || (size_t)length >= sizeof(name)) return -1;
+  return open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+}
+
+/* Returns a variable as a number, or -1 if it is none. */
+static long number_in(const char* name) {
+  const char* const text = getenv(name);
+  if (text == NULL || text[0] < '0' || text[0] > '9') return -1;
+  char* end = NULL;
+  const long number = strtol(text, &end, 10);
+  return *end == '\0' ? number : -1;
+}
+
+/*
+ * Ends a process that a launcher has started as a rank which must not run: a phantom, for which the
+ * ranks that run act (docs/design/collectives.md). To torchrun, it is a worker that has succeeded.
+ */
+static void end_phantom(void) {
+  const long real = number_in("GPEMU_REAL_RANKS");
+  if (real < 1 || number_in("RANK") < real) return;
+  const int file = make_note("phantom");
+  if (file >= 0) close(file);
+  _exit(0);
+}
+
+/*
  * Writes a file to the folder of the run's records, once per process: which of NVIDIA's libraries
  * the program asked for. A program that never uses a GPU leaves no other trace.
  */
 static void note_library(const char* base) {
   static int noted;
   static char text[PATH_MAX + 256];
-  const char* const folder = getenv("GPEMU_RECORD_DIR");
-  if (noted || folder == NULL || folder[0] == '\0') return;
+  if (noted) return;
   noted = 1;
-  int length = snprintf(text, sizeof(text), "%s/%ld.loaded", folder, (long)getpid());
-  if (length < 0 || (size_t)length >= sizeof(text)) return;
-  const int file = open(text, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+  const int file = make_note("loaded");
   if (file < 0) return;
   ssize_t program = readlink("/proc/self/exe", text, PATH_MAX - 1);
   if (program < 0) program = 0;
-  length = snprintf(text + program, 256, "\n%s\n", base);
+  const int length = snprintf(text + program, 256, "\n%s\n", base);
   if (length > 0 && write(file, text, (size_t)program + (size_t)length) < 0) noted = 1;
   close(file);
 }
@@ -48,6 +79,7 @@ static void note_library(const char* base) {
 static char path[PATH_MAX];
 
 unsigned int la_version(unsigned int version) {
+  end_phantom();
   shims = getenv("GPEMU_SHIMS");
   if (shims != NULL && shims[0] == '\0') shims = NULL;
   return version < LAV_CURRENT ? version : LAV_CURRENT;

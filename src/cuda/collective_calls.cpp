@@ -63,6 +63,16 @@ bool has_memory(const CheckedCall& checked) {
                                         : checked.communicator->place());
 }
 
+/// A phantom that is the root of a broadcast has what its model has where the broadcast goes to, as
+/// in the broadcasts in place of DDP.
+void broadcast_from_model(CheckedCall& checked) {
+  CollectiveCall& call = checked.call;
+  const int model = checked.communicator->model_of(call.root);
+  if (model == call.root) return;
+  call.root = model;
+  if (checked.communicator->place().rank == model) call.source = call.destination;
+}
+
 Status check_call(const gpemu_cuda_comm_call& from, CheckedCall* checked) {
   const gpemu_cuda_comm* const found = communicators().find(from.comm);
   if (found == nullptr) return GPEMU_CUDA_ERROR_INVALID_HANDLE;
@@ -90,7 +100,20 @@ Status check_call(const gpemu_cuda_comm_call& from, CheckedCall* checked) {
       (checked->other < 0 || checked->other >= place.ranks || checked->other == place.rank)) {
     return GPEMU_CUDA_ERROR_INVALID_VALUE;
   }
+  // Ranks that pass data on, as in a pipeline, do not do the same.
+  if (checked->communicator->has_phantoms() && checked->is_transfer() &&
+      checked->other >= checked->communicator->real_ranks()) {
+    record_not_supported("libnccl.so.2",
+                         "a send to or receive from a rank that does not run (--ranks-for-real)");
+    return GPEMU_CUDA_ERROR_NOT_SUPPORTED;
+  }
+  if (call.kind == GPEMU_CUDA_SCATTER && call.root >= checked->communicator->real_ranks()) {
+    record_not_supported("libnccl.so.2",
+                         "a scatter from a rank that does not run (--ranks-for-real)");
+    return GPEMU_CUDA_ERROR_NOT_SUPPORTED;
+  }
   if (!has_memory(*checked)) return GPEMU_CUDA_ERROR_INVALID_VALUE;
+  if (call.kind == GPEMU_CUDA_BROADCAST) broadcast_from_model(*checked);
   return find_stream(from, *checked);
 }
 

@@ -115,7 +115,7 @@ double bus_factor_of(gpemu_cuda_collective kind, int ranks) {
 }
 
 Communicator::Communicator(Parts parts)
-    : parts_(std::move(parts)), fabric_(fabric_between(parts_)) {
+    : parts_(std::move(parts)), fabric_(parts_.fabric ? *parts_.fabric : fabric_between(parts_)) {
   expect_collectives();
 }
 
@@ -149,7 +149,7 @@ Status Communicator::arrive(device::Stream& stream, Duration cost,
 void Communicator::ring(std::uint64_t number) const {
   device::Node& node = *process().node;
   bool is_own = false;
-  for (int rank = 0; rank < place().ranks; ++rank) {
+  for (int rank = 0; rank < real_ranks(); ++rank) {
     if (!mailbox().is_awaited_by(rank, number)) continue;
     const std::uint64_t identity = members()[static_cast<std::size_t>(rank)].identity;
     if (identity == node.identity()) {

@@ -55,7 +55,8 @@ class Communicator {
     Place place;
     DeviceState* device = nullptr;
     Meeting::Id id;
-    std::vector<Member> members;  ///< by rank.
+    std::vector<Member> members;  ///< by rank; phantoms, which come last, are not among them.
+    std::optional<topology::Fabric> fabric;  ///< if the members do not tell.
     std::unique_ptr<Mailbox> mailbox;
     std::unique_ptr<device::Rendezvous> rendezvous;
   };
@@ -67,6 +68,12 @@ class Communicator {
   [[nodiscard]] std::uint64_t tag() const { return parts_.members.front().tag; }
   [[nodiscard]] const std::vector<Member>& members() const { return parts_.members; }
   [[nodiscard]] Mailbox& mailbox() const { return *parts_.mailbox; }
+  /// The number of ranks that are not phantoms.
+  [[nodiscard]] int real_ranks() const { return static_cast<int>(parts_.members.size()); }
+  [[nodiscard]] bool has_phantoms() const { return real_ranks() < place().ranks; }
+  /// Returns the rank that does what a rank does, and has what it has: itself, or a phantom's
+  /// model.
+  [[nodiscard]] int model_of(int rank) const { return rank % real_ranks(); }
   /// What joins the ranks.
   [[nodiscard]] const topology::Fabric& fabric() const { return fabric_; }
 

@@ -21,6 +21,7 @@
 
 #include "attach.hpp"
 #include "context.hpp"
+#include "job_fabric.hpp"
 #include "log.hpp"
 #include "mover.hpp"
 #include "recorder.hpp"
@@ -41,6 +42,9 @@ struct Rank {
   std::unique_ptr<Mailbox> mailbox;
   std::unique_ptr<device::Rendezvous> rendezvous;
   std::vector<Member> members;
+  std::optional<topology::Fabric> fabric;  ///< if not all ranks are among the members.
+
+  [[nodiscard]] bool has_phantoms() const { return start.real_ranks < start.place.ranks; }
 };
 
 std::uint64_t random_number() {
@@ -110,6 +114,22 @@ Status meet_all(std::vector<Rank>& ranks, PartOf part_of,
   return status;
 }
 
+/// Finds out what joins the ranks of a job, most of which do not come. Errors: INVALID_VALUE.
+Status find_fabric(Rank& rank) {
+  const Process& state = process();
+  std::vector<int> gpus;
+  for (const auto& device : state.devices) gpus.push_back(device->index);
+  const bool is_alone = state.settings->node.empty();
+  auto fabric =
+      fabric_of_job(*state.settings->job, {.gpu = rank.device->spec,
+                                           .topology = rank.device->machine,
+                                           .gpus = is_alone ? std::vector<int>{} : std::move(gpus),
+                                           .network = state.settings->network});
+  if (!fabric) return status_of_meeting(fabric.error());
+  rank.fabric = *std::move(fabric);
+  return GPEMU_CUDA_SUCCESS;
+}
+
 /// Makes what a rank needs before it meets the others.
 Status prepare(Rank& rank) {
   GPEMU_CUDA_TRY(device_with_context(rank.start.device, &rank.device));
@@ -121,12 +141,14 @@ Status prepare(Rank& rank) {
   own.device = rank.device->index;
   const std::string& gpu = rank.device->spec.name;
   std::memcpy(own.gpu.data(), gpu.data(), std::min(gpu.size(), own.gpu.size()));
-  auto mailbox = Mailbox::create(rank.start.place);
+  if (rank.has_phantoms()) GPEMU_CUDA_TRY(find_fabric(rank));
+  const int real_ranks = rank.start.real_ranks;
+  auto mailbox = Mailbox::create({.rank = rank.start.place.rank, .ranks = real_ranks});
   if (!mailbox) return status_of_meeting(mailbox.error());
   rank.mailbox = *std::move(mailbox);
   own.mailbox = rank.mailbox->ticket();
   if (rank.start.place.rank != 0) return GPEMU_CUDA_SUCCESS;
-  const auto group = device::Rendezvous::create_group(*process().node, rank.start.place.ranks);
+  const auto group = device::Rendezvous::create_group(*process().node, real_ranks);
   if (!group) return status_of_meeting(group.error());
   own.group = *group;
   own.tag = random_number();
@@ -169,7 +191,7 @@ Status check_members(const std::vector<Member>& members) {
 
 /// Joins the others, about whom the rank now knows.
 Status join(Rank& rank) {
-  for (int other = 0; other < rank.start.place.ranks; ++other) {
+  for (int other = 0; other < rank.start.real_ranks; ++other) {
     if (other == rank.start.place.rank) continue;
     const auto opened =
         rank.mailbox->open_peer(other, rank.members[static_cast<std::size_t>(other)].mailbox);
@@ -185,7 +207,7 @@ Status join(Rank& rank) {
 Meeting::Part part_of_meeting(const CommunicatorStart& start, std::uint64_t ready) {
   auto topic = start.topic;
   topic[1] |= ready;
-  return {.id = start.id, .topic = topic, .rank = start.place.rank, .ranks = start.place.ranks};
+  return {.id = start.id, .topic = topic, .rank = start.place.rank, .ranks = start.real_ranks};
 }
 
 /// Lets posts of other processes start jobs of the mover.
@@ -213,12 +235,25 @@ Status status_of_meeting(const Error& error) {
   }
 }
 
+Status find_real_ranks(Place place, int* real_ranks) {
+  GPEMU_CUDA_TRY(attach());
+  const std::optional<Job>& job = process().settings->job;
+  if (job && (place.ranks != job->ranks || place.rank != job->rank)) {
+    record_not_supported("libnccl.so.2",
+                         "a communicator of some of a job's ranks with --ranks-for-real");
+    return GPEMU_CUDA_ERROR_NOT_SUPPORTED;
+  }
+  *real_ranks = job ? job->real_ranks : place.ranks;
+  return GPEMU_CUDA_SUCCESS;
+}
+
 Status start_communicators(std::span<const CommunicatorStart> starts,
                            std::vector<std::shared_ptr<Communicator>>* made,
                            const std::function<bool()>& is_cancelled) {
   std::vector<Rank> ranks;
   GPEMU_CUDA_TRY(attach());
-  if (!process().time_is_real) {
+  const auto has_others = [](const CommunicatorStart& start) { return start.real_ranks > 1; };
+  if (!process().time_is_real && std::ranges::any_of(starts, has_others)) {
     // Each process of a run with this clock has its own time.
     record_not_supported("libnccl.so.2", "several ranks with --clock gpu-only");
     return GPEMU_CUDA_ERROR_NOT_SUPPORTED;
@@ -248,6 +283,7 @@ Status start_communicators(std::span<const CommunicatorStart> starts,
                             .device = ready[i].device,
                             .id = ready[i].start.id,
                             .members = std::move(members[i]),
+                            .fabric = ready[i].fabric,
                             .mailbox = std::move(ready[i].mailbox),
                             .rendezvous = std::move(ready[i].rendezvous)}));
   }
@@ -264,6 +300,11 @@ Status divide_communicators(std::span<const CommunicatorDivision> divisions,
   };
   std::vector<Divided> ranks;
   for (const CommunicatorDivision& division : divisions) {
+    if (division.parent->has_phantoms() && division.color >= 0) {
+      record_not_supported("libnccl.so.2",
+                           "dividing a communicator with ranks that do not run (--ranks-for-real)");
+      return GPEMU_CUDA_ERROR_NOT_SUPPORTED;
+    }
     Divided& rank = ranks.emplace_back();
     rank.parent = division.parent;
     rank.number = division.parent->next_division();
@@ -271,7 +312,8 @@ Status divide_communicators(std::span<const CommunicatorDivision> divisions,
     rank.own.key = division.key;
   }
   GPEMU_CUDA_TRY(meet_all(ranks, [](const Divided& rank) {
-    const auto [own, count] = rank.parent->place();
+    const int own = rank.parent->place().rank;
+    const int count = rank.parent->real_ranks();
     return Meeting::Part{
         .id = rank.parent->id(),
         .topic = {rank.parent->tag(), static_cast<std::uint64_t>(Purpose::kDivide), rank.number},
@@ -300,6 +342,7 @@ Status divide_communicators(std::span<const CommunicatorDivision> divisions,
                                         static_cast<std::uint64_t>(rank.own.color) << 8,
                                     rank.number},
                           .place = place,
+                          .real_ranks = place.ranks,
                           .device = rank.parent->device().ordinal});
   }
   return GPEMU_CUDA_SUCCESS;
@@ -310,6 +353,7 @@ CommunicatorStart start_of_pair(const Communicator& communicator, int sender, in
           .topic = {communicator.tag(), static_cast<std::uint64_t>(Purpose::kPair),
                     static_cast<std::uint64_t>(sender) << 32 | static_cast<unsigned>(receiver)},
           .place = {.rank = communicator.place().rank == sender ? 0 : 1, .ranks = 2},
+          .real_ranks = 2,
           .device = communicator.device().ordinal};
 }
 

@@ -18,7 +18,8 @@ struct CommunicatorStart {
   Meeting::Id id;
   std::array<std::uint64_t, 3> topic{};
   Place place;
-  int device = 0;  ///< as CUDA numbers it.
+  int real_ranks = 1;  ///< so many, the first ones, come; the others are phantoms.
+  int device = 0;      ///< as CUDA numbers it.
 };
 
 /// A rank whose communicator is to be divided.
@@ -26,6 +27,11 @@ struct CommunicatorDivision {
   std::shared_ptr<Communicator> parent;
   std::int32_t color = 0, key = 0;
 };
+
+/// Finds out how many ranks of a communicator come. Errors: NOT_SUPPORTED if some ranks of the job
+/// are phantoms and the communicator does not have all of the job's ranks, because nobody says
+/// which ones it has.
+[[nodiscard]] Status find_real_ranks(Place place, int* real_ranks);
 
 /// Makes several ranks at once, so that they may be of one communicator. Blocks until all ranks of
 /// their communicators come, or until `is_cancelled`, if it is not null, says so. Errors: those of

@@ -41,7 +41,8 @@ struct Source {
 
 Source source_of(const Exchange& exchange) {
   const CollectiveCall& call = exchange.call;
-  if (is_too_large(call)) return {};
+  const bool is_only = exchange.communicator->real_ranks() == 1 && !reduces(call.kind);
+  if (is_too_large(call) || is_only) return {};
   return {call.source, source_bytes(call, exchange.communicator->place())};
 }
 
@@ -263,6 +264,10 @@ class Take {
       }
       sources.emplace_back(to);
     }
+    // Phantoms have what their models have.
+    for (int rank = static_cast<int>(slices_.size()); rank < place.ranks; ++rank) {
+      sources.push_back(sources[static_cast<std::size_t>(exchange_.communicator->model_of(rank))]);
+    }
     combine(exchange_.call.type, exchange_.call.reduction, sources, result);
     store_by_kernel(exchange_.call.destination, result.data(), bytes);
     return true;
@@ -338,6 +343,18 @@ bool is_hopeless(const Exchange& exchange) {
   return mailbox.has_posted(own, exchange.number) && mailbox.parts(own, exchange.number).empty();
 }
 
+/// Returns the slices of a rank's destination, those of phantoms as slices of their models. If the
+/// collective reduces, there is one for each model.
+std::vector<Slice> slices_of(const Exchange& exchange) {
+  const Communicator& communicator = *exchange.communicator;
+  std::vector<Slice> slices = slices_for(exchange.call, communicator.place());
+  if (reduces(exchange.call.kind) && !slices.empty()) {
+    slices.resize(static_cast<std::size_t>(communicator.real_ranks()));
+  }
+  for (Slice& slice : slices) slice.from = communicator.model_of(slice.from);
+  return slices;
+}
+
 }  // namespace
 
 bool is_in_memory(const CollectiveCall& call, Place place) {
@@ -381,8 +398,7 @@ void take_result(const Exchange& exchange, const device::Moment& end) {
     });
     return communicator.mailbox().finish(exchange.number);
   }
-  const auto take =
-      std::make_shared<Take>(exchange, slices_for(exchange.call, communicator.place()));
+  const auto take = std::make_shared<Take>(exchange, slices_of(exchange));
   std::vector<Access> accesses = take->accesses();
   if (bytes < kLargeExchange && take->is_ready() &&
       !(mover().busy() && mover().overlaps_any(accesses))) {

@@ -146,6 +146,12 @@ std::string mark_line(std::string_view kind, std::string_view text, TimePoint ti
                      thread, escaped(text));
 }
 
+std::string event_line(std::string_view kind, std::uint64_t event, std::uint64_t stream,
+                       TimePoint time, std::int64_t thread) {
+  return fmt::format(R"({{"mark":"{}","time_ns":{},"thread":{},"text":"","event":{},"stream":{}}})",
+                     kind, to_ns(time), thread, event, stream);
+}
+
 std::string memory_line(std::int64_t bytes, std::uint64_t address, int ordinal) {
   return fmt::format(R"({{"memory":{},"address":{},"device":{}}})", bytes, address, ordinal);
 }

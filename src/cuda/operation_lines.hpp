@@ -40,6 +40,11 @@ namespace gpemu::cuda {
 [[nodiscard]] std::string mark_line(std::string_view kind, std::string_view text, TimePoint time,
                                     std::int64_t thread);
 
+/// Returns the line of an event that was recorded in a stream (`kind` is "event_record"), or for
+/// which a stream waits ("event_wait"). `event` is the same number in both.
+[[nodiscard]] std::string event_line(std::string_view kind, std::uint64_t event,
+                                     std::uint64_t stream, TimePoint time, std::int64_t thread);
+
 /// Returns the line of memory that was allocated, or freed if `bytes` is negative.
 [[nodiscard]] std::string memory_line(std::int64_t bytes, std::uint64_t address, int ordinal);
 

@@ -130,5 +130,10 @@ TEST(MemoryLine, IsNegativeWhereMemoryIsGivenBack) {
   EXPECT_EQ(memory_line(-512, 4096, 1), R"({"memory":-512,"address":4096,"device":1})");
 }
 
+TEST(EventLine, NamesTheEventAndTheStream) {
+  EXPECT_EQ(event_line("event_wait", 4096, 3, at_ns(7), 5),
+            R"({"mark":"event_wait","time_ns":7,"thread":5,"text":"","event":4096,"stream":3})");
+}
+
 }  // namespace
 }  // namespace gpemu::cuda

@@ -443,6 +443,14 @@ std::int64_t recorded_not_computed_bytes() {
   return bytes.load(std::memory_order_relaxed);
 }
 
+void record_event_use(const gpemu_cuda_event& event, const gpemu_cuda_stream& stream, bool waits) {
+  Recorder& state = recorder();
+  if (state.lines == nullptr) return;
+  add_line(state, event_line(waits ? "event_wait" : "event_record",
+                             reinterpret_cast<std::uintptr_t>(&event), stream.id,
+                             process().clock->now(), thread_number()));
+}
+
 void record_mark(gpemu_cuda_mark_kind kind, std::string_view text) {
   Recorder& state = recorder();
   if (state.lines != nullptr) write_mark(state, mark_name(kind), text);

@@ -30,6 +30,35 @@ Result<std::optional<Bytes>> size_of(const Lookup& lookup, const char* name) {
   return mib * kMiB;
 }
 
+/// Returns a number of ranks that a launcher or gpemu gives, or none if there is no such variable.
+/// Errors: kInvalidArgument for a number below `least`.
+Result<std::optional<int>> count_of(const Lookup& lookup, const char* name, int least) {
+  const std::string text = value_of(lookup, name);
+  if (text.empty()) return std::nullopt;
+  int count = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), count);
+  if (error != std::errc() || end != text.data() + text.size() || count < least) {
+    return fail(ErrorCode::kInvalidArgument, "{} is \"{}\", not a number from {} on", name, text,
+                least);
+  }
+  return count;
+}
+
+/// Returns the job, if some of its ranks are phantoms. Source of the launcher's variables:
+/// PyTorch's documentation of torchrun, "Environment Variables".
+Result<std::optional<Job>> job_of(const Lookup& lookup) {
+  GPEMU_ASSIGN(const std::optional<int> real, count_of(lookup, variable::kRealRanks, 1));
+  if (!real) return std::nullopt;
+  GPEMU_ASSIGN(const std::optional<int> rank, count_of(lookup, variable::kRank, 0));
+  GPEMU_ASSIGN(const std::optional<int> ranks, count_of(lookup, "WORLD_SIZE", 1));
+  GPEMU_ASSIGN(const std::optional<int> per_host, count_of(lookup, "LOCAL_WORLD_SIZE", 1));
+  if (!rank || !ranks || *ranks <= *real) return std::nullopt;
+  return Job{.ranks = *ranks,
+             .rank = *rank,
+             .ranks_per_host = per_host.value_or(*ranks),
+             .real_ranks = *real};
+}
+
 }  // namespace
 
 RecordSettings read_record_settings(const Lookup& lookup) {
@@ -57,6 +86,7 @@ Result<Settings> read_settings(const Lookup& lookup) {
     }
     settings.network = *network;
   }
+  GPEMU_ASSIGN(settings.job, job_of(lookup));
   const std::string files = value_of(lookup, variable::kGpuFiles);
   for (const auto file : std::views::split(std::string_view(files), ':')) {
     if (!file.empty()) settings.gpu_files.emplace_back(file.begin(), file.end());

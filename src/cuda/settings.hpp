@@ -20,6 +20,15 @@ struct RecordSettings {
   bool strict = false;      ///< see `gpemu run --strict`.
 };
 
+/// A job of which this process is a rank and only the first ranks run. The others are phantoms:
+/// rank r counts as one that does what rank r modulo `real_ranks` does, at the same time.
+struct Job {
+  int ranks = 0;
+  int rank = 0;            ///< of this process.
+  int ranks_per_host = 0;  ///< as the launcher counts hosts.
+  int real_ranks = 0;      ///< less than `ranks`.
+};
+
 /// What the environment of this process asks for (docs/reference/environment.md).
 struct Settings {
   std::string node;                    ///< whose devices the process uses;
@@ -31,13 +40,14 @@ struct Settings {
   Bytes context_bytes = device::kContextBytes;  ///< of a device's memory, for each context.
   std::optional<std::string> visible_devices;   ///< see visible_devices().
   std::optional<topology::Network> network;     ///< that joins hosts.
+  std::optional<Job> job;                       ///< if some of its ranks are phantoms.
   bool launches_block = false;  ///< whether a launch returns when its work has ended.
   bool drop_data = false;       ///< whether large copies from pinned memory move no bytes.
   RecordSettings record;
 };
 
-/// Returns what the variables ask for. Errors: kInvalidArgument for a size or a network that is
-/// none.
+/// Returns what the variables ask for. Errors: kInvalidArgument for a size, a network or a number
+/// of ranks that is none.
 [[nodiscard]] Result<Settings> read_settings(const Lookup& lookup);
 
 /// Returns the part that also applies to a process without settings: one that has not attached, or

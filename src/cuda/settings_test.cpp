@@ -91,5 +91,25 @@ TEST(Settings, RefuseSizesThatAreNone) {
   }
 }
 
+TEST(Settings, HaveAJobIfSomeOfItsRanksArePhantoms) {
+  std::map<std::string, std::string> values = {
+      {"GPEMU_REAL_RANKS", "1"}, {"RANK", "0"}, {"WORLD_SIZE", "16"}, {"LOCAL_WORLD_SIZE", "8"}};
+  Result<Settings> settings = read_settings(variables(values));
+  ASSERT_TRUE(settings && settings->job);
+  EXPECT_EQ(settings->job->ranks, 16);
+  EXPECT_EQ(settings->job->rank, 0);
+  EXPECT_EQ(settings->job->ranks_per_host, 8);
+  EXPECT_EQ(settings->job->real_ranks, 1);
+  values["GPEMU_REAL_RANKS"] = "16";
+  EXPECT_FALSE(read_settings(variables(values))->job) << "all ranks run";
+  values["GPEMU_REAL_RANKS"] = "0";
+  settings = read_settings(variables(values));
+  ASSERT_FALSE(settings);
+  EXPECT_EQ(settings.error().message, "GPEMU_REAL_RANKS is \"0\", not a number from 1 on");
+  values["GPEMU_REAL_RANKS"] = "1";
+  values.erase("RANK");
+  EXPECT_FALSE(read_settings(variables(values))->job) << "no launcher says which rank this is";
+}
+
 }  // namespace
 }  // namespace gpemu::cuda

@@ -143,6 +143,12 @@ Result<std::vector<LoadedLibrary>> read_loaded(const std::filesystem::path& fold
   return loaded;
 }
 
+Result<std::int64_t> count_phantoms(const std::filesystem::path& folder) {
+  GPEMU_ASSIGN(const std::vector<std::filesystem::path> paths, list_folder(folder));
+  return std::ranges::count_if(
+      paths, [](const std::filesystem::path& path) { return path.extension() == ".phantom"; });
+}
+
 Result<ProcessLines> ProcessLines::read(const RecordedProcess& process) {
   ProcessLines lines(process);
   GPEMU_TRY(for_each_line(process, [&lines](const std::string& line, std::int64_t number) {

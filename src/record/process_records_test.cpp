@@ -156,6 +156,14 @@ TEST_F(ProcessRecords, NameTheLibrariesThatProcessesLoaded) {
   EXPECT_EQ((*loaded)[1].library, "libcuda.so.1");
 }
 
+TEST_F(ProcessRecords, CountRanksThatDidNotRun) {
+  std::ofstream(folder_ / "42.loaded") << "/bin/program\nlibcuda.so.1\n";
+  EXPECT_EQ(count_phantoms(folder_).value(), 0);
+  for (const char* name : {"43.phantom", "44.phantom"}) std::ofstream(folder_ / name).flush();
+  EXPECT_EQ(count_phantoms(folder_).value(), 2);
+  EXPECT_FALSE(count_phantoms(folder_ / "none"));
+}
+
 TEST_F(ProcessRecords, SayWhyALibraryCannotBeRead) {
   std::filesystem::create_directory(folder_ / "42.loaded");
   const auto loaded = read_loaded(folder_);

@@ -96,7 +96,9 @@ Result<void> WorkReader::add_line(std::string_view line) {
   if (!fields.is_object()) return fault();
   if (fields.contains("op")) return add_operation({fields});
   if (fields.contains("mark")) return add_mark({fields});
-  for (const char* const other : {"memory", "collective", "ended", "moved"}) {
+  if (fields.contains("collective")) return add_collective({fields});
+  if (fields.contains("ended")) return end_collective({fields});
+  for (const char* const other : {"memory", "moved"}) {
     if (fields.contains(other)) return {};
   }
   const auto number = integer(fields, "name");
@@ -128,13 +130,58 @@ Result<void> WorkReader::add_operation(const Line& line) {
   return {};
 }
 
+Result<void> WorkReader::add_collective(const Line& line) {
+  const auto id = integer(line.fields, "collective");
+  const auto name = integer(line.fields, "name");
+  const auto stream = integer(line.fields, "stream");
+  const auto bytes = integer(line.fields, "bytes");
+  const auto ranks = integer(line.fields, "ranks");
+  const auto asked = integer(line.fields, "asked_ns");
+  if (!id || !name || !texts_.contains(*name) || !stream || !bytes || !ranks || !asked) {
+    return fault();
+  }
+  const CollectiveWork work{.function = texts_[*name],
+                            .bytes = static_cast<Bytes>(*bytes),
+                            .ranks = static_cast<int>(*ranks)};
+  auto known = std::ranges::find(work_.collectives, work);
+  if (known == work_.collectives.end()) known = work_.collectives.insert(known, work);
+  open_[*id] = work_.events.size();
+  work_.events.push_back({.kind = Kind::kCollective,
+                          .index = static_cast<int>(known - work_.collectives.begin()),
+                          .stream = *stream,
+                          .thread = integer(line.fields, "thread").value_or(0),
+                          .time = at_ns(*asked)});
+  return {};
+}
+
+Result<void> WorkReader::end_collective(const Line& line) {
+  const auto id = integer(line.fields, "ended");
+  const auto start = integer(line.fields, "start_ns");
+  const auto end = integer(line.fields, "end_ns");
+  if (!id || !start || !end) return fault();
+  const auto found = open_.find(*id);
+  if (found == open_.end()) return fault();
+  WorkEvent& event = work_.events[found->second];
+  event.time = at_ns(*end);
+  event.duration = Duration(*end - *start);
+  open_.erase(found);
+  return {};
+}
+
 Result<void> WorkReader::add_mark(const Line& line) {
   const std::string mark = text(line.fields, "mark");
   const auto time = integer(line.fields, "time_ns");
   const auto thread = integer(line.fields, "thread");
   if (!time || !thread) return fault();
   WorkEvent event{.thread = *thread, .time = at_ns(*time)};
-  if (mark == "wait") {
+  if (mark == "event_record" || mark == "event_wait") {
+    const auto number = integer(line.fields, "event");
+    const auto stream = integer(line.fields, "stream");
+    if (!number || !stream) return fault();
+    event.kind = mark == "event_record" ? Kind::kEventRecord : Kind::kEventWait;
+    event.index = events_.emplace(*number, static_cast<int>(events_.size())).first->second;
+    event.stream = *stream;
+  } else if (mark == "wait") {
     event.kind = Kind::kWait;
   } else if (mark == "profiler_start") {
     event.kind = Kind::kProfilerStarts;

@@ -58,8 +58,6 @@ TEST_F(WorkReaderTest, KeepsRangesThatLieInNoOther) {
   add(R"({"mark":"push","time_ns":1,"thread":5,"text":"forward"})");
   add(R"({"mark":"push","time_ns":1,"thread":6,"text":"other thread"})");
   add(R"({"memory":512,"address":4096,"device":0})");
-  add(R"({"collective":1,"name":0})");
-  add(R"({"ended":1,"arrived_ns":1,"start_ns":2,"end_ns":3})");
   add(R"({"moved":9,"start_ns":2,"end_ns":3})");
   add(R"({"mark":"pop","time_ns":1,"thread":5,"text":""})");
   add(R"({"mark":"pop","time_ns":1,"thread":5,"text":""})");
@@ -70,6 +68,42 @@ TEST_F(WorkReaderTest, KeepsRangesThatLieInNoOther) {
             (std::vector<std::string>{"step 0", "other thread", "step 1", "open"}));
   EXPECT_EQ(reader_.work().events[2].kind, Kind::kWait);
   EXPECT_EQ(reader_.work().events[2].time, at_ns(30));
+}
+
+TEST_F(WorkReaderTest, KeepsCollectivesWithTheirEnds) {
+  add(R"({"name":0,"text":"ncclAllReduce"})");
+  const std::string start = R"({"collective":)";
+  const std::string rest =
+      R"(,"name":0,"device":0,"stream":7,"thread":5,"communicator":"1","number":0,"rank":0,)"
+      R"("ranks":4,"type":"fp32","bytes":64,"bus_factor":1.5,"asked_ns":1})";
+  add(start + "1" + rest);
+  add(start + "2" + rest);
+  add(R"({"ended":1,"arrived_ns":10,"start_ns":20,"end_ns":50})");
+  const ProgramWork& work = reader_.work();
+  ASSERT_EQ(work.collectives.size(), 1U);
+  EXPECT_EQ(work.collectives[0],
+            (CollectiveWork{.function = "ncclAllReduce", .bytes = 64, .ranks = 4}));
+  ASSERT_EQ(work.events.size(), 2U);
+  EXPECT_EQ(work.events[0].kind, Kind::kCollective);
+  EXPECT_EQ(work.events[0].stream, 7);
+  EXPECT_EQ(work.events[0].time, at_ns(50));
+  EXPECT_EQ(work.events[0].duration, Duration(30));
+  EXPECT_EQ(work.events[1].time, at_ns(1)) << "it has not ended";
+}
+
+TEST_F(WorkReaderTest, KeepsUsesOfEvents) {
+  const std::string rest = R"(,"thread":5,"text":"","event":)";
+  add(R"({"mark":"event_record","time_ns":1)" + rest + R"(4096,"stream":1})");
+  add(R"({"mark":"event_wait","time_ns":2)" + rest + R"(512,"stream":2})");
+  add(R"({"mark":"event_wait","time_ns":2)" + rest + R"(4096,"stream":2})");
+  const auto& events = reader_.work().events;
+  ASSERT_EQ(events.size(), 3U);
+  EXPECT_EQ(events[0].kind, Kind::kEventRecord);
+  EXPECT_EQ(events[0].stream, 1);
+  EXPECT_EQ(events[1].kind, Kind::kEventWait);
+  EXPECT_EQ(events[1].stream, 2);
+  EXPECT_NE(events[1].index, events[0].index);
+  EXPECT_EQ(events[2].index, events[0].index);
 }
 
 TEST_F(WorkReaderTest, RefusesWhatIsNoLineAndNamesIt) {

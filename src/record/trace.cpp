@@ -211,7 +211,8 @@ class ProcessTrace {
 
   [[nodiscard]] Result<void> add_mark(const Json& entry) {
     const std::string kind = entry["mark"];
-    if (kind == "wait") return {};  // It shows as a gap of the host.
+    // A wait shows as a gap of the host, and uses of events as gaps of the streams.
+    if (kind == "wait" || kind.starts_with("event_")) return {};
     const auto thread = entry["thread"].get<std::int64_t>();
     if (named_.insert({row_, thread}).second) {
       GPEMU_TRY(file_.name_row("thread_name", row_, thread,

@@ -20,7 +20,8 @@ Environment environment_of(const Settings& settings, const std::filesystem::path
               {"TRITON_LIBCUDA_PATH", common.string()}},
       .unset = {variable::kGpu, variable::kClock, variable::kNode, variable::kDropData,
                 variable::kMemoryMib, variable::kStrict, variable::kRecordOperations,
-                variable::kContextMib, variable::kGpuFiles, "GPEMU_CLOCK_PAGE"},
+                variable::kContextMib, variable::kGpuFiles, variable::kRealRanks,
+                "GPEMU_CLOCK_PAGE"},
       .paths = {variable::kNodeDir, variable::kProfiles}};
   const auto set = [&environment](const char* name, std::string value) {
     environment.set.emplace_back(name, std::move(value));
@@ -41,6 +42,7 @@ Environment environment_of(const Settings& settings, const std::filesystem::path
   if (!files.empty()) set(variable::kGpuFiles, fmt::format("{}", fmt::join(files, ":")));
   if (settings.context_mib) set(variable::kContextMib, std::to_string(*settings.context_mib));
   if (settings.memory > 0) set(variable::kMemoryMib, std::to_string(settings.memory / kMiB));
+  if (settings.real_ranks > 0) set(variable::kRealRanks, std::to_string(settings.real_ranks));
   if (settings.batch > 0) set("GPEMU_BATCH", std::to_string(settings.batch));
   if (settings.drop_data) set(variable::kDropData, "1");
   if (settings.strict) set(variable::kStrict, "1");

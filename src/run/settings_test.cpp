@@ -42,6 +42,7 @@ TEST(Settings, OfANodeHaveTheRealClock) {
   const auto variables = variables_of({.node = "run-1",
                                        .gpu_files = {"/a.toml", "/b.toml"},
                                        .context_mib = 500,
+                                       .real_ranks = 2,
                                        .drop_data = true,
                                        .strict = true,
                                        .record_operations = true});
@@ -49,6 +50,7 @@ TEST(Settings, OfANodeHaveTheRealClock) {
   EXPECT_FALSE(variables.contains("GPEMU_CLOCK"));
   EXPECT_EQ(variables.at("GPEMU_GPU_FILES"), "/a.toml:/b.toml");
   EXPECT_EQ(variables.at("GPEMU_CONTEXT_MIB"), "500");
+  EXPECT_EQ(variables.at("GPEMU_REAL_RANKS"), "2");
   EXPECT_EQ(variables.at("GPEMU_DROP_DATA"), "1");
   EXPECT_EQ(variables.at("GPEMU_STRICT"), "1");
   EXPECT_EQ(variables.at("GPEMU_RECORD_OPERATIONS"), "1");

@@ -52,6 +52,7 @@ struct RunProgramOptions {
   std::string report;
   std::string json;
   std::optional<std::uint32_t> context_mib;
+  int real_ranks = 0;  ///< 0: all ranks run.
   bool strict = false;
   bool drop_data = false;
   bool quiet = false;
@@ -100,9 +101,32 @@ Result<void> check(const RunProgramOptions& options, const World& world) {
     return fail(ErrorCode::kInvalidArgument,
                 "--clock gpu-only needs one --gpu: each process has its own time");
   }
+  if (options.real_ranks > 1 && options.clock == "gpu-only") {
+    return fail(ErrorCode::kInvalidArgument,
+                "--clock gpu-only gives each process its own time: give --ranks-for-real 1");
+  }
+  if (const auto rank = world.variable(variable::kRank); options.real_ranks > 0 && rank) {
+    return fail(
+        ErrorCode::kInvalidArgument,
+        "--ranks-for-real: {} is set to {}, so this command is itself a rank; unset it, and "
+        "let the command start the launcher of all ranks",
+        variable::kRank, *rank);
+  }
   GPEMU_TRY(run::check_program(options.words.front(), world.variable("PATH")));
   return report::check_outputs(
       {options.trace, options.operations, options.report, report::file_of(options.json)});
+}
+
+/// Says how many ranks did not run, or that none was told its number.
+std::string phantoms_text(int real_ranks, std::int64_t phantoms) {
+  if (phantoms == 0) {
+    return fmt::format(
+        "phantoms  none: no process was started as rank {} or later of a job ({} was not set)\n",
+        real_ranks, variable::kRank);
+  }
+  return fmt::format(
+      "phantoms  {} rank{} did not run: {} for {}\n", phantoms, phantoms == 1 ? "" : "s",
+      real_ranks == 1 ? "rank 0 stands" : "the others stand", phantoms == 1 ? "it" : "them");
 }
 
 /// The facts about the run that a result adds to the records.
@@ -118,13 +142,21 @@ Result<void> write_outputs(const RunProgramOptions& options, const std::filesyst
                record::read_processes(records));
   GPEMU_ASSIGN(const std::vector<record::LoadedLibrary> loaded, record::read_loaded(records));
   nlohmann::ordered_json summary = record::summarise(processes, loaded);
+  GPEMU_ASSIGN(const std::int64_t phantoms, record::count_phantoms(records));
   if (summary["last_ns"] == summary["first_ns"]) provenance.load.reset();  // Nothing was timed.
   if (!options.quiet) {
     report::print_error("\n{}", summary_text(summary, world.terminal().output_columns));
+    if (options.real_ranks > 0) {
+      report::print_error("{}", phantoms_text(options.real_ranks, phantoms));
+    }
     if (const auto warning = report::load_warning(provenance))
       report::print_error("{}\n", *warning);
   }
   nlohmann::ordered_json facts = facts_of(options, code);
+  if (options.real_ranks > 0) {
+    facts["ranks_for_real"] = options.real_ranks;
+    facts["phantoms"] = phantoms;
+  }
   report::add_provenance(facts, provenance);
   summary.update(facts);
   if (!options.json.empty())
@@ -200,6 +232,7 @@ Result<run::Settings> settings_of(const RunProgramOptions& options, const World&
   GPEMU_ASSIGN(std::vector<std::filesystem::path> files, gpu_files(options.gpus, world));
   return run::Settings{.gpu_files = std::move(files),
                        .context_mib = options.context_mib,
+                       .real_ranks = options.real_ranks,
                        .drop_data = options.drop_data,
                        .strict = options.strict,
                        .record_operations = !options.trace.empty() || !options.operations.empty() ||
@@ -345,6 +378,8 @@ void add_run_command(Command app, const World& world) {
       "  gpemu run --gpu V100-PCIE-32GB --report run.html -- torchrun --nproc-per-node 1 train.py\n"
       "  gpemu run --topology dgx-a100 --faults faults.toml -- torchrun --nproc-per-node 8 "
       "train.py\n"
+      "  gpemu run --topology dgx-a100 --ranks-for-real 1 -- torchrun --nproc-per-node 64 "
+      "train.py\n"
       "  gpemu run -- nvtop      # in another terminal: watches that run\n");
   auto options = std::make_shared<RunProgramOptions>();
   command
@@ -361,6 +396,12 @@ void add_run_command(Command app, const World& world) {
   command.option("--node", options->node,
                  "Use an existing node: NAME, or USER/NAME for another user's. Without --gpu and "
                  "--node: the node that GPEMU_NODE names, or else the only node");
+  command
+      .option("--ranks-for-real", options->real_ranks,
+              "Run only the first so many ranks that the program's launcher starts, e.g. torchrun. "
+              "Each other rank counts as doing the same as one of them at the same time, and costs "
+              "nothing")
+      .range(1, 1024);
   add_run_options(command, *options);
   command.on_run([options, &world] { return run_on_gpus(*options, world); });
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <filesystem>
+#include <fstream>
 #include <optional>
 #include <string>
 #include <vector>
@@ -134,6 +135,43 @@ TEST_F(RunCommandTest, PassesItsOptionsOn) {
   EXPECT_EQ(variable("GPEMU_CONTEXT_MIB"), "300");
   EXPECT_EQ(variable("GPEMU_RECORD_OPERATIONS"), "1");
   EXPECT_TRUE(std::filesystem::exists(trace));
+}
+
+TEST_F(RunCommandTest, LetsOnlyTheFirstRanksRun) {
+  made_up_.program = [this](const StartedProgram& program) {
+    started_ = program;
+    for (const char* name : {"7.phantom", "8.phantom"}) {
+      std::ofstream(std::filesystem::path(variable("GPEMU_RECORD_DIR")) / name).flush();
+    }
+    return 0;
+  };
+  const Outcome outcome = run({"--gpu", "T4", "--ranks-for-real", "1", "--json", "-"});
+  EXPECT_EQ(outcome.code, 0);
+  EXPECT_EQ(variable("GPEMU_REAL_RANKS"), "1");
+  EXPECT_EQ(parsed(outcome.output)["ranks_for_real"], 1);
+  EXPECT_EQ(parsed(outcome.output)["phantoms"], 2);
+  EXPECT_TRUE(outcome.errors.contains("phantoms  2 ranks did not run: rank 0 stands for them\n"))
+      << outcome.errors;
+}
+
+TEST_F(RunCommandTest, SaysThatAllRanksRan) {
+  EXPECT_EQ(run({"--gpu", "T4", "--quiet"}).code, 0);
+  EXPECT_EQ(variable("GPEMU_REAL_RANKS"), "unset");
+  const Outcome outcome = run({"--gpu", "T4", "--ranks-for-real", "2"});
+  EXPECT_TRUE(outcome.errors.contains("phantoms  none: no process was started as rank 2 or later "))
+      << outcome.errors;
+}
+
+TEST_F(RunCommandTest, RefusesToBeARankOfWhichOnlySomeRun) {
+  EXPECT_EQ(run({"--gpu", "T4", "--ranks-for-real", "2", "--clock", "gpu-only"}),
+            (Outcome{2, "",
+                     "gpemu: --clock gpu-only gives each process its own time: give "
+                     "--ranks-for-real 1\n"}));
+  made_up_.variables["RANK"] = "3";
+  const Outcome outcome = run({"--gpu", "T4", "--ranks-for-real", "1"});
+  EXPECT_EQ(outcome.code, 2);
+  EXPECT_TRUE(outcome.errors.starts_with("gpemu: --ranks-for-real: RANK is set to 3"))
+      << outcome.errors;
 }
 
 TEST_F(RunCommandTest, ReturnsTheProgramsExitCode) {

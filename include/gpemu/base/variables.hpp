@@ -16,6 +16,9 @@ namespace gpemu::variable {
 
 inline constexpr const char* kNode = "GPEMU_NODE";
 inline constexpr const char* kDevices = "GPEMU_DEVICES";
+/// Of torchrun, as of other launchers for PyTorch.
+inline constexpr const char* kRank = "RANK";
+inline constexpr const char* kRealRanks = "GPEMU_REAL_RANKS";
 inline constexpr const char* kNetwork = "GPEMU_NETWORK";
 inline constexpr const char* kNodeDir = "GPEMU_NODE_DIR";
 inline constexpr const char* kProfiles = "GPEMU_PROFILES";

@@ -41,6 +41,11 @@ struct LoadedLibrary {
 /// Errors: those of list_folder and read_file.
 [[nodiscard]] Result<std::vector<LoadedLibrary>> read_loaded(const std::filesystem::path& folder);
 
+/// Returns how many processes of a run ended at once because their ranks were not to run.
+///
+/// Errors: those of list_folder.
+[[nodiscard]] Result<std::int64_t> count_phantoms(const std::filesystem::path& folder);
+
 /// The lines of a process, in the format of docs/reference/operations-format.md. The process wrote
 /// times that it learned later as lines of their own.
 class ProcessLines {

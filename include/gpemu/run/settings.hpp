@@ -22,6 +22,7 @@ struct Settings {
   std::vector<std::filesystem::path> gpu_files;  ///< that describe GPUs.
   std::optional<std::uint32_t> context_mib;      ///< that a context takes.
   Bytes memory = 0;                              ///< of the GPU `gpu`.
+  int real_ranks = 0;                            ///< of a job; the others are phantoms; 0: all.
   int batch = 0;                                 ///< for the program to read.
   bool drop_data = false;
   bool strict = false;

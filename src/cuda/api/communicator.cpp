@@ -31,8 +31,7 @@ gpemu_cuda_status read_starts(std::span<const gpemu_cuda_comm_start> starts,
       const auto parent = find_communicator(start.parent);
       if (parent == nullptr) return GPEMU_CUDA_ERROR_INVALID_HANDLE;
       divisions.push_back({.parent = parent, .color = start.color, .key = start.key});
-    } else if (start.ranks < 1 || start.ranks > cuda::Mailbox::kMostRanks || start.rank < 0 ||
-               start.rank >= start.ranks) {
+    } else if (start.ranks < 1 || start.rank < 0 || start.rank >= start.ranks) {
       return GPEMU_CUDA_ERROR_INVALID_VALUE;
     }
   }
@@ -47,8 +46,11 @@ gpemu_cuda_status read_starts(std::span<const gpemu_cuda_comm_start> starts,
     cuda::Meeting::Id id;
     static_assert(sizeof(id) <= sizeof(start.id->bytes));
     std::memcpy(&id, start.id->bytes, sizeof(id));
-    read->push_back(cuda::CommunicatorStart{
-        .id = id, .place = {.rank = start.rank, .ranks = start.ranks}, .device = start.device});
+    cuda::CommunicatorStart wanted{
+        .id = id, .place = {.rank = start.rank, .ranks = start.ranks}, .device = start.device};
+    GPEMU_CUDA_TRY(cuda::find_real_ranks(wanted.place, &wanted.real_ranks));
+    if (wanted.real_ranks > cuda::Mailbox::kMostRanks) return GPEMU_CUDA_ERROR_INVALID_VALUE;
+    read->push_back(wanted);
   }
   return GPEMU_CUDA_SUCCESS;
 }
