@@ -119,7 +119,7 @@ std::function<void(const device::RoundTimes&)> record_round(const Communicator& 
 
 /// Queues one collective, or a transfer of a pair's communicator.
 Status run_round(const std::shared_ptr<Communicator>& communicator, const CheckedCall& checked,
-                 device::Stream& stream, Duration cost, device::Moment* end) {
+                 device::Stream& stream, const CollectiveCost& cost, device::Moment* end) {
   Exchange exchange{.communicator = communicator, .call = checked.call, .stream = checked.stream};
   GPEMU_CUDA_TRY(communicator->begin(&exchange.number));
   follow(*checked.stream);
