@@ -144,7 +144,7 @@ std::function<void(const device::RoundTimes&)> record_round(const Communicator& 
 
 /// Queues one collective, or a transfer of a pair's communicator.
 Status run_round(const std::shared_ptr<Communicator>& communicator, const CheckedCall& checked,
-                 device::Stream& stream, Duration cost, device::Moment* end) {
+                 device::Stream& stream, const CollectiveCost& cost, device::Moment* end) {
   count_for_faults(communicator->device());
   GPEMU_CUDA_TRY(check_device(communicator->device()));
   Exchange exchange{.communicator = communicator, .call = checked.call, .stream = checked.stream};

@@ -2,6 +2,7 @@
 #include "communicator.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <cstdint>
 #include <map>
 #include <span>
@@ -13,6 +14,7 @@
 
 #include "gpemu/topology/collective.hpp"
 #include "gpemu/topology/network.hpp"
+#include "gpemu/topology/traffic.hpp"
 
 #include "attach.hpp"
 #include "faults.hpp"
@@ -102,12 +104,44 @@ topology::Collective collective_of(gpemu_cuda_collective kind) {
   return Collective::kSendReceive;
 }
 
+HostRing hosts_of(const std::vector<Member>& members) {
+  std::vector<std::uint64_t> computers;
+  for (const Member& member : members) computers.push_back(member.computer);
+  return HostRing(computers);
+}
+
+/// Returns what a host sends to the next one.
+topology::Traffic traffic_from(int host, const Communicator& communicator,
+                               const CollectiveCall& call) {
+  const topology::Fabric& fabric = communicator.fabric();
+  const HostRing& hosts = communicator.hosts();
+  const topology::RingPlace place{.computer = host,
+                                  .root_computer = hosts.host_of(call.root),
+                                  .root_rank = hosts.place_on_host(call.root)};
+  const Bytes bytes = collective_bytes(call, communicator.place().ranks);
+  if (call.kind == GPEMU_CUDA_GATHER) return topology::traffic_of_gather(fabric, bytes, place);
+  if (call.kind == GPEMU_CUDA_SCATTER) return topology::traffic_of_scatter(fabric, bytes, place);
+  const topology::Collective collective = collective_of(call.kind);
+  return topology::traffic_of(fabric, collective, bytes,
+                              topology::choose(fabric, collective, bytes), place);
+}
+
 }  // namespace
 
-Duration cost_of(const Communicator& communicator, const CollectiveCall& call, Bytes moved) {
-  const int ranks = communicator.place().ranks;
-  const Bytes bytes = std::max(moved, collective_bytes(call, ranks));
-  return topology::time_of(communicator.fabric(), collective_of(call.kind), bytes).time;
+CollectiveCost cost_of(const Communicator& communicator, const CollectiveCall& call, Bytes moved) {
+  const topology::Fabric& fabric = communicator.fabric();
+  const topology::Collective collective = collective_of(call.kind);
+  const Bytes bytes = std::max(moved, collective_bytes(call, communicator.place().ranks));
+  if (!communicator.crosses_network()) {
+    return {.time = topology::time_of(fabric, collective, bytes).time, .transfer = {}};
+  }
+  const HostRing& hosts = communicator.hosts();
+  const int own = hosts.host_of(communicator.place().rank);
+  const topology::Traffic sent = traffic_from(own, communicator, call);
+  const topology::Traffic received = traffic_from(hosts.previous(own), communicator, call);
+  return {.time = topology::time_beside_network(fabric, collective, bytes,
+                                                topology::choose(fabric, collective, bytes)),
+          .transfer = {.sent = sent.sent, .own = sent.own, .received = received.sent}};
 }
 
 double bus_factor_of(gpemu_cuda_collective kind, int ranks) {
@@ -115,8 +149,19 @@ double bus_factor_of(gpemu_cuda_collective kind, int ranks) {
 }
 
 Communicator::Communicator(Parts parts)
-    : parts_(std::move(parts)), fabric_(parts_.fabric ? *parts_.fabric : fabric_between(parts_)) {
+    : parts_(std::move(parts)),
+      hosts_(hosts_of(parts_.members)),
+      fabric_(parts_.fabric ? *parts_.fabric : fabric_between(parts_)) {
   expect_collectives();
+}
+
+Communicator::~Communicator() {
+  if (parts_.wire) carrier().remove(*parts_.wire);
+}
+
+bool Communicator::crosses_network() const {
+  const auto& network = process().settings->network;
+  return hosts_.size() > 1 && network && network->is_real;
 }
 
 Status Communicator::begin(std::uint64_t* number) {
@@ -127,13 +172,44 @@ Status Communicator::begin(std::uint64_t* number) {
   return GPEMU_CUDA_SUCCESS;
 }
 
-Status Communicator::arrive(device::Stream& stream, Duration cost,
+Result<device::Moment> Communicator::queue_round(
+    device::Stream& stream, const CollectiveCost& cost,
+    std::function<void(const device::RoundTimes&)> observer) {
+  if (!crosses_network()) {
+    return parts_.rendezvous->arrive(stream, cost.time, std::move(observer));
+  }
+  device::Rendezvous::Begin begin;
+  if (parts_.wire) {
+    begin = [this, transfer = cost.transfer](const device::RoundTimes& times,
+                                             const device::OpenEnd& outside) {
+      carrier().carry(*parts_.wire, times.start, transfer,
+                      [this, outside, earliest = times.end](bool is_through) {
+                        // As on a GPU whose peer is gone, the collective does not end.
+                        if (!is_through) return lose_network();
+                        outside.end(earliest);
+                      });
+    };
+  }
+  return parts_.rendezvous->arrive_open(stream, cost.time, std::move(begin), std::move(observer));
+}
+
+void Communicator::lose_network() {
+  if (is_aborted() || is_cut_.exchange(true)) return;
+  const int host = hosts_.host_of(place().rank);
+  tell(fmt::format("rank {} of {}: a connection to the host of rank {} or {} has ended",
+                   place().rank, place().ranks, hosts_.first_rank(hosts_.previous(host)),
+                   hosts_.first_rank(hosts_.next(host))));
+  static_cast<void>(note(GPEMU_CUDA_ERROR_NOT_FOUND));
+}
+
+Status Communicator::arrive(device::Stream& stream, const CollectiveCost& cost,
                             std::function<void(const device::RoundTimes&)> observer,
                             device::Moment* end) {
+  if (is_cut_) return GPEMU_CUDA_ERROR_NOT_FOUND;
   std::string message;
   {
     const Lock lock(mutex_);
-    auto arrived = parts_.rendezvous->arrive(stream, cost, std::move(observer));
+    auto arrived = queue_round(stream, cost, std::move(observer));
     if (arrived) {
       last_ = *arrived;
       *end = *std::move(arrived);
@@ -171,6 +247,7 @@ std::vector<std::shared_ptr<Communicator>> Communicator::pairs() const {
 void Communicator::abort() {
   aborted_.store(true, std::memory_order_release);
   static_cast<void>(parts_.rendezvous->abort());
+  if (parts_.wire) carrier().remove(*parts_.wire);
   for (const auto& pair : pairs()) pair->abort();
   mover().look_again();
 }
@@ -183,8 +260,13 @@ void Communicator::finalize() {
   }
   for (const auto& pair : pairs()) pair->finalize();
   if (is_aborted()) return;
-  const auto ended = parts_.rendezvous->wait(last, time_to_loss(device()));
-  if (!ended && is_lost(device())) return abort();
+  constexpr Duration kMostWait = std::chrono::milliseconds(100);
+  Result<void> ended;
+  do {
+    if (is_cut_ || is_lost(device())) return abort();
+    ended = parts_.rendezvous->wait(
+        last, std::min(kMostWait, time_to_loss(device()).value_or(kMostWait)));
+  } while (!ended && ended.error().code == ErrorCode::kNotReady);
   if (!ended) {
     tell(fmt::format("rank {} of {}: {}", place().rank, place().ranks, ended.error().message));
     return abort();

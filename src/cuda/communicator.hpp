@@ -17,13 +17,17 @@
 #include "gpemu/device/rendezvous.hpp"
 #include "gpemu/topology/fabric.hpp"
 
+#include "carrier.hpp"
 #include "collective.hpp"
 #include "device_state.hpp"
 #include "handle_table.hpp"
+#include "host_ring.hpp"
 #include "mailbox.hpp"
 #include "meeting.hpp"
 #include "process.hpp"
+#include "socket.hpp"
 #include "status.hpp"
+#include "wire.hpp"
 
 namespace gpemu::cuda {
 
@@ -38,10 +42,19 @@ struct Member {
   Mailbox::Ticket mailbox;
   std::int32_t device = 0;  ///< in the node.
   Status status = GPEMU_CUDA_SUCCESS;
-  std::int32_t color = 0, key = 0;  ///< of a rank of a communicator that is divided.
+  std::int32_t color = 0, order = 0;  ///< of a rank of a communicator that is divided.
   std::array<char, 64> gpu{};
+  SocketAddress address;  ///< on which the previous host calls, if the network is real.
+  std::uint64_t key = 0;  ///< what it then says.
 };
 static_assert(sizeof(Member) <= Meeting::kRecordBytes);
+
+/// What a collective takes from the arrival of the last rank: a time and, if it crosses a real
+/// network, what this rank's host moves over it.
+struct CollectiveCost {
+  Duration time{};
+  Transfer transfer;
+};
 
 /// One rank of a communicator (docs/design/collectives.md). Its collectives have numbers, which
 /// count up from 0; the same number is the same collective on all ranks.
@@ -59,8 +72,13 @@ class Communicator {
     std::optional<topology::Fabric> fabric;  ///< if the members do not tell.
     std::unique_ptr<Mailbox> mailbox;
     std::unique_ptr<device::Rendezvous> rendezvous;
+    /// Of the first rank of each of several hosts, if the network is real.
+    std::optional<Carrier::Number> wire{};
   };
   explicit Communicator(Parts parts);
+  Communicator(const Communicator&) = delete;
+  Communicator& operator=(const Communicator&) = delete;
+  ~Communicator();
 
   [[nodiscard]] Place place() const { return parts_.place; }
   [[nodiscard]] DeviceState& device() const { return *parts_.device; }
@@ -76,14 +94,17 @@ class Communicator {
   [[nodiscard]] int model_of(int rank) const { return rank % real_ranks(); }
   /// What joins the ranks.
   [[nodiscard]] const topology::Fabric& fabric() const { return fabric_; }
+  [[nodiscard]] const HostRing& hosts() const { return hosts_; }
+  /// Whether bytes of collectives go over a real network.
+  [[nodiscard]] bool crosses_network() const;
 
   /// Returns the number of the next collective. Errors: ILLEGAL_STATE after an abort,
   /// OUT_OF_MEMORY if this rank is too far ahead.
   [[nodiscard]] Status begin(std::uint64_t* number) GPEMU_EXCLUDES(mutex_);
 
   /// Queues the round of a collective in a stream. `observer`: as of Rendezvous::arrive. Errors:
-  /// NOT_FOUND after a rank has ended.
-  [[nodiscard]] Status arrive(device::Stream& stream, Duration cost,
+  /// NOT_FOUND after a rank has ended, or the network between hosts is cut.
+  [[nodiscard]] Status arrive(device::Stream& stream, const CollectiveCost& cost,
                               std::function<void(const device::RoundTimes&)> observer,
                               device::Moment* end) GPEMU_EXCLUDES(mutex_);
 
@@ -118,10 +139,16 @@ class Communicator {
 
  private:
   [[nodiscard]] std::vector<std::shared_ptr<Communicator>> pairs() const GPEMU_EXCLUDES(mutex_);
+  [[nodiscard]] Result<device::Moment> queue_round(
+      device::Stream& stream, const CollectiveCost& cost,
+      std::function<void(const device::RoundTimes&)> observer);
+  void lose_network() GPEMU_EXCLUDES(mutex_);
 
   Parts parts_;
+  HostRing hosts_;
   topology::Fabric fabric_;
   std::atomic<bool> aborted_{false};
+  std::atomic<bool> is_cut_{false};  ///< the wire is broken.
   std::atomic<bool> has_told_{false};
   mutable Mutex mutex_;
   std::uint64_t next_number_ GPEMU_GUARDED_BY(mutex_) = 0;
@@ -132,11 +159,10 @@ class Communicator {
   std::unique_ptr<device::Stream> stream_ GPEMU_GUARDED_BY(mutex_);
 };
 
-/// Returns how long a collective takes from the arrival of the last rank. `moved`: the bytes that
-/// this rank sends or receives, whichever are more, in transfers that run at the same time; 0 for
-/// collectives.
-[[nodiscard]] Duration cost_of(const Communicator& communicator, const CollectiveCall& call,
-                               Bytes moved);
+/// Returns what a collective takes. `moved`: the bytes that this rank sends or receives, whichever
+/// are more, in transfers that run at the same time; 0 for collectives.
+[[nodiscard]] CollectiveCost cost_of(const Communicator& communicator, const CollectiveCall& call,
+                                     Bytes moved);
 
 /// Returns what nccl-tests multiplies the algorithm bandwidth with to get the bus bandwidth.
 [[nodiscard]] double bus_factor_of(gpemu_cuda_collective kind, int ranks);

@@ -3,10 +3,12 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <cstdlib>
 #include <cstring>
 #include <functional>
 #include <mutex>
+#include <poll.h>
 #include <set>
 #include <string>
 #include <sys/random.h>
@@ -17,14 +19,19 @@
 #include <fmt/format.h>
 
 #include "gpemu/base/file.hpp"
+#include "gpemu/base/text.hpp"
 #include "gpemu/base/variables.hpp"
 
 #include "attach.hpp"
+#include "carrier.hpp"
 #include "context.hpp"
+#include "host_ring.hpp"
 #include "job_fabric.hpp"
 #include "log.hpp"
 #include "mover.hpp"
 #include "recorder.hpp"
+#include "socket.hpp"
+#include "wire.hpp"
 
 namespace gpemu::cuda {
 namespace {
@@ -33,6 +40,10 @@ namespace {
 enum class Purpose : std::uint64_t { kStart = 0, kDivide = 1, kPart = 2, kPair = 3 };
 /// Added to it when the ranks say whether they are ready.
 constexpr std::uint64_t kReady = std::uint64_t{1} << 63;
+
+/// Processes that may call a rank before it answers: one of the previous host, and some that
+/// belong elsewhere.
+constexpr int kMostCallers = 16;
 
 /// A rank on its way.
 struct Rank {
@@ -43,8 +54,16 @@ struct Rank {
   std::unique_ptr<device::Rendezvous> rendezvous;
   std::vector<Member> members;
   std::optional<topology::Fabric> fabric;  ///< if not all ranks are among the members.
+  std::optional<Listener> listener;        ///< if the network is real.
+  Socket next;                             ///< to the next host.
 
   [[nodiscard]] bool has_phantoms() const { return start.real_ranks < start.place.ranks; }
+};
+
+/// What a host says that calls the next one.
+struct Greeting {
+  std::uint64_t magic = 0x6770656d756e6574;  // "gpemunet"
+  std::uint64_t key = 0;                     ///< of the member that is called.
 };
 
 std::uint64_t random_number() {
@@ -114,8 +133,21 @@ Status meet_all(std::vector<Rank>& ranks, PartOf part_of,
   return status;
 }
 
-/// Finds out what joins the ranks of a job, most of which do not come. Errors: INVALID_VALUE.
+bool network_is_real() {
+  const auto& network = process().settings->network;
+  return network && network->is_real;
+}
+
+/// Finds out what joins the ranks of a job, most of which do not come. Errors: INVALID_VALUE,
+/// NOT_SUPPORTED.
 Status find_fabric(Rank& rank) {
+  if (network_is_real()) {
+    tell(fmt::format(
+        "ranks that do not run (--ranks-for-real) send nothing over a real network: give "
+        "{} a modelled one, e.g. rdma:200gbit",
+        variable::kNetwork));
+    return GPEMU_CUDA_ERROR_NOT_SUPPORTED;
+  }
   const Process& state = process();
   std::vector<int> gpus;
   for (const auto& device : state.devices) gpus.push_back(device->index);
@@ -128,6 +160,12 @@ Status find_fabric(Rank& rank) {
   if (!fabric) return status_of_meeting(fabric.error());
   rank.fabric = *std::move(fabric);
   return GPEMU_CUDA_SUCCESS;
+}
+
+HostRing hosts_of_ranks(const std::vector<Member>& members) {
+  std::vector<std::uint64_t> computers;
+  for (const Member& member : members) computers.push_back(member.computer);
+  return HostRing(computers);
 }
 
 /// Makes what a rank needs before it meets the others.
@@ -147,12 +185,47 @@ Status prepare(Rank& rank) {
   if (!mailbox) return status_of_meeting(mailbox.error());
   rank.mailbox = *std::move(mailbox);
   own.mailbox = rank.mailbox->ticket();
+  if (network_is_real()) {
+    auto listener = listen_for_peers(kMostCallers);
+    if (!listener) return status_of_meeting(listener.error());
+    own.address = listener->address;
+    own.key = random_number();
+    rank.listener = *std::move(listener);
+  }
   if (rank.start.place.rank != 0) return GPEMU_CUDA_SUCCESS;
   const auto group = device::Rendezvous::create_group(*process().node, real_ranks);
   if (!group) return status_of_meeting(group.error());
   own.group = *group;
   own.tag = random_number();
   return GPEMU_CUDA_SUCCESS;
+}
+
+/// Returns the status that all ranks get for the network that joins their hosts.
+Status check_network(const std::vector<Member>& members) {
+  const auto is_elsewhere = [&members](const Member& member) {
+    return member.computer != members.front().computer;
+  };
+  if (std::ranges::none_of(members, is_elsewhere)) return GPEMU_CUDA_SUCCESS;
+  if (!process().settings->network) {
+    tell(fmt::format(
+        "the ranks of a communicator have different host names: set {} to the network that joins "
+        "the hosts, e.g. rdma:200gbit",
+        variable::kNetwork));
+    return GPEMU_CUDA_ERROR_INVALID_VALUE;
+  }
+  const auto has_same = [](const Member& member) {
+    return member.address.is_usable() == network_is_real();
+  };
+  if (!std::ranges::all_of(members, has_same)) {
+    tell(
+        fmt::format("for some ranks of a communicator, {} is a real network, and for others not: "
+                    "give all the same",
+                    variable::kNetwork));
+    return GPEMU_CUDA_ERROR_INVALID_VALUE;
+  }
+  if (!network_is_real() || process().node->clock_page().skipping == 0) return GPEMU_CUDA_SUCCESS;
+  record_not_supported("libnccl.so.2", "a real network between hosts with --clock virtual");
+  return GPEMU_CUDA_ERROR_NOT_SUPPORTED;
 }
 
 /// Returns the status that all ranks get for what they have said of themselves.
@@ -176,17 +249,43 @@ Status check_members(const std::vector<Member>& members) {
       return GPEMU_CUDA_ERROR_INVALID_VALUE;
     }
   }
-  const auto is_elsewhere = [&members](const Member& member) {
-    return member.computer != members.front().computer;
-  };
-  if (process().settings->network || std::ranges::none_of(members, is_elsewhere)) {
-    return GPEMU_CUDA_SUCCESS;
+  return check_network(members);
+}
+
+/// Calls the next host, if the rank is the first one of several hosts.
+Status call_next_host(Rank& rank) {
+  const HostRing hosts = hosts_of_ranks(rank.members);
+  const int own = rank.start.place.rank;
+  if (!rank.listener || hosts.size() == 1 || !hosts.is_first(own)) return GPEMU_CUDA_SUCCESS;
+  const int other = hosts.first_rank(hosts.next(hosts.host_of(own)));
+  const Member& next = rank.members[static_cast<std::size_t>(other)];
+  auto socket = call_peer(next.address);
+  const Greeting greeting{.key = next.key};
+  if (!socket || !send_all(socket->get(), &greeting, sizeof(greeting))) {
+    return status_of_meeting(
+        Error{.code = ErrorCode::kUnavailable,
+              .message = fmt::format("rank {} does not reach rank {} at {}: {}", own, other,
+                                     next.address.to_string(),
+                                     socket ? errno_message(errno) : socket.error().message)});
   }
-  tell(
-      fmt::format("the ranks of a communicator have different host names: set {} to the network "
-                  "that joins the hosts, e.g. rdma:200gbit",
-                  variable::kNetwork));
-  return GPEMU_CUDA_ERROR_INVALID_VALUE;
+  rank.next = *std::move(socket);
+  return GPEMU_CUDA_SUCCESS;
+}
+
+/// Answers the previous host, which has called already.
+Result<Wire> answer_previous_host(Rank& rank) {
+  pollfd wait{.fd = rank.listener->socket.get(), .events = POLLIN, .revents = 0};
+  while (::poll(&wait, 1, kSocketSeconds * 1000) > 0) {
+    Socket caller = accept_peer(*rank.listener);
+    const Greeting wanted{.key = rank.own.key};
+    Greeting greeting;
+    if (caller.get() >= 0 && receive_all(caller.get(), &greeting, sizeof(greeting)) &&
+        greeting.magic == wanted.magic && greeting.key == wanted.key) {
+      return Wire(std::move(rank.next), std::move(caller));
+    }
+  }
+  return fail(ErrorCode::kUnavailable, "rank {}: the previous host does not call",
+              rank.start.place.rank);
 }
 
 /// Joins the others, about whom the rank now knows.
@@ -201,6 +300,27 @@ Status join(Rank& rank) {
                                          rank.start.place.rank, clock());
   if (!joined) return status_of_meeting(joined.error());
   rank.rendezvous = *std::move(joined);
+  return call_next_host(rank);
+}
+
+/// Makes the communicator of a rank that has joined the others.
+Status finish(Rank& rank, std::vector<Member> members,
+              std::vector<std::shared_ptr<Communicator>>* made) {
+  Communicator::Parts parts{.place = rank.start.place,
+                            .device = rank.device,
+                            .id = rank.start.id,
+                            .members = std::move(members),
+                            .fabric = rank.fabric,
+                            .mailbox = std::move(rank.mailbox),
+                            .rendezvous = std::move(rank.rendezvous)};
+  if (rank.next.get() >= 0) {
+    auto wire = answer_previous_host(rank);
+    if (!wire) return status_of_meeting(wire.error());
+    auto number = carrier().add(*std::move(wire));
+    if (!number) return status_of_meeting(number.error());
+    parts.wire = *number;
+  }
+  made->push_back(std::make_shared<Communicator>(std::move(parts)));
   return GPEMU_CUDA_SUCCESS;
 }
 
@@ -278,14 +398,7 @@ Status start_communicators(std::span<const CommunicatorStart> starts,
       ready, [](const Rank& rank) { return part_of_meeting(rank.start, kReady); }, is_cancelled));
   for (Rank& rank : ready) GPEMU_CUDA_TRY(check_members(rank.members));
   for (std::size_t i = 0; i < ready.size(); ++i) {
-    made->push_back(std::make_shared<Communicator>(
-        Communicator::Parts{.place = ready[i].start.place,
-                            .device = ready[i].device,
-                            .id = ready[i].start.id,
-                            .members = std::move(members[i]),
-                            .fabric = ready[i].fabric,
-                            .mailbox = std::move(ready[i].mailbox),
-                            .rendezvous = std::move(ready[i].rendezvous)}));
+    GPEMU_CUDA_TRY(finish(ready[i], std::move(members[i]), made));
   }
   return GPEMU_CUDA_SUCCESS;
 }
@@ -309,7 +422,7 @@ Status divide_communicators(std::span<const CommunicatorDivision> divisions,
     rank.parent = division.parent;
     rank.number = division.parent->next_division();
     rank.own.color = division.color;
-    rank.own.key = division.key;
+    rank.own.order = division.key;
   }
   GPEMU_CUDA_TRY(meet_all(ranks, [](const Divided& rank) {
     const int own = rank.parent->place().rank;
@@ -327,7 +440,7 @@ Status divide_communicators(std::span<const CommunicatorDivision> divisions,
     }
     const int own = rank.parent->place().rank;
     const auto key_of = [&](int other) {
-      return std::pair(rank.members[static_cast<std::size_t>(other)].key, other);
+      return std::pair(rank.members[static_cast<std::size_t>(other)].order, other);
     };
     Place place{.rank = 0, .ranks = 0};
     for (int other = 0; other < rank.parent->place().ranks; ++other) {

@@ -6,11 +6,8 @@
 #include <cstdint>
 #include <functional>
 #include <map>
-#include <optional>
 #include <set>
 #include <span>
-#include <string>
-#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -18,30 +15,9 @@
 #include "gpemu/base/mutex.hpp"
 #include "gpemu/base/units.hpp"
 
+#include "socket.hpp"
+
 namespace gpemu::cuda {
-
-/// The address of a socket; of IPv4 and IPv6.
-struct SocketAddress {
-  std::uint16_t family = 0;
-  std::uint16_t port = 0;
-  std::uint32_t scope = 0;                ///< of IPv6.
-  std::array<std::uint8_t, 16> number{};  ///< in the order of the network.
-
-  bool operator==(const SocketAddress&) const = default;
-};
-
-/// An address of a network interface.
-struct InterfaceAddress {
-  std::string name;
-  SocketAddress address;
-};
-
-/// Returns the address on which other processes are to call this one. `named` is NCCL_SOCKET_IFNAME
-/// (beginnings of names, or after = whole names, or after ^ what not to use), and `family`
-/// NCCL_SOCKET_FAMILY. Without a name: InfiniBand, else anything but docker and loopback, else
-/// docker, else loopback. Source: NCCL User Guide, "Environment Variables".
-[[nodiscard]] std::optional<SocketAddress> choose_address(
-    std::span<const InterfaceAddress> addresses, std::string_view named, std::string_view family);
 
 /// Processes that exchange records: each brings one and gets those of all. The processes of a
 /// meeting call the one that has opened it. All numbers in what comes over the socket are checked.

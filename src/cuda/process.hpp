@@ -24,6 +24,7 @@ struct gpemu_cuda_user_object;
 
 namespace gpemu::cuda {
 
+class Carrier;
 template <typename Object>
 class HandleTable;
 class HostFunctions;
@@ -74,8 +75,9 @@ struct Process {
   MadeOnce<Mover> mover;
   MadeOnce<Writers> writers;
 
-  // Of communicator.hpp.
+  // Of communicator.hpp and carrier.hpp.
   MadeOnce<HandleTable<gpemu_cuda_comm>> communicators;
+  MadeOnce<Carrier> carrier;
 
   // Of host_calls.hpp and host_functions.cpp.
   /// How many host functions have been queued and have not returned. Written under the lock of

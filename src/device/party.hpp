@@ -33,6 +33,7 @@ class Party {
     Duration cost{};
     Ready ready{};                                      ///< when the stream reaches the round.
     std::function<void(const RoundTimes&)> observer{};  ///< called once the times are known.
+    MarkReference outside{};  ///< what the lane waits for before the round, see OpenEnd; or null.
   };
   /// When a party reaches a round, unless the previous round ends later.
   struct Arrival {

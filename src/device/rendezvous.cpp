@@ -75,14 +75,44 @@ Rendezvous::~Rendezvous() {
 
 Result<Moment> Rendezvous::arrive(Stream& stream, Duration cost,
                                   std::function<void(const RoundTimes&)> observer) {
-  GPEMU_TRY(state_->segment.check_owner());
-  if (&stream.node() != state_->node.get()) {
-    return fail(ErrorCode::kInvalidArgument, "the stream belongs to another node than the group");
-  }
+  GPEMU_TRY(check_stream(stream));
   const Lock lock(state_->schedule.mutex);
   GPEMU_TRY(state_->check());
   return state_->schedule.arrive(state_->party, stream.lane(), state_->clock.now(), cost,
                                  std::move(observer));
+}
+
+Result<Moment> Rendezvous::arrive_open(Stream& stream, Duration cost, Begin begin,
+                                       std::function<void(const RoundTimes&)> observer) {
+  GPEMU_TRY(check_stream(stream));
+  Schedule::Begin inner;
+  if (begin) {
+    inner = [node = state_->node, clock = &state_->clock, begin = std::move(begin)](
+                const RoundTimes& times, const MarkReference& outside) {
+      begin(times, OpenEnd(node, *clock, outside));
+    };
+  }
+  const Lock lock(state_->schedule.mutex);
+  GPEMU_TRY(state_->check());
+  return state_->schedule.arrive_open(state_->party, stream.lane(), state_->clock.now(), cost,
+                                      std::move(inner), std::move(observer));
+}
+
+Result<void> Rendezvous::check_stream(const Stream& stream) const {
+  GPEMU_TRY(state_->segment.check_owner());
+  if (&stream.node() == state_->node.get()) return {};
+  return fail(ErrorCode::kInvalidArgument, "the stream belongs to another node than the group");
+}
+
+void OpenEnd::end(TimePoint earliest) const {
+  if (!mark_ || mark_->is_final() || !Rendezvous::takes_part(*node_)) return;
+  Schedule& schedule = mark_->schedule();
+  const Lock lock(schedule.mutex);
+  schedule.end_outside(*mark_.get(), clock_->now(), earliest);
+}
+
+bool Rendezvous::takes_part(const Node& node) {
+  return node.segment_->owned_by_this_process();
 }
 
 Result<void> Rendezvous::check() {

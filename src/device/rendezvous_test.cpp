@@ -97,6 +97,77 @@ TEST_F(RendezvousTest, WhatFollowsARoundIsOpenUntilAllHaveCome) {
   EXPECT_EQ(after.moment().time(), moment_at(1s + 8us));
 }
 
+TEST_F(RendezvousTest, ARoundWithAnOpenEndEndsWhenWhatIsOutsideHas) {
+  std::vector<OpenEnd> outside(2);
+  std::vector<RoundTimes> begun, ended(2);
+  std::vector<Moment> ends;
+  for (const std::size_t i : {0, 1}) {
+    streams_[i]->launch(10us * (i + 1));
+    ends.push_back(parties_[i]
+                       ->arrive_open(
+                           *streams_[i], 5us,
+                           [&, i](const RoundTimes& times, const OpenEnd& end) {
+                             begun.push_back(times);
+                             outside[i] = end;
+                           },
+                           [&, i](const RoundTimes& times) { ended[i] = times; })
+                       .value());
+    streams_[i]->launch(1us);
+  }
+  clock_.wait_until(moment_at(100us));
+  EXPECT_FALSE(ends[0].is_over(clock_.now()));
+  ASSERT_EQ(begun.size(), 2U);
+  EXPECT_EQ(begun[0].start, moment_at(20us));
+  EXPECT_EQ(begun[0].end, moment_at(25us));
+  EXPECT_TRUE(ends[0].is_open());
+  outside[0].end(begun[0].end);
+  EXPECT_FALSE(ends[0].is_over(clock_.now()));
+  clock_.wait_until(moment_at(200us));
+  outside[1].end(moment_at(210us));
+  outside[1].end(moment_at(999us));
+  streams_[0]->synchronize();
+  // Rounds take at least a nanosecond.
+  EXPECT_EQ(clock_.now(), moment_at(211us + 1ns));
+  EXPECT_EQ(ends[1].time(), moment_at(210us + 1ns));
+  EXPECT_EQ(ended[0].arrived, moment_at(10us));
+  EXPECT_EQ(ended[0].start, moment_at(20us));
+  EXPECT_EQ(ended[0].end, moment_at(210us + 1ns));
+}
+
+TEST_F(RendezvousTest, APartyWithNothingOutsideWaitsForTheOthers) {
+  OpenEnd outside;
+  const Moment first =
+      parties_[0]
+          ->arrive_open(*streams_[0], 5us,
+                        [&](const RoundTimes&, const OpenEnd& end) { outside = end; })
+          .value();
+  const Moment second = parties_[1]->arrive_open(*streams_[1], 1s, nullptr).value();
+  clock_.wait_until(moment_at(2s));
+  EXPECT_FALSE(second.is_over(clock_.now()));
+  outside.end(moment_at(5us));
+  EXPECT_EQ(second.time(), moment_at(2s + 1ns));
+  EXPECT_EQ(first.time(), second.time());
+}
+
+TEST_F(RendezvousTest, AnAbortEndsWhatIsOutside) {
+  OpenEnd outside;
+  const auto begin = [&](const RoundTimes&, const OpenEnd& end) { outside = end; };
+  const Moment first = parties_[0]->arrive_open(*streams_[0], 5us, begin).value();
+  const Moment next = parties_[0]->arrive_open(*streams_[0], 5us, begin).value();
+  const Moment second = parties_[1]->arrive_open(*streams_[1], 5us, nullptr).value();
+  clock_.wait_until(moment_at(10us));
+  EXPECT_TRUE(first.is_open());
+  ASSERT_TRUE(parties_[0]->abort());
+  EXPECT_EQ(first.time(), moment_at(10us));
+  EXPECT_EQ(next.time(), moment_at(10us));
+  streams_[0]->synchronize();
+  outside.end(moment_at(20us));
+  EXPECT_EQ(first.time(), moment_at(10us));
+  // The other one does not take it for an arrival.
+  EXPECT_TRUE(second.is_open());
+  EXPECT_EQ(parties_[1]->check().error().code, ErrorCode::kUnavailable);
+}
+
 TEST_F(RendezvousTest, AnObserverLearnsTheTimesOfARound) {
   std::vector<RoundTimes> first, second;
   streams_[0]->launch(10us);

@@ -30,13 +30,75 @@ void Schedule::add(Party& party, sim::Clock& clock) {
 void Schedule::abort(Party& party, TimePoint now) {
   enter(now);
   if (party.has_promised()) now = take_back_arrivals(now);
-  while (!party.rounds().empty()) give_end(party, timeline_.now());
+  while (!party.rounds().empty()) {
+    // Not as end_outside does: others must not take it for an arrival.
+    const MarkReference outside = party.rounds().front().outside;
+    if (outside && outside->is_open()) {
+      --open_marks_;
+      timeline_.resolve(*outside.get(), timeline_.now(), reached_);
+    }
+    give_end(party, timeline_.now());
+  }
   advance(now);
 }
 
 Moment Schedule::arrive(Party& party, Lane& lane, TimePoint now, Duration cost,
                         std::function<void(const RoundTimes&)> observer) {
   enter(now);
+  const MarkReference mark = queue_round(party, lane, now, cost, std::move(observer)).mark;
+  advance(now);
+  call_settler(plan_look(now));
+  return {TimePoint{}, mark};
+}
+
+/// Queues two rounds: at the first, all have arrived; at the second, all that is outside has ended.
+Moment Schedule::arrive_open(Party& party, Lane& lane, TimePoint now, Duration cost, Begin begin,
+                             std::function<void(const RoundTimes&)> observer) {
+  enter(now);
+  cost = std::clamp(cost, Duration(), layout::kLongestQueue);
+  struct Begun {
+    RoundTimes times;
+    MarkReference outside;
+  };
+  const auto begun = std::make_shared<Begun>();
+  const bool has_outside = begin != nullptr;
+  queue_round(party, lane, now, Duration(), [=, begin = std::move(begin)](const RoundTimes& times) {
+    begun->times = times;
+    if (!begun->outside) return;
+    RoundTimes first = times;
+    first.end = saturating_add(times.start, cost);
+    begin(first, begun->outside);
+  });
+  if (has_outside) {
+    begun->outside = timeline_.wait_for_open_mark(lane, now, cost);
+    count_open_mark();
+  }
+  Party::Round& last = queue_round(party, lane, now, Duration(), [=](const RoundTimes& times) {
+    if (!observer) return;
+    RoundTimes all = begun->times;
+    all.end = times.end;
+    observer(all);
+  });
+  last.outside = begun->outside;
+  const MarkReference mark = last.mark;
+  advance(now);
+  call_settler(plan_look(now));
+  return {TimePoint{}, mark};
+}
+
+void Schedule::end_outside(Mark& outside, TimePoint now, TimePoint earliest) {
+  enter(now);
+  if (!outside.is_open()) return;
+  --open_marks_;
+  timeline_.resolve(outside, std::max(timeline_.now(), earliest), reached_);
+  news.tell();
+  advance(now);
+  call_settler(plan_look(now));
+}
+
+/// Adds a round to those of a party, and a wait for its end to a lane.
+Party::Round& Schedule::queue_round(Party& party, Lane& lane, TimePoint now, Duration cost,
+                                    std::function<void(const RoundTimes&)> observer) {
   cost = std::clamp(cost, Duration(1), layout::kLongestQueue);
   Ready ready = timeline_.ready(lane, now);
   Party::Round& round = party.add();
@@ -48,10 +110,8 @@ Moment Schedule::arrive(Party& party, Lane& lane, TimePoint now, Duration cost,
            .ready = std::move(ready),
            .observer = std::move(observer)};
   added.keep();
-  if (open_rounds_++ == 0) reached_ = timeline_.now();
-  advance(now);
-  call_settler(plan_look(now));
-  return {TimePoint{}, mark};
+  count_open_mark();
+  return round;
 }
 
 void Schedule::call_settler(const NextLook& look) {
@@ -215,7 +275,7 @@ TimePoint Schedule::ready_known_at(Party& party, const Party::Round& round) {
 void Schedule::give_end(Party& party, TimePoint end) {
   const MarkReference mark = party.rounds().front().mark;
   party.pop(end);
-  --open_rounds_;
+  --open_marks_;
   timeline_.keep_promises(
       std::ranges::any_of(parties_, [](const Party* one) { return one->has_promised(); }));
   timeline_.resolve(*mark.get(), end, reached_);
@@ -238,7 +298,7 @@ void Schedule::ring(layout::ProcessRecord& process) {
 
 Schedule::NextLook Schedule::next_look(TimePoint now) {
   NextLook look;
-  if (open_rounds_ == 0) return look;
+  if (open_marks_ == 0) return look;
   place_all();
   for (Party* const party : parties_) {
     if (party->rounds().empty() || party->failed() != nullptr) continue;
@@ -264,7 +324,7 @@ Schedule::NextLook Schedule::plan_look(TimePoint now) {
 
 Schedule::NextLook Schedule::plan_look(TimePoint now, TimePoint latest) {
   NextLook look = plan_look(now);
-  if (open_rounds_ > 0) look.time = std::min(look.time, latest);
+  if (open_marks_ > 0) look.time = std::min(look.time, latest);
   planned_look_ = look.time;
   return look;
 }

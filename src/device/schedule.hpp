@@ -110,6 +110,16 @@ class Schedule {
   Moment arrive(Party& party, Lane& lane, TimePoint now, Duration cost,
                 std::function<void(const RoundTimes&)> observer) GPEMU_REQUIRES(mutex);
 
+  /// Called once all parties have arrived at a round with an open end. `times`: their end is the
+  /// earliest end of what is outside, whose mark is `outside`.
+  using Begin = std::function<void(const RoundTimes& times, const MarkReference& outside)>;
+
+  /// As Rendezvous::arrive_open. `begin`: null if nothing is outside for this party.
+  Moment arrive_open(Party& party, Lane& lane, TimePoint now, Duration cost, Begin begin,
+                     std::function<void(const RoundTimes&)> observer) GPEMU_REQUIRES(mutex);
+  /// Ends what is outside now, or at `earliest` if that is later, unless it has ended.
+  void end_outside(Mark& outside, TimePoint now, TimePoint earliest) GPEMU_REQUIRES(mutex);
+
   /// From now until the party is removed, publishes its arrivals and gives its rounds their ends.
   /// `clock`: the node's.
   void add(Party& party, sim::Clock& clock) GPEMU_REQUIRES(mutex);
@@ -156,9 +166,14 @@ class Schedule {
   /// it first does everything that was due by `now`.
   void enter(TimePoint now) GPEMU_REQUIRES(mutex) {
     timeline_.pass(now);
-    if (open_rounds_ > 0) catch_up();
+    if (open_marks_ > 0) catch_up();
   }
   NextLook plan_look(TimePoint now) GPEMU_REQUIRES(mutex);
+  Party::Round& queue_round(Party& party, Lane& lane, TimePoint now, Duration cost,
+                            std::function<void(const RoundTimes&)> observer) GPEMU_REQUIRES(mutex);
+  void count_open_mark() GPEMU_REQUIRES(mutex) {
+    if (open_marks_++ == 0) reached_ = timeline_.now();
+  }
   TimePoint take_back_arrivals(TimePoint now) GPEMU_REQUIRES(mutex);
   [[nodiscard]] std::optional<Party::Arrival> arrival_at(Party& party, Party::Round& round)
       GPEMU_REQUIRES(mutex);
@@ -181,7 +196,8 @@ class Schedule {
   TimePoint reached_ GPEMU_GUARDED_BY(mutex){};
   std::vector<Party*> parties_ GPEMU_GUARDED_BY(mutex);
   Lateness lateness_ GPEMU_GUARDED_BY(mutex);
-  std::size_t open_rounds_ GPEMU_GUARDED_BY(mutex) = 0;  ///< of all parties.
+  /// Rounds of all parties, and what is outside, without an end.
+  std::size_t open_marks_ GPEMU_GUARDED_BY(mutex) = 0;
   /// The next look of the thread that settles, if there is one.
   TimePoint planned_look_ GPEMU_GUARDED_BY(mutex) = TimePoint::min();
 };

@@ -68,7 +68,8 @@ void Moment::wait_for_news(sim::Clock& clock, std::uint32_t seen, TimePoint dead
     schedule.place_all();
     const Schedule::NextLook look = schedule.next_look(now);
     if (mark_->has_time()) next = std::max(time_, mark_->time());
-    const bool nothing_comes_earlier = !look.listens && look.time >= next;
+    // An end that has no time may come from outside at any time.
+    const bool nothing_comes_earlier = mark_->has_time() && !look.listens && look.time >= next;
     // Work after a round may put off work that this end depends on, and so make the end earlier.
     next = std::min(next, look.time);
     const bool is_soon = !look.listens && next <= saturating_add(now, precise);

@@ -2,6 +2,8 @@
 #include "gpemu/run/cluster.hpp"
 
 #include <algorithm>
+#include <array>
+#include <charconv>
 #include <cstdint>
 #include <system_error>
 #include <utility>
@@ -25,22 +27,43 @@ std::int64_t bucket_bytes(std::string_view rate) {
   return std::max<std::int64_t>(128 * 1024, static_cast<std::int64_t>(bytes_per_s / 250));
 }
 
-Words shape(const std::string& space, const std::string& interface, const Cluster& cluster) {
-  return {"tc",
-          "-n",
-          space,
-          "qdisc",
-          "add",
-          "dev",
-          interface,
-          "root",
-          "tbf",
-          "rate",
-          cluster.rate,
-          "burst",
-          fmt::to_string(bucket_bytes(cluster.rate)),
-          "latency",
-          "50ms"};
+/// More packets than a host has on their way during a delay: netem drops what is beyond.
+constexpr int kDelayedPackets = 1000000;
+
+/// Returns the words that add a queueing discipline, without its own.
+Words queue_of(const std::string& space, const std::string& interface, Words place) {
+  Words words = {"tc", "-n", space, "qdisc", "add", "dev", interface};
+  words.insert(words.end(), place.begin(), place.end());
+  return words;
+}
+
+Words shape(const std::string& space, const std::string& interface, const Cluster& cluster,
+            Words place) {
+  Words words = queue_of(space, interface, std::move(place));
+  for (const char* word : {"tbf", "rate"}) words.emplace_back(word);
+  words.push_back(cluster.rate);
+  words.emplace_back("burst");
+  words.push_back(fmt::to_string(bucket_bytes(cluster.rate)));
+  for (const char* word : {"latency", "50ms"}) words.emplace_back(word);
+  return words;
+}
+
+/// Returns the commands that limit and delay what an interface sends.
+std::vector<Words> shape_sender(const std::string& space, const Cluster& cluster) {
+  std::vector<Words> commands;
+  if (!cluster.delay.empty()) {
+    // What limits the rate comes after the delay: netem keeps the packets until their time.
+    Words delay = queue_of(space, "eth0", {"root", "handle", "1:"});
+    for (const std::string& word : {std::string("netem"), std::string("delay"), cluster.delay,
+                                    std::string("limit"), fmt::to_string(kDelayedPackets)}) {
+      delay.push_back(word);
+    }
+    commands.push_back(std::move(delay));
+  }
+  if (cluster.rate.empty()) return commands;
+  const Words place = cluster.delay.empty() ? Words{"root"} : Words{"parent", "1:1"};
+  commands.push_back(shape(space, "eth0", cluster, place));
+  return commands;
 }
 
 }  // namespace
@@ -58,10 +81,35 @@ Result<void> check_cluster_name(std::string_view name) {
               name, kLongest);
 }
 
+Result<void> check_delay(std::string_view text) {
+  constexpr std::array<std::pair<std::string_view, std::int64_t>, 3> kUnits = {
+      {{"us", 1}, {"ms", 1000}, {"s", 1000 * 1000}}};
+  constexpr std::int64_t kMostUs = 10 * 1000 * 1000;
+  std::int64_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  const std::string_view rest = text.substr(static_cast<std::size_t>(end - text.data()));
+  for (const auto& [unit, us] : kUnits) {
+    if (error == std::errc() && rest == unit && number > 0 && number <= kMostUs / us) return {};
+  }
+  return fail(ErrorCode::kInvalidArgument,
+              "\"{}\" is not a delay: give a whole number with us, ms or s, up to 10s, e.g. 50us",
+              text);
+}
+
+bool has_real_network(const Cluster& cluster) {
+  const auto network = topology::parse_network(cluster.network);
+  return network && network->is_real;
+}
+
+bool needs_netem(const Words& command) {
+  return std::ranges::find(command, "netem") != command.end();
+}
+
 std::string cluster_text(const Cluster& cluster) {
   const nlohmann::json json = {{"name", cluster.name},       {"hosts", cluster.hosts},
                                {"gpus", cluster.gpus},       {"gpu", cluster.gpu},
-                               {"network", cluster.network}, {"rate", cluster.rate}};
+                               {"network", cluster.network}, {"rate", cluster.rate},
+                               {"delay", cluster.delay}};
   return json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
 }
 
@@ -80,11 +128,13 @@ Result<Cluster> parse_cluster(std::string_view text, const std::filesystem::path
     Cluster cluster{.name = text_of("name"),
                     .gpu = text_of("gpu"),
                     .network = text_of("network"),
-                    .rate = text_of("rate")};
+                    .rate = text_of("rate"),
+                    .delay = text_of("delay")};
     const bool is_good = check_cluster_name(cluster.name) && hosts >= 1 && hosts <= kMostHosts &&
                          gpus >= 1 && gpus <= INT32_MAX / kMostHosts &&
                          topology::parse_network(cluster.network) &&
-                         (cluster.rate.empty() || topology::parse_bit_rate(cluster.rate));
+                         (cluster.rate.empty() || topology::parse_bit_rate(cluster.rate)) &&
+                         (cluster.delay.empty() || check_delay(cluster.delay));
     if (is_good) {
       cluster.hosts = static_cast<int>(hosts);
       cluster.gpus = static_cast<int>(gpus);
@@ -159,10 +209,9 @@ std::vector<Words> commands_to_make(const Cluster& cluster) {
         {"ip", "-n", space, "addr", "add", host_address(host) + "/24", "dev", "eth0"});
     commands.push_back({"ip", "-n", space, "link", "set", "eth0", "up"});
     commands.push_back({"ip", "-n", joint, "link", "set", port, "master", "br0", "up"});
-    if (cluster.rate.empty()) continue;
     // What the host sends, and what it receives.
-    commands.push_back(shape(space, "eth0", cluster));
-    commands.push_back(shape(joint, port, cluster));
+    for (Words& words : shape_sender(space, cluster)) commands.push_back(std::move(words));
+    if (!cluster.rate.empty()) commands.push_back(shape(joint, port, cluster, {"root"}));
   }
   return commands;
 }

@@ -26,6 +26,7 @@ bool contains(const std::vector<Words>& commands, const Words& command) {
 TEST(Cluster, IsTheSameAfterItWasWrittenAndRead) {
   Cluster written = lab();
   written.rate = "1gbit";
+  written.delay = "50us";
   const auto read = parse_cluster(cluster_text(written), kPath);
   ASSERT_TRUE(read) << read.error().message;
   EXPECT_EQ(cluster_text(*read), cluster_text(written));
@@ -49,6 +50,7 @@ TEST(Cluster, IsRefusedIfItsFileIsDamaged) {
   texts.push_back(with("\"gpus\": 4", "\"gpus\": -1"));
   texts.push_back(with("tcp:10gbit", "tcp:10gbit; reboot"));
   texts.push_back(with("\"rate\": \"\"", "\"rate\": \"1\""));
+  texts.push_back(with("\"delay\": \"\"", "\"delay\": \"1us; reboot\""));
   for (const std::string& text : texts) {
     const auto read = parse_cluster(text, kPath);
     ASSERT_FALSE(read) << text;
@@ -72,6 +74,41 @@ TEST(Cluster, HasASwitchThatJoinsItsHosts) {
   EXPECT_TRUE(contains(commands,
                        {"ip", "-n", "gpemu-lab-1", "addr", "add", "10.77.0.2/24", "dev", "eth0"}));
   EXPECT_TRUE(std::ranges::none_of(commands, [](const Words& words) { return words[0] == "tc"; }));
+}
+
+TEST(Cluster, HasADelayInWholeUnits) {
+  for (const char* text : {"50us", "1ms", "10s", "10000000us"})
+    EXPECT_TRUE(check_delay(text)) << text;
+  for (const char* text : {"", "50", "us", "0us", "-1us", "1.5ms", "11s", "50 us", "50usx", "1m",
+                           "99999999999999999999us"}) {
+    EXPECT_EQ(check_delay(text).error().code, ErrorCode::kInvalidArgument) << text;
+  }
+}
+
+TEST(Cluster, MayHaveARealNetworkForCollectives) {
+  Cluster cluster = lab();
+  EXPECT_FALSE(has_real_network(cluster));
+  cluster.network = "real:1gbit";
+  EXPECT_TRUE(has_real_network(cluster));
+}
+
+TEST(Cluster, DelaysWhatEachHostSendsBeforeItsRateIsLimited) {
+  Cluster delayed = lab();
+  delayed.delay = "50us";
+  const Words delay = {"tc",     "-n", "gpemu-lab-0", "qdisc", "add",  "dev",   "eth0",   "root",
+                       "handle", "1:", "netem",       "delay", "50us", "limit", "1000000"};
+  std::vector<Words> commands = commands_to_make(delayed);
+  EXPECT_TRUE(contains(commands, delay));
+  EXPECT_TRUE(needs_netem(delay));
+  EXPECT_EQ(std::ranges::count_if(commands, needs_netem), delayed.hosts);
+  const auto is_tc = [](const Words& words) { return words.front() == "tc"; };
+  EXPECT_EQ(std::ranges::count_if(commands, is_tc), delayed.hosts);
+  delayed.rate = "1gbit";
+  commands = commands_to_make(delayed);
+  const Words limit = {"tc",  "-n",  "gpemu-lab-0", "qdisc", "add",   "dev",    "eth0",    "parent",
+                       "1:1", "tbf", "rate",        "1gbit", "burst", "500000", "latency", "50ms"};
+  EXPECT_TRUE(contains(commands, limit));
+  EXPECT_LT(std::ranges::find(commands, delay), std::ranges::find(commands, limit));
 }
 
 TEST(Cluster, LimitsWhatEachHostSendsAndReceives) {

@@ -31,13 +31,16 @@ Result<double> parse_bit_rate(std::string_view text) {
 Result<Network> parse_network(std::string_view text) {
   const std::size_t colon = text.find(':');
   const std::string_view kind = text.substr(0, colon);
-  if (colon == std::string_view::npos || (kind != "rdma" && kind != "tcp")) {
+  if (colon == std::string_view::npos || (kind != "rdma" && kind != "tcp" && kind != "real")) {
     return fail(ErrorCode::kInvalidArgument,
-                "\"{}\" is not a network: give rdma:RATE or tcp:RATE, e.g. rdma:200gbit", text);
+                "\"{}\" is not a network: give rdma:RATE, tcp:RATE or real:RATE, e.g. "
+                "rdma:200gbit",
+                text);
   }
   GPEMU_ASSIGN(const double rate, parse_bit_rate(text.substr(colon + 1)));
   return Network{.kind = kind == "rdma" ? LinkClass::kRdma : LinkClass::kSocket,
-                 .bytes_per_s = rate};
+                 .bytes_per_s = rate,
+                 .is_real = kind == "real"};
 }
 
 Fabric across(Fabric computer, int computers, const Network& network) {

@@ -15,12 +15,18 @@ TEST(Network, IsAKindAndARate) {
   EXPECT_EQ(network->bytes_per_s, 25e9);
   EXPECT_EQ(parse_network("tcp:0.5mbit")->kind, LinkClass::kSocket);
   EXPECT_EQ(parse_network("tcp:0.5mbit")->bytes_per_s, 62500);
+  EXPECT_FALSE(parse_network("tcp:0.5mbit")->is_real);
+  const auto real = parse_network("real:1gbit");
+  ASSERT_TRUE(real) << real.error().message;
+  EXPECT_TRUE(real->is_real);
+  EXPECT_EQ(real->kind, LinkClass::kSocket);
 }
 
 TEST(Network, NothingElseIsOne) {
-  for (const char* text : {"", "rdma", "rdma:", "rdma:200", "rdma:-1gbit", "rdma:0gbit",
-                           "rdma:nangbit", "rdma:1e3gbit", "rdma:1 gbit", "ib:200gbit", ":1gbit",
-                           "rdma:1gbit:1gbit", "rdma:1Gbit", "tcp:0.9kbit", "tcp:1000001gbit"}) {
+  for (const char* text :
+       {"", "rdma", "rdma:", "rdma:200", "rdma:-1gbit", "rdma:0gbit", "rdma:nangbit",
+        "rdma:1e3gbit", "rdma:1 gbit", "real", "ib:200gbit", ":1gbit", "rdma:1gbit:1gbit",
+        "rdma:1Gbit", "tcp:0.9kbit", "tcp:1000001gbit"}) {
     EXPECT_EQ(parse_network(text).error().code, ErrorCode::kInvalidArgument) << text;
   }
 }

@@ -21,8 +21,9 @@ SKIPPED = 77
 NAME = f"test-{os.getpid()}"
 HOSTS, GPUS = 2, 2
 SECONDS = 120  # that anything may take
-BYTES = 64 << 20  # that ranks reduce
-FLOAT32, SUM = 7, 0
+BYTES = int(os.environ.get("TEST_BYTES", 64 << 20))  # that ranks reduce
+FLOAT32, SUM, REMOTE_ERROR = 7, 0, 6  # of NCCL
+NOT_READY = 600  # of the CUDA runtime
 
 
 class Id(ctypes.Structure):
@@ -41,13 +42,8 @@ def say(line):
     os.write(1, f"{line}\n".encode())
 
 
-def rank_program(nccl, runtime):
-    """A rank on each GPU of the host, in one process. Prints the microseconds of an all-reduce."""
-    host, hosts = int(os.environ["GPEMU_HOST_RANK"]), int(os.environ["GPEMU_HOSTS"])
-    nccl, runtime = ctypes.CDLL(nccl), ctypes.CDLL(runtime)
-    count = ctypes.c_int()
-    checked(runtime.cudaGetDeviceCount(ctypes.byref(count)), "count")
-    assert count.value == GPUS, count
+def exchanged_id(nccl, host, hosts):
+    """The unique id, which the first host makes."""
     identity = Id()
     address = (os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]))
     if host == 0:
@@ -56,14 +52,38 @@ def rank_program(nccl, runtime):
             for _ in range(hosts - 1):
                 with server.accept()[0] as other:
                     other.sendall(bytes(identity))
-    else:
-        while True:
-            try:
-                with socket.create_connection(address) as first:
-                    identity = Id.from_buffer_copy(first.recv(128, socket.MSG_WAITALL))
-                break
-            except ConnectionRefusedError:
-                time.sleep(0.01)
+        return identity
+    while True:
+        try:
+            with socket.create_connection(address) as first:
+                return Id.from_buffer_copy(first.recv(128, socket.MSG_WAITALL))
+        except ConnectionRefusedError:
+            time.sleep(0.01)
+
+
+def moved_bytes():
+    """What the host's interface has received and sent."""
+    lines = pathlib.Path("/proc/net/dev").read_text().splitlines()
+    (counts,) = [line.split(":")[1] for line in lines if line.strip().startswith("eth0:")]
+    numbers = [int(number) for number in counts.split()]
+    return numbers[0], numbers[8]
+
+
+def sent_bytes():
+    return moved_bytes()[1]
+
+
+def rank_program(nccl, runtime):
+    """A rank on each GPU of the host, in one process.
+
+    Prints the microseconds of an all-reduce, and the bytes that the host sent meanwhile.
+    """
+    host, hosts = int(os.environ["GPEMU_HOST_RANK"]), int(os.environ["GPEMU_HOSTS"])
+    nccl, runtime = ctypes.CDLL(nccl), ctypes.CDLL(runtime)
+    count = ctypes.c_int()
+    checked(runtime.cudaGetDeviceCount(ctypes.byref(count)), "count")
+    assert count.value == GPUS, count
+    identity = exchanged_id(nccl, host, hosts)
     comms = [ctypes.c_void_p() for _ in range(GPUS)]
     streams = [ctypes.c_void_p() for _ in range(GPUS)]
     buffers = [ctypes.c_void_p() for _ in range(GPUS)]
@@ -101,6 +121,7 @@ def rank_program(nccl, runtime):
         checked(nccl.ncclGroupEnd(), "group")
 
     all_reduce(words, 1, 2)
+    sent = sent_bytes()
     checked(runtime.cudaEventRecord(events[0], streams[0]), "record")
     all_reduce(buffers, BYTES // 4, FLOAT32)
     checked(runtime.cudaEventRecord(events[1], streams[0]), "record")
@@ -110,6 +131,7 @@ def rank_program(nccl, runtime):
         number = ctypes.c_int()
         checked(runtime.cudaMemcpy(ctypes.byref(number), words[gpu], ctypes.c_size_t(4), 2), "copy")
         assert number.value == 1111, number
+    say(f"sent {sent_bytes() - sent}")
     took = ctypes.c_float()
     checked(runtime.cudaEventElapsedTime(ctypes.byref(took), *events), "elapsed")
     say(f"took {took.value * 1000:.3f}")
@@ -136,6 +158,53 @@ def transfer_program(count):
             return
         except ConnectionRefusedError:
             time.sleep(0.01)
+
+
+def rank_and_transfer_program(nccl, runtime):
+    """A rank program while the second host sends to the first one."""
+    download = subprocess.Popen(
+        [sys.executable, __file__, "--transfer", str(100_000_000)], stdout=subprocess.DEVNULL
+    )
+    while max(moved_bytes()) < 1 << 20:
+        time.sleep(0.01)
+    rank_program(nccl, runtime)
+    # It has not ended yet: it takes 8 s alone.
+    assert download.poll() is None
+    download.kill()
+    download.wait()
+
+
+def lonely_program(nccl, runtime):
+    """The second host ends in the middle of an all-reduce; the first one gets an error, aborts and
+    then waits for nothing."""
+    nccl, runtime = ctypes.CDLL(nccl), ctypes.CDLL(runtime)
+    host, hosts = int(os.environ["GPEMU_HOST_RANK"]), int(os.environ["GPEMU_HOSTS"])
+    identity = exchanged_id(nccl, host, hosts)
+    comm, stream, buffer = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_void_p()
+    checked(nccl.ncclCommInitRank(ctypes.byref(comm), hosts, identity, host), "init")
+    checked(runtime.cudaStreamCreate(ctypes.byref(stream)), "stream")
+    checked(runtime.cudaMalloc(ctypes.byref(buffer), ctypes.c_size_t(BYTES)), "malloc")
+    before = sent_bytes()
+    checked(
+        nccl.ncclAllReduce(
+            buffer, buffer, ctypes.c_size_t(BYTES // 4), FLOAT32, SUM, comm, stream
+        ),
+        "all-reduce",
+    )
+    if host == 1:
+        # 64 MiB take more than 5 s.
+        while sent_bytes() < before + (1 << 20):
+            time.sleep(0.01)
+        os._exit(0)
+    error = ctypes.c_int()
+    while error.value == 0:
+        checked(nccl.ncclCommGetAsyncError(comm, ctypes.byref(error)), "error")
+        time.sleep(0.01)
+    assert error.value == REMOTE_ERROR, error
+    assert runtime.cudaStreamQuery(stream) == NOT_READY
+    checked(nccl.ncclCommAbort(comm), "abort")
+    checked(runtime.cudaStreamSynchronize(stream), "wait")
+    say("told")
 
 
 # ---- The test
@@ -178,9 +247,13 @@ class Test:
         left += [*pathlib.Path(self.environment["GPEMU_NODE_DIR"]).glob("*")]
         assert not left, left
 
-    def took(self, *words, **environment):
+    def printed(self, name, *words, **environment):
+        """The numbers after a name in what a program of this file prints."""
         text = self.run(sys.executable, __file__, *words, **environment)
-        return [float(line.split()[1]) for line in text.splitlines() if line.startswith("took ")]
+        return [float(line.split()[1]) for line in text.splitlines() if line.startswith(f"{name} ")]
+
+    def took(self, *words, **environment):
+        return self.printed("took", *words, **environment)
 
     # ---- Cases
 
@@ -223,6 +296,77 @@ class Test:
         # What the bucket holds passes at once.
         assert took >= (5_000_000 - 2 * 400_000) * 8 / 100e6, took
         print(f"5 MB over 100 mbit: {took:.2f} s")
+        self.down()
+
+    def collectives_cross_the_real_network(self):
+        program = ("--rank", self.nccl, self.runtime)
+        small = {"TEST_BYTES": str(4 << 20)}
+        sent = {}
+        for network in ("tcp:100mbit", "real"):
+            self.up("--network", network, "--rate", "100mbit")
+            text = self.run(sys.executable, __file__, *program, **small)
+            lines = [line.split() for line in text.splitlines()]
+            sent[network] = [float(number) for name, number in lines if name == "sent"]
+            took = [float(number) for name, number in lines if name == "took"]
+            if network == "real":
+                # Ranks that NCCL takes to be on one host do not use it.
+                sent["inside"] = self.printed("sent", *program, NCCL_HOSTID="one", **small)
+            self.down()
+        # Whatever the algorithm, each of two hosts sends as many bytes as there are to reduce.
+        assert len(took) == HOSTS and len(sent["real"]) == HOSTS, (took, sent)
+        assert min(sent["real"]) >= 4 << 20, sent
+        for network in ("tcp:100mbit", "inside"):
+            assert max(sent[network]) < 1 << 20, sent
+        # What the buckets of sender and receiver hold passes at once.
+        assert min(took) >= ((4 << 20) - 2 * 400_000) * 8 / 100, took
+        print(f"4 MiB over 100 mbit, in us: {took}; bytes sent: {sent}")
+
+    def others_share_the_real_network(self):
+        """A download beside a collective: what both send takes its time."""
+        self.up("--network", "real", "--rate", "100mbit")
+        lines = {}
+        for program in ("--rank", "--rank-and-transfer"):
+            text = self.run(
+                sys.executable, __file__, program, self.nccl, self.runtime,
+                TEST_BYTES=str(8 << 20),
+            )
+            lines[program] = sorted(text.splitlines())
+        self.down()
+        numbers = {
+            program: [float(line.split()[1]) for line in lines[program]] for program in lines
+        }
+        # Two lines with what hosts have sent, and two with what the collective took.
+        alone, both = (max(numbers[program][:HOSTS]) for program in numbers)
+        took = min(numbers["--rank-and-transfer"][HOSTS:])
+        assert both > alone + 20_000, numbers
+        assert took >= (both - 2 * 400_000) * 8 / 100, numbers
+        print(f"8 MiB over 100 mbit, alone and beside a download: {lines}")
+
+    def a_host_that_dies_is_noticed(self):
+        self.up("--network", "real", "--rate", "100mbit")
+        text = self.run(sys.executable, __file__, "--lonely", self.nccl, self.runtime)
+        self.down()
+        assert text.splitlines() == ["told"], text
+
+    def a_delay_is_real_or_refused(self):
+        words = ("--network", "real", "--delay", "20ms")
+        made = subprocess.run(
+            [
+                self.command, "cluster", "up", "--name", NAME, "--nodes", str(HOSTS), "--gpu",
+                "T4:1", *words,
+            ],
+            env=self.environment,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if made.returncode != 0:
+            assert "--delay needs netem" in made.stderr, made.stderr
+            assert not [*pathlib.Path("/run/netns").glob(f"gpemu-{NAME}*")]
+            print("this kernel has no netem")
+            return
+        (took,) = self.took("--transfer", "1")
+        assert took >= 0.02, took
         self.down()
 
     def nothing_is_left_of_a_killed_run(self):
@@ -276,6 +420,10 @@ def main():
         return rank_program(*sys.argv[2:])
     if sys.argv[1] == "--transfer":
         return transfer_program(int(sys.argv[2]))
+    if sys.argv[1] == "--rank-and-transfer":
+        return rank_and_transfer_program(*sys.argv[2:])
+    if sys.argv[1] == "--lonely":
+        return lonely_program(*sys.argv[2:])
     if not can_make_namespaces():
         print("this machine lets nobody make network namespaces")
         return SKIPPED
@@ -286,6 +434,10 @@ def main():
                 test.hosts_have_names_and_gpus,
                 test.nccl_takes_the_network_between_hosts,
                 test.the_real_network_is_as_slow_as_asked,
+                test.collectives_cross_the_real_network,
+                test.others_share_the_real_network,
+                test.a_host_that_dies_is_noticed,
+                test.a_delay_is_real_or_refused,
                 test.nothing_is_left_of_a_killed_run,
             ):
                 case()

@@ -42,6 +42,7 @@ struct ClusterOptions {
   std::vector<std::string> gpus;
   std::string network;
   std::string rate;
+  std::string delay;
   bool as_json = false;
 };
 
@@ -120,8 +121,17 @@ Result<void> make_cluster(const run::Cluster& cluster,
     config.devices.insert(config.devices.end(), host.begin(), host.end());
   }
   GPEMU_TRY(device::Node::create(config, world.nodes));
-  for (const run::Words& command : run::commands_to_make(cluster))
-    GPEMU_TRY(run_tool(command, world));
+  for (const run::Words& command : run::commands_to_make(cluster)) {
+    const auto done = run_tool(command, world);
+    if (!done && run::needs_netem(command)) {
+      return fail(ErrorCode::kUnsupported,
+                  "{}: --delay needs netem, which this kernel does not have or load "
+                  "(CONFIG_NET_SCH_NETEM, module sch_netem); use another kernel, or leave out "
+                  "--delay",
+                  done.error().message);
+    }
+    GPEMU_TRY(done);
+  }
   return {};
 }
 
@@ -144,9 +154,15 @@ Result<void> up(const ClusterOptions& options, const World& world) {
   run::Cluster cluster{.name = options.name,
                        .hosts = options.hosts,
                        .network = options.network,
-                       .rate = options.rate};
+                       .rate = options.rate,
+                       .delay = options.delay};
+  // NCCL takes an interface without a limit, a veth, to have the speed that Linux says it has.
+  if (cluster.network == "real") {
+    cluster.network = "real:" + (cluster.rate.empty() ? "10gbit" : cluster.rate);
+  }
   if (!cluster.network.empty()) GPEMU_TRY(topology::parse_network(cluster.network));
   if (!cluster.rate.empty()) GPEMU_TRY(topology::parse_bit_rate(cluster.rate));
+  if (!cluster.delay.empty()) GPEMU_TRY(run::check_delay(cluster.delay));
   GPEMU_ASSIGN(const auto devices, devices_of_host(options, world, cluster));
   for (const char* tool : {"ip", "tc", "nsenter", "unshare"}) {
     if (const auto found = run::check_program(tool, world.variable("PATH")); !found) {
@@ -175,9 +191,10 @@ Result<void> up(const ClusterOptions& options, const World& world) {
     static_cast<void>(take_down(cluster, world));
     return made;
   }
-  report::print_out("cluster '{}': {} hosts with {} x {}, network {}{}\n", cluster.name,
+  report::print_out("cluster '{}': {} hosts with {} x {}, network {}{}{}\n", cluster.name,
                     cluster.hosts, cluster.gpus, cluster.gpu, cluster.network,
-                    cluster.rate.empty() ? "" : ", interfaces limited to " + cluster.rate);
+                    cluster.rate.empty() ? "" : ", interfaces limited to " + cluster.rate,
+                    cluster.delay.empty() ? "" : ", packets delayed by " + cluster.delay);
   return {};
 }
 
@@ -244,14 +261,20 @@ void add_cluster_command(Command app, const World& world) {
   make.option("--gpu", options->gpus, "Each host has these GPUs: NAME or NAME:COUNT; repeatable")
       .excludes("--topology");
   make.option("--network", options->network,
-              "Network of the model, as KIND:RATE: rdma or tcp, and the rate of one host in each "
-              "direction. Without it: all adapters of the topology together");
+              "What joins the GPUs of different hosts. KIND:RATE: a network of the model, rdma or "
+              "tcp, and the rate of one host in each direction. real: the hosts' real network, "
+              "over which collectives of NCCL then send their bytes. Without it: all adapters of "
+              "the topology together");
   make.option("--rate", options->rate,
-              "Limit each host's real interface to this rate, e.g. 1gbit: for storage, data and "
-              "gloo; collectives of NCCL do not use it");
+              "Limit each host's real interface to this rate, e.g. 1gbit: for storage, data, gloo "
+              "and, with --network real, NCCL");
+  make.option("--delay", options->delay,
+              "Delay each packet on the real network by this time, e.g. 50us; needs a kernel with "
+              "netem");
   make.notes(
-      "Rates are numbers with kbit, mbit or gbit.\n\n"
+      "Rates are numbers with kbit, mbit or gbit. Delays are whole numbers with us, ms or s.\n\n"
       "Examples:\n"
+      "  gpemu cluster up --topology dgx-a100 --network real --rate 1gbit\n"
       "  gpemu cluster up --nodes 4 --topology dgx-h100\n"
       "  gpemu cluster up --name small --gpu T4:4 --network tcp:10gbit --rate 1gbit");
   make.on_run([options, &world] { return up(*options, world); });

@@ -89,6 +89,40 @@ TEST_F(ClusterCommandTest, RunsTheProgramOnTheClustersNode) {
   EXPECT_EQ(started.front().environment.at("GPEMU_NODE"), "unit-test");
 }
 
+TEST_F(ClusterCommandTest, MakesARealNetworkOfTheRateOfTheInterfaces) {
+  const auto up_real = [this](std::vector<std::string> more) {
+    std::vector<std::string> words = {"cluster",          "up",        "--gpu",
+                                      "V100-PCIE-32GB:2", "--network", "real"};
+    words.insert(words.end(), more.begin(), more.end());
+    const Outcome made = world.run(words);
+    EXPECT_EQ(made.code, 0) << made.errors;
+    const Outcome list = world.run({"cluster", "list", "--json"});
+    EXPECT_EQ(world.run({"cluster", "down"}).code, 0);
+    return parsed(list.output)[0]["network"].get<std::string>();
+  };
+  EXPECT_EQ(up_real({"--rate", "1gbit"}), "real:1gbit");
+  EXPECT_EQ(up_real({}), "real:10gbit");
+}
+
+TEST_F(ClusterCommandTest, SkipsNoTimeOfARealNetwork) {
+  ASSERT_EQ(world.run({"cluster", "up", "--gpu", "V100-PCIE-32GB:2", "--network", "real"}).code, 0);
+  const std::string program = (world.folder / "tools" / "ip").string();
+  const Outcome run = world.run({"cluster", "run", "--clock", "virtual", "--", program});
+  EXPECT_NE(run.code, 0);
+  EXPECT_NE(run.errors.find("the network of cluster 'cluster' is real"), std::string::npos)
+      << run.errors;
+  EXPECT_EQ(world.run({"cluster", "run", "--quiet", "--", program}).code, 0);
+}
+
+TEST_F(ClusterCommandTest, SaysThatTheKernelHasNoNetem) {
+  fails = "tc";
+  const Outcome made = world.run(
+      {"cluster", "up", "--gpu", "V100-PCIE-32GB:2", "--network", "real", "--delay", "50us"});
+  EXPECT_EQ(made.code, 10);
+  EXPECT_NE(made.errors.find("--delay needs netem"), std::string::npos) << made.errors;
+  EXPECT_FALSE(fs::exists(world.world.clusters));
+}
+
 TEST_F(ClusterCommandTest, SaysWhatIsWrong) {
   const auto expect = [this](const std::vector<std::string>& words, const char* message) {
     std::vector<std::string> all = {"cluster"};
@@ -103,6 +137,10 @@ TEST_F(ClusterCommandTest, SaysWhatIsWrong) {
   expect({"up", "--gpu", "V100-PCIE-32GB", "--network", "10gbit"}, "\"10gbit\" is not a network");
   expect({"up", "--gpu", "V100-PCIE-32GB", "--network", "tcp:1gbit", "--rate", "fast"},
          "\"fast\" is not a rate");
+  expect({"up", "--gpu", "V100-PCIE-32GB", "--network", "real", "--rate", "fast"},
+         "\"fast\" is not a rate");
+  expect({"up", "--gpu", "V100-PCIE-32GB", "--network", "real", "--delay", "5"},
+         "\"5\" is not a delay");
   expect({"up", "--gpu", "none", "--network", "tcp:1gbit"}, "none");
   expect({"up", "--topology", "none"}, "none");
   expect({"up", "--name", "A/B", "--gpu", "V100-PCIE-32GB"}, "'A/B' is not a cluster's name");

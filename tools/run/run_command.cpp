@@ -423,6 +423,12 @@ void add_cluster_run_command(Command cluster, const World& world) {
   add_run_options(command, *options);
   command.on_run([name, options, &world]() -> Result<int> {
     GPEMU_ASSIGN(const run::Cluster hosts, run::find_cluster(world.clusters, *name));
+    if (options->clock == "virtual" && run::has_real_network(hosts)) {
+      return fail(ErrorCode::kInvalidArgument,
+                  "--clock virtual: the network of cluster '{}' is real, and its time cannot be "
+                  "skipped; use --clock real, or make the cluster with --network rdma or tcp",
+                  hosts.name);
+    }
     RunProgramOptions run = *options;
     run.node = hosts.name;
     run.launcher = run::launcher(hosts, run::hosts_file(world.clusters, hosts.name));

@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <utility>
 
 #include "gpemu/base/error.hpp"
 #include "gpemu/base/units.hpp"
@@ -26,6 +27,28 @@ struct RoundStatistics {
   Duration median_late{};
   Duration latest{};    ///< the longest such time.
   Duration settling{};  ///< CPU time of the thread that settles rounds.
+};
+
+/// The end of something outside the node for which a stream waits, e.g. of bytes that go over a
+/// real network. Given to the party that waits; copies are the same end.
+///
+/// Thread safety: any thread.
+class OpenEnd {
+ public:
+  OpenEnd() = default;
+
+  /// Ends it now, or at `earliest` if that is later. Only the first call counts, and none does once
+  /// the party has aborted, or in a forked child.
+  void end(TimePoint earliest) const;
+
+ private:
+  friend class Rendezvous;
+  OpenEnd(std::shared_ptr<Node> node, sim::Clock& clock, MarkReference mark)
+      : node_(std::move(node)), clock_(&clock), mark_(std::move(mark)) {}
+
+  std::shared_ptr<Node> node_;
+  sim::Clock* clock_ = nullptr;
+  MarkReference mark_;
 };
 
 /// One party of a group. The members of a group queue rounds of work that end for all of them
@@ -74,6 +97,16 @@ class Rendezvous {
   [[nodiscard]] Result<Moment> arrive(Stream& stream, Duration cost,
                                       std::function<void(const RoundTimes&)> observer = {});
 
+  /// As arrive(), for a round that does not end before something outside the node has ended, too.
+  /// `begin` is called as an observer is, once it is known when all parties have arrived, which may
+  /// be later than now; with times whose end is `cost` after their start, and with the end that
+  /// this party must give: the stream waits for it. A party without such work gives null instead;
+  /// then, its cost does not count. The round ends once all parties' ends have come. All parties of
+  /// a round must call this function, and it counts as two rounds.
+  using Begin = std::function<void(const RoundTimes& times, const OpenEnd& outside)>;
+  [[nodiscard]] Result<Moment> arrive_open(Stream& stream, Duration cost, Begin begin,
+                                           std::function<void(const RoundTimes&)> observer = {});
+
   /// Errors: kUnavailable once a party has died or left without arriving at a round for which this
   /// one waits; the message names that party. On a real clock, this is noticed within about 20 ms.
   [[nodiscard]] Result<void> check();
@@ -91,7 +124,10 @@ class Rendezvous {
   [[nodiscard]] Result<RoundStatistics> statistics() const;
 
  private:
+  friend class OpenEnd;
   struct State;
+  [[nodiscard]] Result<void> check_stream(const Stream& stream) const;
+  [[nodiscard]] static bool takes_part(const Node& node);
   explicit Rendezvous(std::unique_ptr<State> state);
   std::unique_ptr<State> state_;
 };

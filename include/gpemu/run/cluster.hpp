@@ -23,6 +23,7 @@ struct Cluster {
   std::string gpu;      ///< their kind, for people.
   std::string network;  ///< of the model, see topology::parse_network().
   std::string rate;     ///< of each host's real interface, see topology::parse_bit_rate(); or "".
+  std::string delay;    ///< of what a host sends, see check_delay(); or "".
 };
 
 /// A program and its arguments.
@@ -30,6 +31,14 @@ using Words = std::vector<std::string>;
 
 /// Errors: kInvalidArgument.
 [[nodiscard]] Result<void> check_cluster_name(std::string_view name);
+
+/// Checks a time as tc(8) writes it: a whole number with us, ms or s, up to 10 s.
+///
+/// Errors: kInvalidArgument.
+[[nodiscard]] Result<void> check_delay(std::string_view text);
+
+/// Returns whether collectives send their bytes over the real network.
+[[nodiscard]] bool has_real_network(const Cluster& cluster);
 
 /// The text of a cluster's file. Errors: kCorruptData, with the path.
 [[nodiscard]] std::string cluster_text(const Cluster& cluster);
@@ -55,6 +64,9 @@ using Words = std::vector<std::string>;
 [[nodiscard]] std::string host_address(int host);
 /// The text of /etc/hosts in the cluster.
 [[nodiscard]] std::string hosts_text(const Cluster& cluster);
+
+/// Returns whether a command of iproute2 needs the kernel's netem.
+[[nodiscard]] bool needs_netem(const Words& command);
 
 /// The commands of iproute2 that make the namespaces and their network, in order.
 [[nodiscard]] std::vector<Words> commands_to_make(const Cluster& cluster);

@@ -13,9 +13,13 @@ namespace gpemu::topology {
 struct Network {
   LinkClass kind = LinkClass::kRdma;  ///< or kSocket.
   double bytes_per_s = 0;             ///< of one computer, in each direction.
+  /// Whether bytes of collectives go over the computers' own network. NCCL uses sockets then, and
+  /// takes the network to have that rate.
+  bool is_real = false;
 };
 
-/// Reads "rdma:RATE" (InfiniBand, RoCE) or "tcp:RATE". The rate is one of parse_bit_rate().
+/// Reads "rdma:RATE" (InfiniBand, RoCE), "tcp:RATE" or "real:RATE". The rate is one of
+/// parse_bit_rate().
 ///
 /// Errors: kInvalidArgument.
 [[nodiscard]] Result<Network> parse_network(std::string_view text);
