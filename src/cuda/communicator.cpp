@@ -102,12 +102,30 @@ topology::Collective collective_of(gpemu_cuda_collective kind) {
   return Collective::kSendReceive;
 }
 
+/// Returns what faults leave of the rate of the slowest link between a communicator's ranks.
+double slowest_link_share(const Communicator& communicator) {
+  const DeviceState& device = communicator.device();
+  double share = 1;
+  if (!device.has_faults) return share;
+  for (const Member& one : communicator.members()) {
+    for (const Member& other : communicator.members()) {
+      // A network joins hosts.
+      if (one.device == other.device || one.computer != other.computer) continue;
+      const auto link = communicator.fabric().inside;
+      share = std::min(share, link_share(one.device, other.device, link));
+    }
+  }
+  return share;
+}
+
 }  // namespace
 
 Duration cost_of(const Communicator& communicator, const CollectiveCall& call, Bytes moved) {
   const int ranks = communicator.place().ranks;
   const Bytes bytes = std::max(moved, collective_bytes(call, ranks));
-  return topology::time_of(communicator.fabric(), collective_of(call.kind), bytes).time;
+  return topology::time_of(communicator.fabric(), collective_of(call.kind), bytes,
+                           slowest_link_share(communicator))
+      .time;
 }
 
 double bus_factor_of(gpemu_cuda_collective kind, int ranks) {
