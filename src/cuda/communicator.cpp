@@ -126,6 +126,22 @@ topology::Traffic traffic_from(int host, const Communicator& communicator,
                               topology::choose(fabric, collective, bytes), place);
 }
 
+/// Returns what faults leave of the rate of the slowest link between a communicator's ranks.
+double slowest_link_share(const Communicator& communicator) {
+  const DeviceState& device = communicator.device();
+  double share = 1;
+  if (!device.has_faults) return share;
+  for (const Member& one : communicator.members()) {
+    for (const Member& other : communicator.members()) {
+      // A network joins hosts.
+      if (one.device == other.device || one.computer != other.computer) continue;
+      const auto link = communicator.fabric().inside;
+      share = std::min(share, link_share(one.device, other.device, link));
+    }
+  }
+  return share;
+}
+
 }  // namespace
 
 CollectiveCost cost_of(const Communicator& communicator, const CollectiveCall& call, Bytes moved) {
@@ -133,7 +149,9 @@ CollectiveCost cost_of(const Communicator& communicator, const CollectiveCall& c
   const topology::Collective collective = collective_of(call.kind);
   const Bytes bytes = std::max(moved, collective_bytes(call, communicator.place().ranks));
   if (!communicator.crosses_network()) {
-    return {.time = topology::time_of(fabric, collective, bytes).time, .transfer = {}};
+    return {
+        .time = topology::time_of(fabric, collective, bytes, slowest_link_share(communicator)).time,
+        .transfer = {}};
   }
   const HostRing& hosts = communicator.hosts();
   const int own = hosts.host_of(communicator.place().rank);

@@ -188,12 +188,15 @@ Duration beside_others(const gpemu_cuda_stream& stream,
     const DeviceState& target = device_at(to.device);
     const DeviceState& source = device_at(from.device);
     const topology::PeerCopy copy = peer_copy(target, source);
-    const Duration alone = copy.latency + from_seconds(static_cast<double>(bytes) / copy.rate);
+    const double rate =
+        copy.rate * link_share(target, source.index, peer_path(target, source).link);
+    const Duration alone = copy.latency + from_seconds(static_cast<double>(bytes) / rate);
     return enqueue(stream, device::Engine::kCopyDeviceToHost, bytes,
                    beside_others(stream, links_between(target, source), bytes, alone),
                    "copy to peer");
   }
-  const Duration alone = at_rate(bytes, link);
+  const Duration alone =
+      at_rate(bytes, link * link_share(device, -1, topology::LinkClass::kPciePeer));
   return to.on_device() ? enqueue(stream, device::Engine::kCopyHostToDevice, bytes,
                                   beside_others(stream, device.links_from_host, bytes, alone),
                                   "copy host to device")

@@ -51,6 +51,12 @@ std::optional<Duration> time_to_loss(const DeviceState& device) {
   return lost <= now ? Duration() : lost - now;
 }
 
+double link_share(int device, int peer, topology::LinkClass link) {
+  const bool is_nvlink = link == topology::LinkClass::kNvlink;
+  return process().node->link_share(
+      device, peer, is_nvlink ? profile::GpuLink::kNvlink : profile::GpuLink::kPcie, clock().now());
+}
+
 void start_faults(const DeviceState& device) {
   // On virtual time, a thread that waits would make time pass.
   if (!device.has_faults || !process().time_is_real) return;

@@ -5,6 +5,7 @@
 
 #include "gpemu/base/units.hpp"
 #include "gpemu/device/moment.hpp"
+#include "gpemu/topology/shares.hpp"
 
 #include "device_state.hpp"
 #include "status.hpp"
@@ -36,6 +37,14 @@ void wait_on_device(const device::Moment& moment, const DeviceState* device);
 
 /// Returns how long it takes until a device is lost; nothing if that is not known.
 [[nodiscard]] std::optional<Duration> time_to_loss(const DeviceState& device);
+
+/// Returns what faults leave of the rate of the link over which a device of the node reaches a
+/// peer, or the host (-1).
+[[nodiscard]] double link_share(int device, int peer, topology::LinkClass link);
+[[nodiscard]] inline double link_share(const DeviceState& device, int peer,
+                                       topology::LinkClass link) {
+  return device.has_faults ? link_share(device.index, peer, link) : 1;
+}
 
 /// From now on, faults that begin at a given time end this process. Called when it makes its first
 /// context on the device.

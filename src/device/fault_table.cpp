@@ -13,12 +13,15 @@ using profile::Fault;
 using profile::FaultKind;
 
 bool FaultTable::has_any(int device) const {
-  return std::ranges::any_of(faults_, [device](const Fault& fault) { return fault.gpu == device; });
+  return std::ranges::any_of(faults_, [device](const Fault& fault) {
+    return fault.gpu == device || fault.kind == FaultKind::kSlowLink;
+  });
 }
 
 bool FaultTable::may_disturb(int device) const {
   return std::ranges::any_of(faults_, [device](const Fault& fault) {
-    return fault.gpu == device && fault.kind != FaultKind::kKill;
+    return fault.gpu == device &&
+           (fault.kind == FaultKind::kSlow || fault.kind == FaultKind::kLost);
   });
 }
 
@@ -46,6 +49,21 @@ TimePoint FaultTable::lost_from(int device) const {
 
 TimePoint FaultTable::killed_at(int device, TimePoint now) const {
   return first_of(FaultKind::kKill, device, now);
+}
+
+double FaultTable::link_share(int device, int peer, profile::GpuLink link, TimePoint now) const {
+  double share = 1;
+  for (std::size_t i = 0; i < faults_.size(); ++i) {
+    const Fault& fault = faults_[i];
+    if (fault.kind != FaultKind::kSlowLink || fault.link != link) continue;
+    const bool is_its_end = fault.gpu == device || fault.gpu == peer;
+    const int other_end = fault.gpu == device ? peer : device;
+    if (!is_its_end || fault.peer.value_or(other_end) != other_end) continue;
+    const TimePoint begin = begin_of(i);
+    const TimePoint end = fault.lasts ? saturating_add(begin, *fault.lasts) : TimePoint::max();
+    if (begin <= now && now < end) share = std::min(share, fault.rate);
+  }
+  return share;
 }
 
 std::vector<FaultTable::Span> FaultTable::slow_spans(int device) const {

@@ -26,7 +26,7 @@ class FaultTable {
 
   [[nodiscard]] std::span<const profile::Fault> faults() const { return faults_; }
 
-  /// Returns whether there is a fault of a device.
+  /// Returns whether there is a fault of a device, or of a link that may lead to it.
   [[nodiscard]] bool has_any(int device) const;
 
   /// Returns whether a fault may make a device slow or lost.
@@ -39,6 +39,9 @@ class FaultTable {
   [[nodiscard]] TimePoint killed_at(int device, TimePoint now) const;
 
   [[nodiscard]] DeviceHealth health(int device, TimePoint now) const;
+
+  /// Returns what is left of the rate of a device's link to a peer, or to the host (-1).
+  [[nodiscard]] double link_share(int device, int peer, profile::GpuLink link, TimePoint now) const;
 
   /// Returns how long work takes that starts at a time and would take `cost` on the healthy device.
   /// If the device is lost meanwhile, the work ends then.

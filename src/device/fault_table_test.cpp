@@ -89,6 +89,32 @@ TEST_F(FaultTableTest, ProcessesThatComeLaterAreNotKilled) {
   EXPECT_FALSE(table().may_disturb(0));
 }
 
+TEST_F(FaultTableTest, ALinkIsSlowAtBothEndsForAWhile) {
+  using profile::GpuLink;
+  add({.kind = FaultKind::kSlowLink,
+       .gpu = 1,
+       .at = 5ms,
+       .lasts = 5ms,
+       .rate = 0.5,
+       .link = GpuLink::kNvlink,
+       .peer = 2});
+  add({.kind = FaultKind::kSlowLink, .gpu = 0, .at = 5ms, .rate = 0.25, .link = GpuLink::kPcie});
+  const auto share = [this](int device, int peer, GpuLink link, Duration time) {
+    return table().link_share(device, peer, link, since_zero(1s + time));
+  };
+  EXPECT_EQ(share(1, 2, GpuLink::kNvlink, 4ms), 1);
+  EXPECT_EQ(share(1, 2, GpuLink::kNvlink, 5ms), 0.5);
+  EXPECT_EQ(share(2, 1, GpuLink::kNvlink, 5ms), 0.5);
+  EXPECT_EQ(share(2, 1, GpuLink::kNvlink, 10ms), 1);
+  EXPECT_EQ(share(1, 3, GpuLink::kNvlink, 5ms), 1);
+  EXPECT_EQ(share(1, 2, GpuLink::kPcie, 5ms), 1);
+  EXPECT_EQ(share(0, -1, GpuLink::kPcie, 5ms), 0.25);
+  EXPECT_EQ(share(3, 0, GpuLink::kPcie, 5ms), 0.25);
+  EXPECT_EQ(share(3, -1, GpuLink::kPcie, 5ms), 1);
+  EXPECT_FALSE(table().may_disturb(0));
+  EXPECT_TRUE(table().has_any(3)) << "its copies from GPU 0";
+}
+
 TEST_F(FaultTableTest, DamagedRecordsDoNoHarm) {
   add({.kind = FaultKind::kSlow, .gpu = 0, .at_collective = 5, .lasts = 10ms, .clock = 0.5});
   for (const std::int64_t damage : {std::numeric_limits<std::int64_t>::min(), std::int64_t{-1},

@@ -258,6 +258,10 @@ DeviceHealth Node::health(int device, TimePoint now) const {
   return segment_->faults().health(device, now);
 }
 
+double Node::link_share(int device, int peer, profile::GpuLink link, TimePoint now) const {
+  return segment_->faults().link_share(device, peer, link, now);
+}
+
 TimePoint Node::lost_from(int device) const {
   return segment_->faults().lost_from(device);
 }

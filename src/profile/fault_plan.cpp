@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <initializer_list>
 #include <utility>
+#include <vector>
 
 #include "gpemu/base/file.hpp"
 
@@ -15,8 +16,9 @@ namespace {
 /// Longer than any run; the bound only catches slips.
 constexpr double kMostSeconds = 1e8;
 constexpr std::int64_t kMostCollectives = 1'000'000'000'000;
-/// A GPU that is slower is hardly a slow GPU, and the bound keeps times far from overflows.
-constexpr double kLeastClock = 0.001;
+/// Of a clock or a rate. What is slower is hardly slow but broken, and the bound keeps times far
+/// from overflows.
+constexpr double kLeastShare = 0.001;
 
 /// Turns one table `[[fault]]` into a Fault; each mistake carries its line.
 class FaultReader {
@@ -26,15 +28,13 @@ class FaultReader {
 
   Result<Fault> read() {
     GPEMU_TRY(read_kind());
-    const bool is_slow = fault_.kind == FaultKind::kSlow;
-    GPEMU_TRY(is_slow ? check_keys({"kind", "gpu", "at_s", "at_collective", "clock", "for_s"})
-                      : check_keys({"kind", "gpu", "at_s", "at_collective"}));
-    GPEMU_ASSIGN(const std::int64_t gpu, whole("gpu", 0, static_cast<std::int64_t>(gpus_) - 1));
-    fault_.gpu = static_cast<int>(gpu);
+    GPEMU_TRY(check_keys(keys_of(fault_.kind)));
+    GPEMU_ASSIGN(fault_.gpu, gpu("gpu"));
     GPEMU_TRY(read_begin());
-    if (!is_slow) return fault_;
-    GPEMU_ASSIGN(fault_.clock, real("clock", kLeastClock, 1));
-    if (fault_.clock == 1) return wrong("clock", "a GPU with 1 of its clock is not slow");
+    if (fault_.kind == FaultKind::kSlow) {
+      GPEMU_ASSIGN(fault_.clock, share("clock"));
+    }
+    if (fault_.kind == FaultKind::kSlowLink) GPEMU_TRY(read_link());
     if (!table_.contains("for_s")) return fault_;
     GPEMU_ASSIGN(const double lasts, real("for_s", 0, kMostSeconds));
     fault_.lasts = from_seconds(lasts);
@@ -53,18 +53,31 @@ class FaultReader {
 
   Result<void> read_kind() {
     static constexpr std::pair<std::string_view, FaultKind> kKinds[] = {
-        {"slow", FaultKind::kSlow}, {"lost", FaultKind::kLost}, {"kill", FaultKind::kKill}};
+        {"slow", FaultKind::kSlow},
+        {"lost", FaultKind::kLost},
+        {"kill", FaultKind::kKill},
+        {"slow-link", FaultKind::kSlowLink}};
     const toml::node* node = table_.get("kind");
     const std::string text = node == nullptr ? "" : node->value<std::string>().value_or("");
     const auto found = std::ranges::find(kKinds, text, [](const auto& kind) { return kind.first; });
     if (found == std::end(kKinds)) {
-      return wrong("kind", "expected \"slow\", \"lost\" or \"kill\"");
+      return wrong("kind", "expected \"slow\", \"lost\", \"kill\" or \"slow-link\"");
     }
     fault_.kind = found->second;
     return {};
   }
 
-  [[nodiscard]] Result<void> check_keys(std::initializer_list<std::string_view> known) const {
+  [[nodiscard]] static std::vector<std::string_view> keys_of(FaultKind kind) {
+    std::vector<std::string_view> keys = {"kind", "gpu", "at_s", "at_collective"};
+    const auto add = [&keys](std::initializer_list<std::string_view> more) {
+      keys.insert(keys.end(), more);
+    };
+    if (kind == FaultKind::kSlow) add({"clock", "for_s"});
+    if (kind == FaultKind::kSlowLink) add({"link", "peer", "rate", "for_s"});
+    return keys;
+  }
+
+  [[nodiscard]] Result<void> check_keys(const std::vector<std::string_view>& known) const {
     for (const auto& [key, node] : table_) {
       if (std::ranges::find(known, key.str()) != known.end()) continue;
       return file_.fault(node, "fault", "unknown key '{}'; a fault of this kind has {}", key.str(),
@@ -86,6 +99,36 @@ class FaultReader {
     GPEMU_ASSIGN(const double seconds, real("at_s", 0, kMostSeconds));
     fault_.at = from_seconds(seconds);
     return {};
+  }
+
+  Result<void> read_link() {
+    const toml::node* node = table_.get("link");
+    const std::string text = node == nullptr ? "" : node->value<std::string>().value_or("");
+    if (text != "pcie" && text != "nvlink") {
+      return wrong("link", "expected \"pcie\" or \"nvlink\"");
+    }
+    fault_.link = text == "pcie" ? GpuLink::kPcie : GpuLink::kNvlink;
+    GPEMU_ASSIGN(fault_.rate, share("rate"));
+    if (!table_.contains("peer")) return {};
+    if (fault_.link == GpuLink::kPcie) {
+      return wrong("peer", "the PCIe link of a GPU leads to all others, so it has no peer");
+    }
+    GPEMU_ASSIGN(fault_.peer, gpu("peer"));
+    if (*fault_.peer == fault_.gpu) return wrong("peer", "expected another GPU");
+    return {};
+  }
+
+  /// Returns the index of a GPU of the node.
+  [[nodiscard]] Result<int> gpu(std::string_view key) const {
+    GPEMU_ASSIGN(const std::int64_t index, whole(key, 0, static_cast<std::int64_t>(gpus_) - 1));
+    return static_cast<int>(index);
+  }
+
+  /// Returns what is left of a clock or a rate.
+  [[nodiscard]] Result<double> share(std::string_view key) const {
+    GPEMU_ASSIGN(const double left, real(key, kLeastShare, 1));
+    if (left == 1) return wrong(key, "1 is all of it, which is no fault");
+    return left;
   }
 
   [[nodiscard]] Result<std::int64_t> whole(std::string_view key, std::int64_t least,

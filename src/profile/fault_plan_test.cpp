@@ -35,10 +35,17 @@ at_s = 0
 kind = "kill"
 gpu = 0
 at_collective = 5
+[[fault]]
+kind = "slow-link"
+gpu = 0
+link = "nvlink"
+peer = 3
+rate = 0.25
+at_s = 1
 )";
   const FaultPlan plan = parse(toml).value();
   EXPECT_EQ(plan.toml, toml);
-  ASSERT_EQ(plan.faults.size(), 3U);
+  ASSERT_EQ(plan.faults.size(), 4U);
   EXPECT_EQ(plan.faults[0].kind, FaultKind::kSlow);
   EXPECT_EQ(plan.faults[0].gpu, 2);
   EXPECT_EQ(plan.faults[0].clock, 0.5);
@@ -50,13 +57,17 @@ at_collective = 5
   EXPECT_EQ(plan.faults[2].kind, FaultKind::kKill);
   EXPECT_EQ(plan.faults[2].at_collective, 5U);
   EXPECT_EQ(plan.faults[2].lasts, std::nullopt);
+  EXPECT_EQ(plan.faults[3].kind, FaultKind::kSlowLink);
+  EXPECT_EQ(plan.faults[3].link, GpuLink::kNvlink);
+  EXPECT_EQ(plan.faults[3].peer, 3);
+  EXPECT_EQ(plan.faults[3].rate, 0.25);
 }
 
 TEST(FaultPlan, MessagesNameLineAndKey) {
   const struct {
     std::string_view fault, message;
   } wrong[] = {
-      {"gpu = 0\nat_s = 1", "f.toml:1: fault: kind: expected \"slow\", \"lost\" or \"kill\""},
+      {"gpu = 0\nat_s = 1", "f.toml:1: fault: kind: expected \"slow\", \"lost\", \"kill\" or"},
       {"kind = \"fire\"\ngpu = 0", "f.toml:2: fault: kind: expected \"slow\""},
       {"kind = \"kill\"\nat_s = 1", "f.toml:1: fault: gpu: expected a whole number from 0 to 3"},
       {"kind = \"kill\"\ngpu = 4\nat_s = 1", "f.toml:3: fault: gpu: expected a whole number"},
@@ -69,9 +80,15 @@ TEST(FaultPlan, MessagesNameLineAndKey) {
       {"kind = \"kill\"\ngpu = 1\nat_s = 1\nclock = 0.5", "f.toml:5: fault: unknown key 'clock'"},
       {"kind = \"slow\"\ngpu = 1\nat_s = 1", "f.toml:1: fault: clock: expected a number"},
       {"kind = \"slow\"\ngpu = 1\nat_s = 1\nclock = 0", "f.toml:5: fault: clock: expected"},
-      {"kind = \"slow\"\ngpu = 1\nat_s = 1\nclock = 1", "f.toml:5: fault: clock: a GPU with 1"},
+      {"kind = \"slow\"\ngpu = 1\nat_s = 1\nclock = 1", "f.toml:5: fault: clock: 1 is all of it"},
       {"kind = \"slow\"\ngpu = 1\nat_s = 1\nclock = 0.5\nfor_s = \"1\"",
        "f.toml:6: fault: for_s: expected a number"},
+      {"kind = \"slow-link\"\ngpu = 1\nat_s = 1\nrate = 0.5", "f.toml:1: fault: link: expected"},
+      {"kind = \"slow-link\"\ngpu = 1\nat_s = 1\nlink = \"nvlink\"", "f.toml:1: fault: rate:"},
+      {"kind = \"slow-link\"\ngpu = 1\nat_s = 1\nlink = \"pcie\"\nrate = 0.5\npeer = 0",
+       "f.toml:7: fault: peer: the PCIe link"},
+      {"kind = \"slow-link\"\ngpu = 1\nat_s = 1\nlink = \"nvlink\"\nrate = 0.5\npeer = 1",
+       "f.toml:7: fault: peer: expected another GPU"},
   };
   for (const auto& [fault, message] : wrong) {
     EXPECT_TRUE(message_about(fault).starts_with(message)) << message_about(fault);

@@ -247,12 +247,15 @@ double seconds(const Fabric& fabric, Collective collective, Bytes bytes, const C
   return share(Share::kLaunch) * kMicrosecond + latency + data + ramp * std::sqrt(latency * data);
 }
 
-CollectiveTime time_of(const Fabric& fabric, Collective collective, Bytes bytes) {
+CollectiveTime time_of(const Fabric& fabric, Collective collective, Bytes bytes,
+                       double line_share) {
   if (fabric.ranks < 2) return {};
   const Choice choice = choose(fabric, collective, bytes);
   const LinkClass link = fabric.slowest();
+  Fabric real = fabric;
+  real.line_rate *= line_share;
   return {.choice = choice,
-          .time = from_seconds(seconds(fabric, collective, bytes, choice, fitted_shares(link))),
+          .time = from_seconds(seconds(real, collective, bytes, choice, fitted_shares(link))),
           .relative_bar = bars_of(link)[size_class(bytes)]};
 }
 

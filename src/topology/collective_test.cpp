@@ -92,6 +92,19 @@ TEST(CollectiveTime, OfOneRankIsNothing) {
   EXPECT_EQ(time_of({.ranks = 1}, Collective::kAllReduce, kGiB).time, Duration(0));
 }
 
+/// Only the time of the data depends on the rate, and NCCL chooses as before.
+TEST(CollectiveTime, OfASlowLinkIsThatOfItsData) {
+  const Fabric fabric{.ranks = 2, .line_rate = 100e9, .searched_rate = 80e9};
+  const auto time = [&fabric](Bytes bytes, double share) {
+    return time_of(fabric, Collective::kAllReduce, bytes, share);
+  };
+  const Bytes large = kGiB;
+  EXPECT_NEAR(to_seconds(time(large, 0.1).time) / to_seconds(time(large, 1).time), 10, 0.2);
+  EXPECT_LT(time(8, 0.1).time, 2 * time(8, 1).time);
+  EXPECT_EQ(time(large, 0.1).choice.algorithm, time(large, 1).choice.algorithm);
+  EXPECT_EQ(time(large, 0.1).choice.protocol, time(large, 1).choice.protocol);
+}
+
 TEST(CollectiveTime, GrowsWithTheSize) {
   for (const Generation generation : {Generation::kAmpere, Generation::kHopper}) {
     for (const Choice& choice : choices(switched(generation), Collective::kAllReduce, kMiB)) {

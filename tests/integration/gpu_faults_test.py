@@ -113,6 +113,15 @@ say("waited", status)
 """
 
 
+BIG_REDUCTION = """
+host = ctypes.create_string_buffer(SIZE.value)
+assert cuda.cudaMemcpy(memory, host, SIZE, 1) == 0
+count = ctypes.c_size_t(SIZE.value // 4)
+assert nccl.ncclAllReduce(memory, memory, count, 7, 0, comm, stream) == 0
+assert wait() == 0
+"""
+
+
 class GpuFaults(unittest.TestCase):
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
@@ -197,6 +206,18 @@ class GpuFaults(unittest.TestCase):
         times = {device["index"]: device["busy_ns"] for device in summary["devices"]}
         self.assertLess(times[1], 5 * 10**9)
         self.assertGreater(times[0], times[1])
+
+    def test_slow_links_make_copies_and_collectives_longer(self):
+        times = []
+        for rate in ("0.1", "0.2"):
+            _, summary = self.run_ranks(
+                BIG_REDUCTION, f'kind = "slow-link"\ngpu = 1\nlink = "nvlink"\nrate = {rate}\n'
+                'at_s = 0', f'kind = "slow-link"\ngpu = 0\nlink = "pcie"\nrate = {rate}\nat_s = 0')
+            copies = next(one for one in summary["classes"] if one["name"] == "copy")
+            times.append((summary["communication"]["kinds"][0]["moving_ns"], copies["time_ns"]))
+        for slow, faster in zip(*times):
+            self.assertGreater(slow, 1.8 * faster)
+            self.assertLess(slow, 2.001 * faster)
 
     def refuse(self, *arguments):
         done = subprocess.run((COMMAND, *arguments), capture_output=True, text=True, timeout=60,

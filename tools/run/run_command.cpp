@@ -392,7 +392,7 @@ void add_run_command(Command app, const World& world) {
                  "path of a TOML file. Without --gpu, the run has the machine's GPUs");
   command.option("--faults", options->faults,
                  "What goes wrong, and when: a TOML file (docs/reference/faults-file.md) with GPUs "
-                 "that become slow, fall off the bus or lose their processes");
+                 "that become slow, fall off the bus or lose their processes, and slow links");
   command.option("--node", options->node,
                  "Use an existing node: NAME, or USER/NAME for another user's. Without --gpu and "
                  "--node: the node that GPEMU_NODE names, or else the only node");

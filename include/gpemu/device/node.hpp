@@ -16,6 +16,7 @@
 #include "gpemu/base/error.hpp"
 #include "gpemu/base/units.hpp"
 #include "gpemu/device/node_state.hpp"
+#include "gpemu/profile/fault_plan.hpp"
 #include "gpemu/sim/shared_clock.hpp"
 
 namespace gpemu::sim {
@@ -122,6 +123,8 @@ class Node {
   [[nodiscard]] bool has_faults(int device) const;
   /// Returns what faults do to a device at a time.
   [[nodiscard]] DeviceHealth health(int device, TimePoint now) const;
+  /// Returns what faults leave of the rate of a device's link to a peer, or to the host (-1).
+  [[nodiscard]] double link_share(int device, int peer, profile::GpuLink link, TimePoint now) const;
   /// Returns when a device falls off the bus; the last TimePoint if that is not known.
   [[nodiscard]] TimePoint lost_from(int device) const;
   /// Returns when the processes that use a device from `now` on are killed; the last TimePoint if

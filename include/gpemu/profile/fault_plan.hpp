@@ -16,10 +16,14 @@ namespace gpemu::profile {
 
 /// What goes wrong.
 enum class FaultKind : std::uint8_t {
-  kSlow,  ///< a GPU's clock is lower, so kernels take longer.
-  kLost,  ///< a GPU falls off the bus: Xid 79.
-  kKill,  ///< the processes that use a GPU are killed.
+  kSlow,      ///< a GPU's clock is lower, so kernels take longer.
+  kLost,      ///< a GPU falls off the bus: Xid 79.
+  kKill,      ///< the processes that use a GPU are killed.
+  kSlowLink,  ///< a link of a GPU is slower, so copies and collectives over it take longer.
 };
+
+/// The links of a GPU.
+enum class GpuLink : std::uint8_t { kPcie, kNvlink };
 
 /// Something that goes wrong with one GPU of a node.
 struct Fault {
@@ -27,8 +31,11 @@ struct Fault {
   int gpu = 0;                      ///< in the node.
   Duration at{};                    ///< since the node was made, unless it begins by count:
   std::uint64_t at_collective = 0;  ///< with that collective of the GPU, from 1; 0: it does not.
-  std::optional<Duration> lasts;    ///< of a slow GPU: until it has its clock again.
+  std::optional<Duration> lasts;    ///< of a slow GPU or link: until it is as before.
   double clock = 1;                 ///< of a slow GPU: the share of its clock that is left.
+  double rate = 1;                  ///< of a slow link: the share of its rate that is left.
+  GpuLink link = GpuLink::kPcie;    ///< which link of the GPU is slow;
+  std::optional<int> peer;          ///< of NVLink: only those to this GPU.
 };
 
 /// The faults of a node, from a TOML file (docs/reference/faults-file.md).

@@ -89,8 +89,10 @@ struct CollectiveTime {
 };
 
 /// Returns the time of a collective with NCCL's choice and the fitted shares. One rank moves
-/// nothing: it takes no time here.
-[[nodiscard]] CollectiveTime time_of(const Fabric& fabric, Collective collective, Bytes bytes);
+/// nothing: it takes no time here. `line_share`: what is left of the rate of the links within a
+/// node, which NCCL does not know.
+[[nodiscard]] CollectiveTime time_of(const Fabric& fabric, Collective collective, Bytes bytes,
+                                     double line_share = 1);
 
 /// Returns the factor between algorithm bandwidth (bytes / time) and nccl-tests' bus bandwidth.
 [[nodiscard]] double bus_factor(Collective collective, int ranks);
