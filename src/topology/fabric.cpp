@@ -306,6 +306,10 @@ Fabric fabric_of(const profile::GpuSpec& gpu, int ranks) {
 }
 
 Fabric fabric_of(const profile::GpuSpec& gpu, int ranks, LinkClass link) {
+  // For a GPU that is alone on its node, callers find no link that is slower than NVLink.
+  if (!gpu.nvlink_bytes_per_s && link == LinkClass::kNvlink) {
+    link = has_pcie_peers(gpu) ? LinkClass::kPciePeer : LinkClass::kPcieStaged;
+  }
   if (link != LinkClass::kNvlink) return over_pcie(gpu, ranks, link == LinkClass::kPciePeer);
   Fabric fabric = switched(gpu, ranks);
   // Bridges join pairs, and V100s join each other directly.

@@ -76,6 +76,12 @@ TEST(FabricOf, GpusWithoutNvlinkUsePcieInAnyMachine) {
   EXPECT_NE(fabric_of(machine("dgx-1v"), gpu("T4"), 4)->inside, LinkClass::kNvlink);
 }
 
+TEST(FabricOf, AGpuWithoutNvlinkHasARateAlone) {
+  const Fabric alone = fabric_of(gpu("T4"), 1, LinkClass::kNvlink);
+  EXPECT_NE(alone.inside, LinkClass::kNvlink);
+  EXPECT_GT(alone.line_rate, 0);
+}
+
 TEST(FabricOf, NvswitchesGiveEachGpuAllItsLinks) {
   const auto fabric = fabric_of(machine("dgx-a100"), gpu("A100-SXM4-40GB"), 3);
   ASSERT_TRUE(fabric);
