@@ -63,16 +63,6 @@ bool has_memory(const CheckedCall& checked) {
                                         : checked.communicator->place());
 }
 
-/// A phantom that is the root of a broadcast has what its model has where the broadcast goes to, as
-/// in the broadcasts in place of DDP.
-void broadcast_from_model(CheckedCall& checked) {
-  CollectiveCall& call = checked.call;
-  const int model = checked.communicator->model_of(call.root);
-  if (model == call.root) return;
-  call.root = model;
-  if (checked.communicator->place().rank == model) call.source = call.destination;
-}
-
 Status check_call(const gpemu_cuda_comm_call& from, CheckedCall* checked) {
   const gpemu_cuda_comm* const found = communicators().find(from.comm);
   if (found == nullptr) return GPEMU_CUDA_ERROR_INVALID_HANDLE;
@@ -113,7 +103,6 @@ Status check_call(const gpemu_cuda_comm_call& from, CheckedCall* checked) {
     return GPEMU_CUDA_ERROR_NOT_SUPPORTED;
   }
   if (!has_memory(*checked)) return GPEMU_CUDA_ERROR_INVALID_VALUE;
-  if (call.kind == GPEMU_CUDA_BROADCAST) broadcast_from_model(*checked);
   return find_stream(from, *checked);
 }
 
@@ -262,6 +251,29 @@ Status queue_transfers(std::span<const CheckedCall> transfers) {
                       });
 }
 
+/// Phantoms that are roots of broadcasts have what their models have. If the model is a root in the
+/// same group, as where parts of different sizes are gathered, that is its source there, else what
+/// is where the broadcast goes to, as in the broadcasts in place of DDP.
+void broadcast_from_models(std::vector<CheckedCall>& calls) {
+  const auto is_broadcast = [](const CheckedCall& checked) {
+    return checked.call.kind == GPEMU_CUDA_BROADCAST;
+  };
+  for (CheckedCall& phantom : calls) {
+    const Communicator& communicator = *phantom.communicator;
+    const int rank = communicator.place().rank;
+    const int model = communicator.model_of(phantom.call.root);
+    if (!is_broadcast(phantom) || phantom.call.root == model) continue;
+    phantom.call.root = model;
+    if (rank != model) continue;
+    const auto own = std::ranges::find_if(calls, [&](const CheckedCall& other) {
+      return is_broadcast(other) && other.communicator == phantom.communicator &&
+             other.other == rank && other.call.type == phantom.call.type &&
+             other.call.count == phantom.call.count;
+    });
+    phantom.call.source = own == calls.end() ? phantom.call.destination : own->call.source;
+  }
+}
+
 }  // namespace
 
 Status run_collectives(std::span<const gpemu_cuda_comm_call> calls) {
@@ -276,6 +288,7 @@ Status run_collectives(std::span<const gpemu_cuda_comm_call> calls) {
       transfers.push_back(std::move(checked));
     }
   }
+  broadcast_from_models(collectives);
   for (const CheckedCall& call : collectives) {
     const Status status = queue_collective(call);
     if (status != GPEMU_CUDA_SUCCESS) return call.communicator->note(status);

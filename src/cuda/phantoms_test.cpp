@@ -104,6 +104,24 @@ TEST_F(PhantomsTest, SendTheirModelsContentAsRootOfABroadcast) {
   EXPECT_EQ(from_device(call.destination, 2), (Values{6, 7}));
 }
 
+/// PyTorch gathers parts that may have different sizes by a group of broadcasts.
+TEST_F(PhantomsTest, SendTheirModelsSourceAsRootsOfAGroup) {
+  const gpemu_cuda_comm_handle comm = make(3);
+  const std::uint64_t source = on_device({6, 7}), gathered = on_device(Values(6));
+  std::vector<gpemu_cuda_comm_call> calls;
+  for (const std::int32_t root : {2, 0, 1}) {
+    calls.push_back({.comm = comm,
+                     .collective = GPEMU_CUDA_BROADCAST,
+                     .type = GPEMU_CUDA_COMM_INT32,
+                     .root = root,
+                     .source = root == 0 ? source : 0,
+                     .destination = gathered + 8 * static_cast<std::uint64_t>(root),
+                     .count = 2});
+  }
+  ASSERT_EQ(gpemu_cuda_comm_run(calls.data(), calls.size()), GPEMU_CUDA_SUCCESS);
+  EXPECT_EQ(from_device(gathered, 6), (Values{6, 7, 6, 7, 6, 7}));
+}
+
 /// The ranks arrive together, so a collective takes what the topology says of all ranks.
 TEST_F(PhantomsTest, TakeTheTimeOfAllRanks) {
   for (const int ranks : {2, 8, 64}) {

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <span>
 #include <utility>
 
 #include "gpemu/cost/phase_time.hpp"
@@ -32,6 +33,15 @@ profile::OperationParameters host_parameters(const profile::GpuSpec& gpu) {
 /// The bar of the host's time: another host than the measured one may be twice as fast or slow. Set
 /// by hand.
 constexpr double kHostError = 1.0;
+
+/// How much longer kernels take beside a collective, as a share of its time. Source: 19 % on
+/// average on A100 and H100 (arXiv 2507.03114).
+constexpr double kSlowedBeside = 0.19;
+
+/// How much longer a step of several ranks may take than one alone besides its collectives, because
+/// the slowest rank counts. Set by hand: 8 GPUs of a DGX-1 and of a DGX A100 have 97 % of the speed
+/// of 8 single ones, and collectives explain less than a point of that (scaling/resnet50.csv).
+constexpr double kSlowestRank = 0.05;
 
 /// Returns for each event of a step whether it belongs to the forward pass: the requests of the
 /// program's first thread from its first layer to the last one before the backward pass, for which
@@ -65,8 +75,9 @@ std::vector<bool> forward_events(const record::ProgramWork& work, const StepRang
 class Pricing {
  public:
   Pricing(const record::ProgramWork& work, const profile::GpuSpec& recorded,
-          const profile::GpuSpec& gpu)
+          const profile::GpuSpec& gpu, const PriceCollective& price)
       : work_(work),
+        price_(price),
         model_(gpu),
         link_(recorded.pinned_copy_bytes_per_s / gpu.pinned_copy_bytes_per_s),
         host_(host_parameters(gpu)) {}
@@ -80,6 +91,10 @@ class Pricing {
       QueuedEvent& entry = queued.emplace_back(
           QueuedEvent{.kind = event.kind, .stream = event.stream, .recorded = event.time});
       if (event.kind == Kind::kWait) entry.launch = from_seconds(host_[cost::kHostForward]);
+      if (event.kind == Kind::kEventRecord || event.kind == Kind::kEventWait) {
+        entry.event = event.index;
+      }
+      if (event.kind == Kind::kCollective && price_) price_collective(event, entry, prediction);
       if (event.kind > Kind::kCopyFromDevice) continue;
       const cost::RecordedOperation& operation = work_.operations[event.index];
       const auto parameter = cost::host_cost(operation, previous, forward[i - step.begin]);
@@ -112,8 +127,24 @@ class Pricing {
     const double slack = slack_seconds_ + kHostError * to_seconds(idle);
     return seconds > 0 ? slack / seconds : kHostError;
   }
+  /// Returns the mean bar of the kernels, which run for `busy`.
+  [[nodiscard]] double kernel_error(Duration busy) const {
+    return busy > Duration::zero() ? slack_seconds_ / to_seconds(busy) : 0;
+  }
+  /// Returns the bars of the collectives, in the order of the queue.
+  [[nodiscard]] const std::vector<double>& collective_errors() const { return collective_errors_; }
 
  private:
+  void price_collective(const record::WorkEvent& event, QueuedEvent& entry,
+                        StepPrediction& prediction) {
+    const CollectivePrice price = price_(work_.collectives[event.index]);
+    // A call of a library, like a matrix product.
+    entry.launch = from_seconds(host_[cost::kHostOperation] * host_[cost::kHostScale]);
+    entry.time = price.time;
+    prediction.host += entry.launch;
+    collective_errors_.push_back(price.relative_error);
+  }
+
   Duration kernel_time(const cost::RecordedOperation& operation, StepPrediction& prediction) {
     const cost::DescribedOperation described = operation.at(0);
     const cost::OperationCost cost = model_.price(described);
@@ -125,6 +156,8 @@ class Pricing {
   }
 
   const record::ProgramWork& work_;
+  const PriceCollective& price_;
+  std::vector<double> collective_errors_;
   cost::OperationCostModel model_;
   double link_;
   profile::OperationParameters host_;
@@ -146,6 +179,53 @@ Duration recorded_time(const record::ProgramWork& work, const StepRange& step) {
   return std::max(after - before, Duration::zero());
 }
 
+/// A step among many of the same.
+struct SteadyStep {
+  Duration time{}, copies{}, collectives{}, exposed{};
+};
+
+SteadyStep run_steadily(const std::vector<QueuedEvent>& queued, Duration circle) {
+  StepQueue queue(queued, circle);
+  TimePoint before{}, after{};
+  for (int i = 0; i < kRepetitions; ++i) before = std::exchange(after, queue.run());
+  Duration busy{};
+  for (const QueuedEvent& event : queued) {
+    if (event.kind == Kind::kOperation) busy += event.time;
+  }
+  // Streams may not have reached a steady state; no step is shorter than its kernels.
+  const Duration time = std::max(after - before, busy);
+  const Duration exposed = std::clamp(queue.collectives_alone(), Duration::zero(), time - busy);
+  return {.time = time,
+          .copies = std::clamp(queue.copies_alone(), Duration::zero(), time - busy),
+          .collectives = std::max(queue.collectives(), exposed),
+          .exposed = exposed};
+}
+
+/// Adds up what a step's time goes into.
+void add_times(const Pricing& pricing, const SteadyStep& steady, StepPrediction& prediction) {
+  const Duration idle = steady.time - prediction.busy - steady.copies;
+  prediction.parts[static_cast<std::size_t>(StepLimit::kCopy)] = steady.copies;
+  prediction.parts[static_cast<std::size_t>(StepLimit::kHost)] = idle;
+  prediction.time = {.time = steady.time,
+                     .evidence = pricing.evidence(),
+                     .relative_error = pricing.relative_error(prediction.busy, idle)};
+}
+
+/// Returns a queue whose kernels take other times and, if they are `slow`, whose collectives take
+/// as long as their bars allow, or else as short.
+std::vector<QueuedEvent> scaled(std::vector<QueuedEvent> queued, double kernels,
+                                std::span<const double> bars, bool slow) {
+  auto bar = bars.begin();
+  for (QueuedEvent& event : queued) {
+    if (event.kind == Kind::kOperation) event.time = from_seconds(to_seconds(event.time) * kernels);
+    if (event.kind != Kind::kCollective || bar == bars.end()) continue;
+    const double factor = slow ? 1 + *bar : 1 / (1 + *bar);
+    event.time = from_seconds(to_seconds(event.time) * factor);
+    ++bar;
+  }
+  return queued;
+}
+
 }  // namespace
 
 StepLimit StepPrediction::limit() const {
@@ -155,22 +235,44 @@ StepLimit StepPrediction::limit() const {
 StepPrediction predict_step(const record::ProgramWork& work, const StepRange& step,
                             const profile::GpuSpec& recorded, const profile::GpuSpec& gpu) {
   StepPrediction prediction;
-  Pricing pricing(work, recorded, gpu);
+  const PriceCollective nothing;
+  Pricing pricing(work, recorded, gpu, nothing);
   const std::vector<QueuedEvent> queued = pricing.price(step, prediction);
-  StepQueue queue(queued, recorded_time(work, step));
-  TimePoint before{}, after{};
-  for (int i = 0; i < kRepetitions; ++i) before = std::exchange(after, queue.run());
-  // Streams may not have reached a steady state; no step is shorter than its kernels.
-  const Duration time = std::max(after - before, prediction.busy);
-  const Duration copies =
-      std::clamp(queue.copies_alone(), Duration::zero(), time - prediction.busy);
-  const Duration idle = time - prediction.busy - copies;
-  prediction.parts[static_cast<std::size_t>(StepLimit::kCopy)] = copies;
-  prediction.parts[static_cast<std::size_t>(StepLimit::kHost)] = idle;
-  prediction.time = {.time = time,
-                     .evidence = pricing.evidence(),
-                     .relative_error = pricing.relative_error(prediction.busy, idle)};
+  const SteadyStep steady = run_steadily(queued, recorded_time(work, step));
+  add_times(pricing, steady, prediction);
   return prediction;
+}
+
+ParallelStep predict_parallel_step(const record::ProgramWork& work, const StepRange& step,
+                                   const profile::GpuSpec& recorded, const profile::GpuSpec& gpu,
+                                   const PriceCollective& price) {
+  ParallelStep result;
+  Pricing pricing(work, recorded, gpu, price);
+  const std::vector<QueuedEvent> queued = pricing.price(step, result.step);
+  const Duration circle = recorded_time(work, step);
+  const SteadyStep steady = run_steadily(queued, circle);
+  add_times(pricing, steady, result.step);
+  result.collectives = steady.collectives;
+  result.exposed = steady.exposed;
+  const double error = pricing.kernel_error(result.step.busy);
+  const auto time_with = [&](double kernels, bool slow) {
+    return run_steadily(scaled(queued, kernels, pricing.collective_errors(), slow), circle).time;
+  };
+  const Duration hidden = steady.collectives - steady.exposed;
+  result.with_slow_collectives =
+      time_with(1 / (1 + error), true) + from_seconds(kSlowedBeside * to_seconds(hidden));
+  if (steady.collectives > Duration::zero()) {
+    result.with_slow_collectives +=
+        from_seconds(kSlowestRank * to_seconds(result.with_slow_collectives));
+  }
+  result.with_slow_kernels = time_with(1 + error, false);
+  // The exposed time errs as collectives do, not as the host does.
+  const double links = to_seconds(time_with(1, true) - steady.time);
+  const double host = kHostError * to_seconds(steady.exposed);
+  cost::Estimate& time = result.step.time;
+  const double seconds = to_seconds(time.time);
+  if (seconds > 0) time.relative_error += (std::max(links, 0.0) - host) / seconds;
+  return result;
 }
 
 }  // namespace gpemu::predict

@@ -148,5 +148,51 @@ TEST(PredictStep, IsLessCertainWhereTheHostLimits) {
   EXPECT_LT(predict(device.work).time.relative_error, predict(host.work).time.relative_error);
 }
 
+/// A layer of 5 ms, an exchange, and an optimizer of 1 ms that waits for it.
+record::ProgramWork exchanging_work() {
+  WorkForTest test;
+  test.add(busy(5), 1);
+  test.work.collectives = {{.function = "ncclAllReduce", .bytes = 64, .ranks = 4}};
+  test.work.events.push_back({.kind = Kind::kCollective, .stream = 0});
+  test.add(busy(1), 1);
+  return test.work;
+}
+
+ParallelStep predict_parallel(Duration time, double bar) {
+  const record::ProgramWork work = exchanging_work();
+  return predict_parallel_step(work, {0, work.events.size()}, gpu_for_test(), gpu_for_test(),
+                               [&](const record::CollectiveWork& collective) {
+                                 EXPECT_EQ(collective.ranks, 4);
+                                 return CollectivePrice{.time = time, .relative_error = bar};
+                               });
+}
+
+TEST(PredictParallelStep, WaitsForItsCollectives) {
+  const ParallelStep step = predict_parallel(from_seconds(0.002), 0.5);
+  EXPECT_NEAR(to_milliseconds(step.step.time.time), 8, 0.1);
+  EXPECT_NEAR(to_milliseconds(step.exposed), 2, 0.1);
+  EXPECT_EQ(step.collectives, step.exposed);
+  const auto& parts = step.step.parts;
+  EXPECT_EQ(std::accumulate(parts.begin(), parts.end(), Duration{}), step.step.time.time);
+}
+
+TEST(PredictParallelStep, HasTheBarsOfItsCollectives) {
+  const ParallelStep exact = predict_parallel(from_seconds(0.002), 0);
+  const ParallelStep step = predict_parallel(from_seconds(0.002), 0.5);
+  EXPECT_EQ(exact.step.time.time, step.step.time.time);
+  // The collective may take 1 ms longer, of a step of 8 ms.
+  EXPECT_NEAR(step.step.time.relative_error - exact.step.time.relative_error, 1.0 / 8, 0.01);
+  EXPECT_GT(step.with_slow_collectives - exact.with_slow_collectives, from_seconds(0.0009));
+  EXPECT_LT(step.with_slow_kernels, exact.with_slow_kernels);
+}
+
+TEST(PredictParallelStep, IsTheSameAsAStepIfCollectivesTakeNoTime) {
+  const record::ProgramWork work = exchanging_work();
+  const StepPrediction alone = predict(work);
+  EXPECT_NEAR(to_milliseconds(predict_parallel({}, 0).step.time.time),
+              to_milliseconds(alone.time.time), 0.1);
+  EXPECT_EQ(predict_parallel({}, 0).exposed, Duration{});
+}
+
 }  // namespace
 }  // namespace gpemu::predict

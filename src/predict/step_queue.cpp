@@ -11,19 +11,32 @@ using Kind = record::WorkEvent::Kind;
 TimePoint StepQueue::run() {
   previous_ = std::exchange(done_, {});
   copies_.clear();
+  collectives_.clear();
   kernels_.erase(kernels_.begin(), kernels_.begin() + older_kernels_);
   older_kernels_ = std::ssize(kernels_);
   for (const QueuedEvent& event : step_) {
     if (event.kind == Kind::kWait) wait(event.recorded);
     host_ += event.launch;  // Of a wait: to notice its end.
-    if (event.kind <= Kind::kCopyFromDevice) start(event);
+    if (event.kind <= Kind::kCopyFromDevice || event.kind == Kind::kCollective) start(event);
+    TimePoint& stream = streams_[event.stream];
+    if (event.kind == Kind::kEventRecord) events_[event.event] = std::max(host_, stream);
+    if (event.kind == Kind::kEventWait) stream = std::max(stream, events_[event.event]);
   }
-  return std::max(host_, *std::ranges::max_element(engines_));
+  TimePoint end = std::max(host_, *std::ranges::max_element(engines_));
+  for (const Span& collective : collectives_) end = std::max(end, collective.end);
+  return end;
 }
 
 void StepQueue::start(const QueuedEvent& event) {
-  TimePoint& engine = engines_[static_cast<std::size_t>(event.kind)];
   TimePoint& stream = streams_[event.stream];
+  if (event.kind == Kind::kCollective) {
+    const TimePoint begin = std::max(host_, stream);
+    stream = begin + event.time;
+    collectives_.push_back({begin, stream});
+    done_.push_back({event.recorded, stream});
+    return;
+  }
+  TimePoint& engine = engines_[static_cast<std::size_t>(event.kind)];
   const TimePoint begin = std::max({host_, stream, engine});
   stream = engine = begin + event.time;
   (is_copy(event.kind) ? copies_ : kernels_).push_back({begin, engine});
@@ -41,22 +54,33 @@ void StepQueue::wait(TimePoint recorded) {
   }
 }
 
-Duration StepQueue::copies_alone() const {
-  std::vector<Span> copies = copies_;
-  std::ranges::sort(copies, {}, &Span::begin);
+Duration StepQueue::collectives() const {
+  std::vector<Span> spans = collectives_;
+  std::ranges::sort(spans, {}, &Span::begin);
+  Duration sum{};
+  TimePoint at{};
+  for (const Span& span : spans) {
+    sum += std::max(span.end - std::max(at, span.begin), Duration::zero());
+    at = std::max(at, span.end);
+  }
+  return sum;
+}
+
+Duration StepQueue::alone(std::vector<Span> spans) const {
+  std::ranges::sort(spans, {}, &Span::begin);
   Duration alone{};
   TimePoint at{};
   auto kernel = kernels_.begin();  // In order, one at a time.
-  for (const Span& copy : copies) {
-    at = std::max(at, copy.begin);
-    while (at < copy.end) {
+  for (const Span& span : spans) {
+    at = std::max(at, span.begin);
+    while (at < span.end) {
       while (kernel != kernels_.end() && kernel->end <= at) ++kernel;
-      if (kernel == kernels_.end() || kernel->begin >= copy.end) {
-        alone += copy.end - at;
-        at = copy.end;
+      if (kernel == kernels_.end() || kernel->begin >= span.end) {
+        alone += span.end - at;
+        at = span.end;
       } else {
         alone += std::max(kernel->begin - at, Duration::zero());
-        at = std::min(kernel->end, copy.end);
+        at = std::min(kernel->end, span.end);
       }
     }
   }

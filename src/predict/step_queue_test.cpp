@@ -86,5 +86,37 @@ TEST(StepQueue, CountsCopiesWhileNoKernelRuns) {
   EXPECT_EQ(queue.copies_alone(), Duration(30 + 70));  // 30 to 60, and 90 to 160.
 }
 
+QueuedEvent use_of_event(Kind kind, std::int64_t stream, int number) {
+  return {.kind = kind, .stream = stream, .event = number};
+}
+
+/// Two layers, whose gradients are exchanged in stream 1, and an optimizer that waits for both.
+std::vector<QueuedEvent> exchanging(int exchange) {
+  return {event(Kind::kOperation, 1, 100),        use_of_event(Kind::kEventRecord, 0, 0),
+          use_of_event(Kind::kEventWait, 1, 0),   event(Kind::kCollective, 1, exchange, 0, 1),
+          event(Kind::kOperation, 1, 100),        use_of_event(Kind::kEventRecord, 0, 0),
+          use_of_event(Kind::kEventWait, 1, 0),   event(Kind::kCollective, 1, exchange, 0, 1),
+          use_of_event(Kind::kEventRecord, 1, 1), use_of_event(Kind::kEventWait, 0, 1),
+          event(Kind::kOperation, 1, 10)};
+}
+
+TEST(StepQueue, RunsCollectivesBesideKernelsOfOtherStreams) {
+  // The first is hidden, the second is not.
+  EXPECT_EQ(steps(exchanging(30)), (std::vector{241, 240, 240, 240}));
+}
+
+TEST(StepQueue, RunsTheCollectivesOfAStreamInOrder) {
+  // Both together begin after the first layer.
+  EXPECT_EQ(steps(exchanging(300)), (std::vector{711, 710, 710, 710}));
+}
+
+TEST(StepQueue, KnowsWhichCollectivesAreExposed) {
+  const std::vector<QueuedEvent> step = exchanging(130);
+  StepQueue queue(step, Duration(0));
+  queue.run();
+  EXPECT_EQ(queue.collectives(), Duration(260));
+  EXPECT_EQ(queue.collectives_alone(), Duration(160)) << "all but what the second layer hides";
+}
+
 }  // namespace
 }  // namespace gpemu::predict

@@ -84,6 +84,7 @@ Result<ProgramRun> record_steps(const ProgramRunOptions& options,
   GPEMU_ASSIGN(const std::filesystem::path shims, find_shims());
   Environment changes = environment_of({.gpu = options.gpu.name,
                                         .memory = options.memory == 0 ? kPlenty : options.memory,
+                                        .real_ranks = options.real_ranks,
                                         .batch = options.batch,
                                         .record_operations = true},
                                        shims, folder.path());

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <atomic>
 #include <filesystem>
 #include <memory>
@@ -14,6 +15,7 @@
 #include "gpemu/predict/name_pattern.hpp"
 #include "gpemu/predict/step_prediction.hpp"
 #include "gpemu/profile/database.hpp"
+#include "gpemu/profile/topology_spec.hpp"
 #include "gpemu/report/json_text.hpp"
 #include "gpemu/report/output_file.hpp"
 #include "gpemu/report/terminal.hpp"
@@ -24,6 +26,8 @@
 #include "cli/interrupt.hpp"
 #include "predict/predict_report.hpp"
 #include "predict/program_runs.hpp"
+#include "predict/ranks_of_program.hpp"
+#include "predict/scaling.hpp"
 
 namespace gpemu::tools {
 namespace {
@@ -31,6 +35,8 @@ namespace {
 struct PredictOptions {
   std::vector<std::string> gpus;
   std::vector<int> batches;
+  std::vector<int> gpu_counts;  ///< of a job; empty: the program is not a job of several ranks.
+  std::string topology;
   std::string pattern;
   int steps = 5;
   std::string json;
@@ -128,6 +134,102 @@ Result<PredictReport> predict_all(const PredictOptions& options, const World& wo
   return report;
 }
 
+/// Returns the GPUs that are asked for. Errors: kInvalidArgument if the machine has others.
+Result<std::vector<profile::GpuSpec>> find_gpus(const PredictOptions& options,
+                                                const profile::Database& database,
+                                                const profile::TopologySpec* machine) {
+  std::vector<profile::GpuSpec> gpus;
+  for (const std::string& name : options.gpus) {
+    GPEMU_ASSIGN(profile::GpuSpec gpu, database.gpu(name));
+    if (machine != nullptr && machine->gpu != gpu.name) {
+      return fail(ErrorCode::kInvalidArgument, "--gpu {}: the GPUs of {} are {}, not {}", name,
+                  machine->name, machine->gpu, gpu.name);
+    }
+    gpus.push_back(std::move(gpu));
+  }
+  return gpus;
+}
+
+/// Returns the numbers of GPUs in order, from one on.
+std::vector<int> counts_of(const PredictOptions& options) {
+  std::vector<int> counts = options.gpu_counts;
+  counts.push_back(1);
+  std::ranges::sort(counts);
+  const auto repeated = std::ranges::unique(counts);
+  counts.erase(repeated.begin(), repeated.end());
+  return counts;
+}
+
+/// Records the program as a job of each number of ranks, of which only the first one runs.
+Result<ScalingReport> predict_scaling(const PredictOptions& options, const World& world) {
+  GPEMU_ASSIGN(const std::optional<predict::NamePattern> pattern, read_pattern(options.pattern));
+  GPEMU_ASSIGN(const profile::Database database, profile::Database::open(world.profiles));
+  std::optional<profile::TopologySpec> found;
+  if (!options.topology.empty()) {
+    GPEMU_ASSIGN(found, profile::find_topology(world.topologies, options.topology));
+  }
+  const profile::TopologySpec* const machine = found ? &*found : nullptr;
+  GPEMU_ASSIGN(const std::vector<profile::GpuSpec> gpus, find_gpus(options, database, machine));
+  const std::vector<int> batches = options.batches.empty() ? std::vector<int>{0} : options.batches;
+  const std::vector<int> counts = counts_of(options);
+  // Faults of the numbers come before the program runs.
+  for (const int count : counts) {
+    GPEMU_TRY(prices_of(gpus.front(), machine, count));
+    GPEMU_TRY(with_ranks(options.words, count));
+  }
+  const InterruptGuard interrupt;
+  ScalingReport report{.words = options.words,
+                       .topology = machine == nullptr ? "" : machine->name,
+                       .provenance = report::provenance_at(world.time_of_day()),
+                       .curves = {}};
+  for (const profile::GpuSpec& gpu : gpus) {
+    for (const int batch : batches) report.curves.push_back({.gpu = gpu, .batch = batch});
+  }
+  for (const int count : counts) {
+    GPEMU_ASSIGN(std::vector<std::string> words, with_ranks(options.words, count));
+    const std::string ranks = fmt::format(", {} GPU{}", count, count == 1 ? "" : "s");
+    ProgramRuns runs({.words = std::move(words),
+                      .steps = options.steps,
+                      .pattern = pattern ? &*pattern : nullptr,
+                      .real_ranks = 1},
+                     {.gpu = [&database](const std::string& name) { return database.gpu(name); },
+                      .gpu_names = [&database] { return database.gpu_names(); },
+                      .record =
+                          [&](const run::ProgramRunOptions& what, const std::string& label) {
+                            return record_and_tell(what, label + ranks, world, interrupt.flag());
+                          }});
+    GPEMU_TRY(runs.record(gpus, batches));
+    GPEMU_TRY(runs.check_batches());
+    for (ScalingCurve& curve : report.curves) {
+      auto run = runs.find(curve.gpu, curve.batch).first;
+      GPEMU_ASSIGN(const predict::PriceCollective price, prices_of(curve.gpu, machine, count));
+      predict::ParallelStep step =
+          predict::predict_parallel_step(run->work, run->step, run->gpu, curve.gpu, price);
+      curve.answers.push_back({.gpus = count,
+                               .machines = machines_for(machine, count),
+                               .program_run = std::move(run),
+                               .step = std::move(step)});
+    }
+  }
+  return report;
+}
+
+Result<void> predict_job(const PredictOptions& options, const World& world) {
+  GPEMU_TRY(check(options, world));
+  GPEMU_ASSIGN(const ScalingReport report, predict_scaling(options, world));
+  if (!report::is_printed(options.json)) {
+    report::print_out("{}", scaling_text(report, world.terminal()));
+  }
+  if (!options.json.empty()) {
+    GPEMU_TRY(report::write_json(options.json, report::json_text(scaling_json(report))));
+  }
+  if (!options.report.empty()) {
+    GPEMU_TRY(write_file_atomically(options.report, scaling_page(report)));
+  }
+  if (options.plot.empty()) return {};
+  return write_file_atomically(options.plot, report::line_plot_svg(scaling_plot(report)));
+}
+
 Result<void> predict_program(const PredictOptions& options, const World& world) {
   GPEMU_TRY(check(options, world));
   GPEMU_ASSIGN(const PredictReport report, predict_all(options, world));
@@ -153,10 +255,15 @@ void add_predict_command(Command app, const World& world) {
       "capability of the GPUs. Steps are recognised by NVTX ranges, by the optimizer's work, or\n"
       "by repetition. The program reads its batch size from the variable GPEMU_BATCH, or takes it\n"
       "from its arguments, where gpemu replaces {batch}.\n"
+      "With --gpus, the program runs as torchrun would run it on that many GPUs, but only its "
+      "rank\n"
+      "0: the other ranks count as doing the same at the same time.\n"
       "Examples:\n"
       "  gpemu predict --gpu V100-PCIE-32GB,A100-SXM4-80GB,H100-SXM5-80GB -- python train.py\n"
       "  gpemu predict --gpu A100-SXM4-40GB --batch 32,64,128 -- python train.py --batch-size "
       "{batch}\n"
+      "  gpemu predict --gpu A100-SXM4-40GB --topology dgx-a100 --gpus 1,2,4,8,16 -- python "
+      "train_ddp.py\n"
       "  gpemu predict --gpu T4 --step-pattern multi_tensor_apply --json - -- ./program\n");
   auto options = std::make_shared<PredictOptions>();
   command
@@ -169,6 +276,18 @@ void add_predict_command(Command app, const World& world) {
       .separated_by(',')
       .one_word_each()
       .range(1, 1 << 20);
+  command
+      .option("--gpus", options->gpu_counts,
+              "Numbers of GPUs that train together, e.g. 1,2,4,8: predicts how much faster more "
+              "GPUs are")
+      .separated_by(',')
+      .one_word_each()
+      .range(1, 4096);
+  command
+      .option("--topology", options->topology,
+              "With --gpus: what joins the GPUs: a machine, by name (`gpemu node topo` lists them) "
+              "or by the path of a TOML file; more GPUs than it has need several such machines")
+      .needs("--gpus");
   command.option("--steps", options->steps, "Steps to record, after two warm-up steps")
       .range(1, 10000)
       .show_default();
@@ -177,11 +296,15 @@ void add_predict_command(Command app, const World& world) {
       "Regular expression for the name of an operation or NVTX range that occurs once per step");
   command.option("--json", options->json,
                  "Write the answers as JSON; - prints them instead of the table");
-  command.option("--plot", options->plot, "Write a plot of the parts of a step as an SVG file");
+  command.option("--plot", options->plot,
+                 "Write a plot of the parts of a step, or of the speed-ups, as an SVG file");
   command.option("--report", options->report, "Write an HTML page with the answers and a plot");
   command.option("program", options->words, "The program and its arguments, after --").required();
   command.arguments_at_end();
-  command.on_run([options, &world] { return predict_program(*options, world); });
+  command.on_run([options, &world] {
+    return options->gpu_counts.empty() ? predict_program(*options, world)
+                                       : predict_job(*options, world);
+  });
 }
 
 }  // namespace gpemu::tools

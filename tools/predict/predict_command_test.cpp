@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -75,6 +76,30 @@ TEST_F(PredictCommandTest, RecordsAgainWithTheMemoryOfAGpuThatIsTooSmall) {
   EXPECT_EQ(recorded_[1].memory, recorded_[1].gpu.memory_bytes);
   EXPECT_NE(recorded_[1].pattern, nullptr);
   EXPECT_TRUE(outcome.errors.contains("recording with its 15109 MiB\n")) << outcome.errors;
+}
+
+TEST_F(PredictCommandTest, RecordsRankZeroOfEachNumberOfGpus) {
+  const std::string torchrun = (made_up_.folder / "torchrun").string();
+  std::filesystem::copy_file("/bin/true", torchrun);
+  const Outcome outcome = made_up_.run(
+      {"predict", "--gpu", "T4", "--gpus", "8,2", "--json", "-", "--", torchrun, "train.py"});
+  EXPECT_EQ(outcome.code, 0) << outcome.errors;
+  ASSERT_EQ(recorded_.size(), 3U) << "one GPU, too";
+  EXPECT_EQ(
+      recorded_.back().words,
+      (std::vector<std::string>{torchrun, "--standalone", "--nproc-per-node", "8", "train.py"}));
+  EXPECT_EQ(recorded_.back().real_ranks, 1);
+  EXPECT_TRUE(outcome.errors.contains("gpemu: T4, 8 GPUs: recording\n")) << outcome.errors;
+  EXPECT_EQ(parsed(outcome.output)["topology"], nullptr);
+  EXPECT_EQ(parsed(outcome.output)["answers"].size(), 3U);
+}
+
+TEST_F(PredictCommandTest, RefusesGpusBeforeItRunsTheProgram) {
+  EXPECT_EQ(predict({"--gpu", "T4", "--topology", "no-such-machine", "--gpus", "8"}).code, 3);
+  EXPECT_TRUE(
+      predict({"--gpu", "T4", "--gpus", "2"}).errors.contains("neither Python nor torchrun"));
+  EXPECT_EQ(predict({"--gpu", "T4", "--topology", "dgx-1v"}).code, 2);
+  EXPECT_TRUE(recorded_.empty());
 }
 
 TEST_F(PredictCommandTest, RefusesAProgramThatDoesNotTakeItsBatch) {

@@ -82,7 +82,8 @@ Result<ProgramRuns::Run> ProgramRuns::record_within(const profile::GpuSpec& gpu,
                                                 .batch = batch,
                                                 .steps = program_.steps,
                                                 .memory = gpu.memory_bytes,
-                                                .pattern = program_.pattern},
+                                                .pattern = program_.pattern,
+                                                .real_ranks = program_.real_ranks},
                                                fmt::format("{}, batch {}", gpu.name, batch));
   if (seen && seen->exit_code.value_or(0) != 0) return nullptr;
   if (seen) return std::make_shared<const run::ProgramRun>(*std::move(seen));
@@ -132,7 +133,8 @@ Result<void> ProgramRuns::record_one(const profile::GpuSpec& gpu, int batch, int
                      .gpu = gpu,
                      .batch = batch,
                      .steps = program_.steps,
-                     .pattern = program_.pattern},
+                     .pattern = program_.pattern,
+                     .real_ranks = program_.real_ranks},
                     batch > 0 ? fmt::format("{}, batch {}", gpu.name, batch) : gpu.name);
   if (seen) {
     runs_.push_back(std::make_shared<const run::ProgramRun>(*std::move(seen)));

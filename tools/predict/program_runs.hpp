@@ -21,6 +21,7 @@ struct PredictedProgram {
   std::vector<std::string> words;
   int steps = 5;                                  ///< after the warm-up.
   const predict::NamePattern* pattern = nullptr;  ///< see predict::StepSearch.
+  int real_ranks = 0;                             ///< as in run::Settings.
 };
 
 /// The functions with which ProgramRuns chooses GPUs and runs the program.

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <string_view>
 #include <vector>
 
@@ -54,5 +55,33 @@ struct StepPrediction {
 [[nodiscard]] StepPrediction predict_step(const record::ProgramWork& work, const StepRange& step,
                                           const profile::GpuSpec& recorded,
                                           const profile::GpuSpec& gpu);
+
+/// What a collective takes from the arrival of the last rank.
+struct CollectivePrice {
+  Duration time{};
+  double relative_error = 0;  ///< as in cost::Estimate.
+};
+using PriceCollective = std::function<CollectivePrice(const record::CollectiveWork&)>;
+
+/// A step of one of several ranks that all do the same at the same time.
+struct ParallelStep {
+  /// Its bar has that of the collectives. Its parts have their exposed time as that of the host.
+  StepPrediction step;
+  Duration collectives{};  ///< the time in which some are under way,
+  Duration exposed{};      ///< and that in which no kernel runs meanwhile.
+  /// The step's time if collectives take as long, and kernels as short, as their bars allow,
+  /// kernels run more slowly beside collectives, and the slowest rank is slower than this one; and
+  /// if it is the other way round. Ratios of steps with different numbers of ranks lie between the
+  /// ratios of these.
+  Duration with_slow_collectives{}, with_slow_kernels{};
+};
+
+/// Predicts a step as predict_step() does, with the collectives in it. They wait for the events for
+/// which their streams wait, and other streams wait for them.
+[[nodiscard]] ParallelStep predict_parallel_step(const record::ProgramWork& work,
+                                                 const StepRange& step,
+                                                 const profile::GpuSpec& recorded,
+                                                 const profile::GpuSpec& gpu,
+                                                 const PriceCollective& price);
 
 }  // namespace gpemu::predict

@@ -24,6 +24,7 @@ struct ProgramRunOptions {
   int steps = 5;     ///< after the warm-up.
   Bytes memory = 0;  ///< of the emulated GPU; 0: more than any GPU has.
   const predict::NamePattern* pattern = nullptr;  ///< see predict::StepSearch.
+  int real_ranks = 0;                             ///< as in Settings.
 };
 
 /// The work of a program until enough of its steps were recorded.
