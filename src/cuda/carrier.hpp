@@ -63,8 +63,9 @@ class Carrier {
   void wake();
   /// Moves bytes of all wires. Returns when the next transfer begins.
   TimePoint go_on() GPEMU_EXCLUDES(mutex_);
-  /// Moves bytes of one, and calls `ended` of what has ended.
-  void go_on(Line& line, Lock& lock) GPEMU_REQUIRES(mutex_);
+  /// Moves bytes of one, and calls `ended` of what has ended. `lock` holds the mutex, except while
+  /// bytes move.
+  void go_on(Line& line, Lock& lock) GPEMU_REQUIRES(mutex_) GPEMU_NOT_ANALYSED;
 
   sim::Clock& clock_;
   Mutex mutex_;
