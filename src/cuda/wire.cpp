@@ -20,7 +20,8 @@ constexpr int kPieces = 16;
 
 }  // namespace
 
-Wire::Wire(Socket next, Socket previous) : next_(std::move(next)), previous_(std::move(previous)) {}
+Wire::Wire(Socket next, Socket previous)
+    : next_(std::move(next)), previous_(std::move(previous)), scratch_(kPiece) {}
 
 void Wire::begin(const Transfer& transfer) {
   GPEMU_CHECK(state_ != State::kBusy, "a transfer begins while another one is on its way");
@@ -48,11 +49,10 @@ Bytes Wire::send() {
 }
 
 Bytes Wire::receive() {
-  static thread_local std::vector<std::byte> scratch(kPiece);
   const Bytes bytes = std::min(transfer_.received - received_, kPiece);
   if (bytes == 0) return 0;
   // With this flag, TCP drops the bytes instead of copying them. Source: Linux, tcp(7).
-  const ssize_t got = ::recv(previous_.get(), scratch.data(), bytes, MSG_DONTWAIT | MSG_TRUNC);
+  const ssize_t got = ::recv(previous_.get(), scratch_.data(), bytes, MSG_DONTWAIT | MSG_TRUNC);
   if (got > 0) {
     received_ += static_cast<Bytes>(got);
     return static_cast<Bytes>(got);

@@ -2,8 +2,10 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <poll.h>
+#include <vector>
 
 #include "gpemu/base/units.hpp"
 
@@ -54,6 +56,7 @@ class Wire {
   State state_ = State::kIdle;
   Transfer transfer_;
   Bytes sent_ = 0, received_ = 0;
+  std::vector<std::byte> scratch_;  ///< where the system may leave what it received.
 };
 
 }  // namespace gpemu::cuda

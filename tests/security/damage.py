@@ -9,7 +9,7 @@ import time
 
 from bench import DOCUMENTED, NODE, OTHER, OWNER
 
-CHECKSUM_OFFSET = 104
+CHECKSUM_OFFSET = 120
 # What the program under `gpemu run` is told, a line each: it attaches, takes memory, and waits.
 ERRANDS = "info\nalloc 1048576\nwrite 7\nread\nwork 3\nsynchronize\nfree\n"
 CUT_SHORT = "the node's segment was truncated"
