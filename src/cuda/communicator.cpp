@@ -104,12 +104,6 @@ topology::Collective collective_of(gpemu_cuda_collective kind) {
   return Collective::kSendReceive;
 }
 
-HostRing hosts_of(const std::vector<Member>& members) {
-  std::vector<std::uint64_t> computers;
-  for (const Member& member : members) computers.push_back(member.computer);
-  return HostRing(computers);
-}
-
 /// Returns what a host sends to the next one.
 topology::Traffic traffic_from(int host, const Communicator& communicator,
                                const CollectiveCall& call) {
@@ -143,6 +137,12 @@ double slowest_link_share(const Communicator& communicator) {
 }
 
 }  // namespace
+
+HostRing hosts_of(const std::vector<Member>& members) {
+  std::vector<std::uint64_t> computers;
+  for (const Member& member : members) computers.push_back(member.computer);
+  return HostRing(computers);
+}
 
 CollectiveCost cost_of(const Communicator& communicator, const CollectiveCall& call, Bytes moved) {
   const topology::Fabric& fabric = communicator.fabric();
@@ -278,12 +278,13 @@ void Communicator::finalize() {
   }
   for (const auto& pair : pairs()) pair->finalize();
   if (is_aborted()) return;
-  constexpr Duration kMostWait = std::chrono::milliseconds(100);
+  // Nothing tells the thread that waits when the network is cut.
+  constexpr Duration kBetweenLooks = std::chrono::milliseconds(100);
   Result<void> ended;
   do {
     if (is_cut_ || is_lost(device())) return abort();
-    ended = parts_.rendezvous->wait(
-        last, std::min(kMostWait, time_to_loss(device()).value_or(kMostWait)));
+    ended =
+        parts_.rendezvous->wait(last, crosses_network() ? kBetweenLooks : time_to_loss(device()));
   } while (!ended && ended.error().code == ErrorCode::kNotReady);
   if (!ended) {
     tell(fmt::format("rank {} of {}: {}", place().rank, place().ranks, ended.error().message));

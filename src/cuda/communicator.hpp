@@ -159,6 +159,9 @@ class Communicator {
   std::unique_ptr<device::Stream> stream_ GPEMU_GUARDED_BY(mutex_);
 };
 
+/// Returns the hosts of a communicator's ranks.
+[[nodiscard]] HostRing hosts_of(const std::vector<Member>& members);
+
 /// Returns what a collective takes. `moved`: the bytes that this rank sends or receives, whichever
 /// are more, in transfers that run at the same time; 0 for collectives.
 [[nodiscard]] CollectiveCost cost_of(const Communicator& communicator, const CollectiveCall& call,

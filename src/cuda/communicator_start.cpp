@@ -162,12 +162,6 @@ Status find_fabric(Rank& rank) {
   return GPEMU_CUDA_SUCCESS;
 }
 
-HostRing hosts_of_ranks(const std::vector<Member>& members) {
-  std::vector<std::uint64_t> computers;
-  for (const Member& member : members) computers.push_back(member.computer);
-  return HostRing(computers);
-}
-
 /// Makes what a rank needs before it meets the others.
 Status prepare(Rank& rank) {
   GPEMU_CUDA_TRY(device_with_context(rank.start.device, &rank.device));
@@ -254,7 +248,7 @@ Status check_members(const std::vector<Member>& members) {
 
 /// Calls the next host, if the rank is the first one of several hosts.
 Status call_next_host(Rank& rank) {
-  const HostRing hosts = hosts_of_ranks(rank.members);
+  const HostRing hosts = hosts_of(rank.members);
   const int own = rank.start.place.rank;
   if (!rank.listener || hosts.size() == 1 || !hosts.is_first(own)) return GPEMU_CUDA_SUCCESS;
   const int other = hosts.first_rank(hosts.next(hosts.host_of(own)));
