@@ -36,6 +36,7 @@
 #include "process.hpp"
 #include "read_counts.hpp"
 #include "settings.hpp"
+#include "stream_state.hpp"
 
 namespace gpemu::cuda {
 
