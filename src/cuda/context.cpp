@@ -49,15 +49,22 @@ Status make_context(DeviceState& device) {
   return GPEMU_CUDA_SUCCESS;
 }
 
+/// As device_with_context, for a device that has no context or may be lost. Apart, so that the
+/// usual case is small enough to be inlined.
+[[gnu::noinline]] Status check_and_make_context(DeviceState& device) {
+  GPEMU_CUDA_TRY(check_device(device));
+  return device.active.load(std::memory_order_acquire) ? GPEMU_CUDA_SUCCESS : make_context(device);
+}
+
 }  // namespace
 
 Status device_with_context(int ordinal, DeviceState** device) {
   GPEMU_CUDA_TRY(attach());
   if (ordinal < 0 || ordinal >= device_count()) return GPEMU_CUDA_ERROR_INVALID_DEVICE;
-  *device = &device_at(ordinal);
-  GPEMU_CUDA_TRY(check_device(**device));
-  return (*device)->active.load(std::memory_order_acquire) ? GPEMU_CUDA_SUCCESS
-                                                           : make_context(**device);
+  DeviceState& found = device_at(ordinal);
+  *device = &found;
+  const bool is_usual = found.active.load(std::memory_order_acquire) && !found.has_faults;
+  return is_usual ? GPEMU_CUDA_SUCCESS : check_and_make_context(found);
 }
 
 Status current_device(DeviceState** device) {

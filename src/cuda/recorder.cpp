@@ -444,7 +444,7 @@ std::int64_t recorded_not_computed_bytes() {
   return bytes.load(std::memory_order_relaxed);
 }
 
-void record_event_use(const gpemu_cuda_event& event, const gpemu_cuda_stream& stream, bool waits) {
+void write_event_use(const gpemu_cuda_event& event, const gpemu_cuda_stream& stream, bool waits) {
   Recorder& state = recorder();
   if (state.lines == nullptr) return;
   add_line(state, event_line(waits ? "event_wait" : "event_record",

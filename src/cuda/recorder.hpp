@@ -9,6 +9,7 @@
 
 #include "content.hpp"
 #include "device_state.hpp"
+#include "process.hpp"
 #include "recorded_work.hpp"
 
 namespace gpemu::cuda {
@@ -75,8 +76,15 @@ void record_not_supported(std::string_view library, std::string_view function);
 /// Returns how many bytes record_not_computed has counted.
 [[nodiscard]] std::int64_t recorded_not_computed_bytes();
 
-/// Records that an event was recorded in a stream, or that a stream waits for one.
-void record_event_use(const gpemu_cuda_event& event, const gpemu_cuda_stream& stream, bool waits);
+/// As record_event_use, if the run keeps its operations.
+void write_event_use(const gpemu_cuda_event& event, const gpemu_cuda_stream& stream, bool waits);
+
+/// Records that an event was recorded in a stream, or that a stream waits for one. Requires:
+/// attached.
+inline void record_event_use(const gpemu_cuda_event& event, const gpemu_cuda_stream& stream,
+                             bool waits) {
+  if (process().settings->record.operations) write_event_use(event, stream, waits);
+}
 
 /// Records a mark of the program. Requires: attached.
 void record_mark(gpemu_cuda_mark_kind kind, std::string_view text);
