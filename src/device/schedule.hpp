@@ -76,7 +76,7 @@ class Schedule {
   /// As Timeline::record.
   void record(Lane& lane, TimePoint now, Moment& moment) GPEMU_REQUIRES(mutex) {
     enter(now);
-    if (!lane.group->waiting.empty()) advance(now);
+    if (timeline_.has_work_in_line()) advance(now);
     timeline_.record(lane, now, moment);
   }
   /// As Timeline::ends_of.
