@@ -272,7 +272,8 @@ void record_start(const DeviceState& device, const device::StartedWork& work) {
   const std::int64_t start_ns = to_ns(work.start);
   const std::int64_t end_ns = to_ns(work.end);
   BusyTime& busy = state.busy[ordinal];
-  busy.add(start_ns, end_ns);
+  if (work.turns.empty()) busy.add(start_ns, end_ns);
+  for (const device::Turn& turn : work.turns) busy.add(to_ns(turn.start), to_ns(turn.end));
   RecordedDevice& entry = state.totals->devices[ordinal];
   entry.busy_ns = busy.total();
   count_span(entry, start_ns, end_ns);

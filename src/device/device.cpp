@@ -58,6 +58,17 @@ Result<std::unique_ptr<Device>> Device::open(std::shared_ptr<Node> node, int ind
   Segment& segment = *node->segment_;
   Schedule& schedule = *node->schedule_;
   GPEMU_TRY(segment.add_context(index));
+  {
+    const Lock lock(schedule.mutex);
+    if (!schedule.join(static_cast<std::size_t>(index), clock.now())) {
+      segment.claims(index).remove_context();
+      return fail(ErrorCode::kResourceLimit,
+                  "device {} of node '{}' has {} processes, and no more can share it by time slices; "
+                  "end some of them (`gpemu smi {}` shows them)",
+                  index, node->name(), layout::kMostSharers, node->name());
+    }
+  }
+  if (node->policy() == SharingPolicy::kTimeSlices) node->start_to_settle(clock);
   auto state = std::make_unique<State>(index);
   state->node = std::move(node);
   state->segment = &segment;
@@ -74,6 +85,10 @@ Device::~Device() {
   Bytes held = 0;
   for (const auto& [address, bytes] : state_->allocations) held += bytes;
   if (held > 0) state_->claims->give_back_memory(held);
+  {
+    const Lock lock(state_->schedule->mutex);
+    state_->schedule->leave(static_cast<std::size_t>(state_->index), state_->clock->now());
+  }
   state_->claims->remove_context();
 }
 

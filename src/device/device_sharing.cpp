@@ -91,6 +91,7 @@ std::unique_ptr<DeviceSharing> make_sharing(SharingPolicy policy,
   switch (policy) {
     case SharingPolicy::kExclusive:  // Its only process may attach to the node more than once.
     case SharingPolicy::kFifo:
+    case SharingPolicy::kTimeSlices:  // SlicedSharing divides the time of the compute engine.
       break;
   }
   return std::make_unique<FirstInFirstOut>(engines, own, std::move(trim));

@@ -6,18 +6,22 @@
 #include <functional>
 #include <memory>
 #include <span>
+#include <vector>
 
 #include "gpemu/base/units.hpp"
+#include "gpemu/device/interval.hpp"
 #include "gpemu/device/node_state.hpp"
 
 #include "layout.hpp"
 
 namespace gpemu::device {
 
-/// A part of an engine's time that belongs to this process.
-struct Turn {
-  TimePoint start;
-  TimePoint end;
+/// Work that a process wants an engine to do without a pause: from `earliest` on, but not before
+/// `after` has passed since the end of the demand before it.
+struct Demand {
+  TimePoint earliest{};
+  Duration after{};
+  Duration cost{};
 };
 
 /// Returns whether several processes may have contexts on a device.
@@ -46,6 +50,31 @@ class DeviceSharing {
 
   /// Returns whether no other process has work on an engine after this one's, or after `now`.
   [[nodiscard]] virtual bool is_last(std::size_t engine, TimePoint now) const = 0;
+
+  /// Counts a context of this process on the device. Returns whether there is room for one.
+  [[nodiscard]] virtual bool join(TimePoint /*now*/) { return true; }
+  /// Requires: a context was counted.
+  virtual void leave(TimePoint /*now*/) {}
+
+  /// Returns whether there is an engine, the compute engine, on which moves() can be true.
+  [[nodiscard]] virtual bool can_move() const { return false; }
+  /// Returns whether other processes can move this process's turns on an engine: those that are not
+  /// over are then only expected. The process asks for them with want() and not with reserve().
+  [[nodiscard]] virtual bool moves(std::size_t /*engine*/) const { return false; }
+  /// Returns whether other processes have changed anything on an engine since the last update.
+  [[nodiscard]] virtual bool has_news(std::size_t /*engine*/) const { return false; }
+  /// Brings the turns on the engine that can move up to date: those that are over by `now` are then
+  /// final. Returns whether turns that were expected may have moved. `unfinished`: the cost of this
+  /// process's work there that has not ended.
+  virtual bool update(TimePoint /*now*/, Duration /*unfinished*/, std::vector<Turn>& /*turns*/) {
+    return false;
+  }
+  /// Asks for time on that engine.
+  virtual void want(TimePoint /*now*/, const Demand& /*demand*/) {}
+  /// Adds the next turns that are expected, until one ends after `until` or no more are.
+  virtual void expect(TimePoint /*until*/, std::vector<Turn>& /*turns*/) {}
+  /// Returns when update() is due although this process does nothing.
+  [[nodiscard]] virtual TimePoint next_look() const { return TimePoint::max(); }
 };
 
 /// Ends an engine's queue after the last work of living processes, or now if that is later.

@@ -26,21 +26,59 @@ void EngineQueue::add_unstarted(Duration busy) {
       Duration(std::max(saturating_add(unstarted_.count(), busy.count()), std::int64_t{0}));
 }
 
-void EngineQueue::reserve_for(TimePoint now, TimePoint earliest, Duration cost) {
+void EngineQueue::reserve_for(TimePoint now, const Demand& demand) {
+  if (moves()) return sharing_->want(now, demand);
   Duration own_time{};
-  const TimePoint from = std::max(earliest, settled_end_);
+  const TimePoint from = std::max(demand.earliest, settled_end_);
   for (const Turn& turn : turns_) {
     if (turn.end > from) own_time += turn.end - std::max(turn.start, from);
   }
-  const Duration missing = std::min(cost, unstarted_ - own_time);
-  if (missing > Duration::zero()) reserve(now, earliest, missing);
+  const Duration missing = std::min(demand.cost, unstarted_ - own_time);
+  if (missing > Duration::zero()) reserve(now, demand.earliest, missing);
 }
 
 bool EngineQueue::is_alone(TimePoint now) const {
   return unstarted_ == Duration() || sharing_->is_last(engine_, now);
 }
 
+/// As serve(), by turns that are only expected.
+Interval EngineQueue::serve_moving(TimePoint now, TimePoint from, Duration cost) {
+  Interval interval{.start = from, .end = from, .busy = {}};
+  std::size_t next = 0;
+  bool has_asked = false;
+  while (interval.busy < cost) {
+    for (; next < turns_.size(); ++next) {
+      const Turn& turn = turns_[next];
+      const TimePoint start = std::max(turn.start, interval.end);
+      const TimePoint end = std::min(turn.end, saturating_add(start, cost - interval.busy));
+      if (end <= start) continue;
+      if (interval.busy == Duration()) interval.start = start;
+      interval.end = end;
+      interval.busy += end - start;
+      if (interval.busy == cost) return interval;
+    }
+    const TimePoint known = turns_.empty() ? from : std::max(from, turns_.back().end);
+    sharing_->expect(known, turns_);
+    if (!turns_.empty() && turns_.back().end > known) {
+      // The last turn may have become longer.
+      next = 0;
+      while (turns_[next].end <= interval.end) ++next;
+    } else if (!has_asked) {
+      has_asked = true;
+      sharing_->want(now, {.earliest = std::max(now, interval.end),
+                           .after = {},
+                           .cost = cost - interval.busy});
+    } else {
+      // Only with damage: no process gets the engine.
+      interval.end = saturating_add(std::max(known, interval.end), cost - interval.busy);
+      interval.busy = cost;
+    }
+  }
+  return interval;
+}
+
 Interval EngineQueue::serve(TimePoint now, TimePoint from, Duration cost) {
+  if (moves()) return serve_moving(now, from, cost);
   Interval interval{.start = from, .end = from, .busy = {}};
   const auto use = [&](const Turn& turn) {
     const TimePoint start = std::max(turn.start, interval.end);
@@ -66,6 +104,12 @@ Interval EngineQueue::serve(TimePoint now, TimePoint from, Duration cost) {
 TimePoint EngineQueue::next_turn(TimePoint now, TimePoint from) {
   for (const Turn& turn : turns_) {
     if (from < turn.end) return std::max(from, turn.start);
+  }
+  if (moves()) {
+    sharing_->expect(from, turns_);
+    for (const Turn& turn : turns_) {
+      if (from < turn.end) return std::max(from, turn.start);
+    }
   }
   return sharing_->next_start(engine_, now, from);
 }

@@ -40,9 +40,16 @@ class EngineQueue {
   /// Adds to the work that is counted and has not started.
   void add_unstarted(Duration busy);
 
-  /// Reserves the time that work which has not started may lack if it can start at `earliest`.
+  /// Reserves the time that work which has not started may lack if it can start as demanded.
   /// Requires: earliest >= now.
-  void reserve_for(TimePoint now, TimePoint earliest, Duration cost);
+  void reserve_for(TimePoint now, const Demand& demand);
+
+  /// Returns whether other processes can move the time that this process has been given.
+  [[nodiscard]] bool moves() const { return sharing_->moves(engine_); }
+  /// Returns whether other processes have changed anything since the last update.
+  [[nodiscard]] bool has_news() const { return sharing_->has_news(engine_); }
+  /// Follows what other processes have changed. Returns whether work may have moved.
+  bool update(TimePoint now) { return sharing_->update(now, unstarted_, turns_); }
 
   /// Returns when work runs that may start at `from`. Reserves missing time.
   Interval serve(TimePoint now, TimePoint from, Duration cost);
@@ -53,6 +60,14 @@ class EngineQueue {
 
   /// Returns the first time, not before `from`, that this process has or will have.
   [[nodiscard]] TimePoint next_turn(TimePoint now, TimePoint from);
+
+  /// Adds this process's turns between two times.
+  void add_turns(TimePoint start, TimePoint end, std::vector<Turn>& turns) const {
+    for (const Turn& turn : turns_) {
+      const Turn part{.start = std::max(turn.start, start), .end = std::min(turn.end, end)};
+      if (part.start < part.end) turns.push_back(part);
+    }
+  }
 
   /// Notes when work runs. From now on, nothing is served before its start.
   void settle(TimePoint start, TimePoint end) {
@@ -66,6 +81,7 @@ class EngineQueue {
 
  private:
   Turn reserve(TimePoint now, TimePoint earliest, Duration cost);
+  Interval serve_moving(TimePoint now, TimePoint from, Duration cost);
 
   DeviceSharing* sharing_;
   std::size_t engine_;

@@ -33,6 +33,10 @@ class EngineQueueTest : public testing::Test {
                           engine_.tail_ns = std::max(to_ns(now), own_tail_ns);
                         });
   }
+  /// Reserves time for work that is ready at once.
+  void reserve_for(Duration cost) {
+    own_.reserve_for(t({}), {.earliest = t({}), .after = {}, .cost = cost});
+  }
   [[nodiscard]] TimePoint tail() const { return t(Duration(engine_.tail_ns)); }
   /// Returns how much of the time from now to the tail the others see as work.
   [[nodiscard]] Duration work_from(Duration now) const {
@@ -74,7 +78,7 @@ TEST_F(EngineQueueTest, WorkThatIsReadyLaterStartsLater) {
 
 TEST_F(EngineQueueTest, PromisedWorkKeepsItsTimeThoughOthersQueue) {
   own_.add_unstarted(10us);
-  own_.reserve_for(t(0us), t(0us), 10us);
+  reserve_for(10us);
   expect_interval(other_.serve(t(0us), t(0us), 5us), 10us, 15us, 5us);
   expect_interval(own_.serve(t(0us), t(0us), 10us), 0us, 10us, 10us);
   EXPECT_EQ(tail(), t(15us));
@@ -82,18 +86,18 @@ TEST_F(EngineQueueTest, PromisedWorkKeepsItsTimeThoughOthersQueue) {
 
 TEST_F(EngineQueueTest, ReservesNoMoreThanWhatPromisedWorkLacks) {
   own_.add_unstarted(10us);
-  own_.reserve_for(t(0us), t(0us), 10us);
-  own_.reserve_for(t(0us), t(0us), 10us);
+  reserve_for(10us);
+  reserve_for(10us);
   EXPECT_EQ(tail(), t(10us)) << "it has the time";
   own_.add_unstarted(-4us);
   own_.add_unstarted(6us);
-  own_.reserve_for(t(0us), t(0us), 6us);
+  reserve_for(6us);
   EXPECT_EQ(tail(), t(12us)) << "it lacks two microseconds";
 }
 
 TEST_F(EngineQueueTest, WorkRunsInSeveralTurnsIfOneIsTooShort) {
   own_.add_unstarted(10us);
-  own_.reserve_for(t(0us), t(0us), 10us);
+  reserve_for(10us);
   static_cast<void>(other_.serve(t(0us), t(0us), 5us));
   expect_interval(own_.serve(t(0us), t(4us), 10us), 4us, 19us, 10us);
   EXPECT_EQ(tail(), t(19us));
@@ -110,11 +114,11 @@ TEST_F(EngineQueueTest, TheNextTurnIsInOwnTimeOrAfterAllOthers) {
 
 TEST_F(EngineQueueTest, TimeBeforeSettledWorkIsNotPromisedAgain) {
   own_.add_unstarted(20us);
-  own_.reserve_for(t(0us), t(0us), 20us);
+  reserve_for(20us);
   own_.settle(t(0us), t(15us));
   own_.add_unstarted(-15us);
   own_.add_unstarted(5us);
-  own_.reserve_for(t(0us), t(0us), 10us);
+  reserve_for(10us);
   EXPECT_EQ(tail(), t(25us)) << "of its turn, five microseconds are left";
 }
 

@@ -22,6 +22,7 @@
 ///     HoldingRecord[device_count][process_capacity]
 ///     SeatRecord[kSeatCapacity]
 ///     FaultRecord[profile::kMostFaults]
+///     SliceTable[device_count]                                    only for the policy kTimeSlices
 ///     ClockPage                                                   at a page of its own
 ///
 /// The file does not say which slots of the registry are in use. Instead, a process holds
@@ -33,7 +34,7 @@
 namespace gpemu::device::layout {
 
 inline constexpr char kMagic[8] = {'G', 'P', 'E', 'M', 'U', 'N', 'O', 'D'};
-inline constexpr std::uint32_t kVersion = 10;
+inline constexpr std::uint32_t kVersion = 11;
 inline constexpr std::uint32_t kMaxDevices = 4096;
 inline constexpr std::uint32_t kProcessCapacity = 256;
 inline constexpr std::size_t kNameBytes = 64;
@@ -73,6 +74,8 @@ struct alignas(64) Header {
   std::int64_t made_ns;          ///< when the node was made, on its clock.
   /// Of all bytes that never change, with zero in this field.
   std::uint64_t checksum;
+  std::int64_t quantum_ns;  ///< of time slices.
+  std::int64_t context_switch_ns;
 };
 
 /// The properties of a device that never change.
@@ -153,6 +156,22 @@ struct alignas(64) HoldingRecord {
   Use engines[kEngineCount];
 };
 
+/// Processes with contexts on a device that processes share by time slices.
+inline constexpr std::size_t kMostSharers = 32;
+
+/// A state of the time slices of a device's compute engine. Source of the size: TimeSlices.
+struct alignas(64) SliceState {
+  std::atomic<std::int64_t> words[8 + 32 * kMostSharers];
+};
+
+/// The time slices of a device's compute engine (docs/design/time-slices.md).
+struct alignas(64) SliceTable {
+  std::atomic<std::uint64_t> current;  ///< which state counts, and a count of changes.
+  /// The identities of the processes to which pairs of states belong; 0: to none.
+  std::atomic<std::uint64_t> owners[kMostSharers];
+  SliceState states[2 * kMostSharers];
+};
+
 /// An arrival of a party at a round: the later of a time, and so much after the end of an earlier
 /// round of the group. It is final if it says so, and once that has passed; before that, the party
 /// may take it back.
@@ -197,10 +216,10 @@ static_assert(std::is_trivially_copyable_v<GpuFacts>);
 static_assert(std::is_trivially_copyable_v<Header> && std::is_trivially_copyable_v<FactsRecord>);
 
 /// The offsets of the parts of a segment with that many devices, whose topology and faults have
-/// that many bytes. Units: bytes from the file's start.
+/// that many bytes. `slices`: whether the policy is kTimeSlices. Units: bytes from the file's start.
 struct Offsets {
   explicit constexpr Offsets(std::uint64_t devices, std::uint64_t topology_bytes = 0,
-                             std::uint64_t faults_bytes = 0)
+                             std::uint64_t faults_bytes = 0, bool slices = false)
       : topology(sizeof(Header) + devices * sizeof(FactsRecord)),
         faults(topology + topology_bytes),
         engines((faults + faults_bytes + kRecord - 1) / kRecord * kRecord),
@@ -208,7 +227,9 @@ struct Offsets {
         holdings(processes + kProcessCapacity * sizeof(ProcessRecord)),
         seats(holdings + devices * kProcessCapacity * sizeof(HoldingRecord)),
         fault_records(seats + kSeatCapacity * sizeof(SeatRecord)),
-        clock((fault_records + profile::kMostFaults * sizeof(FaultRecord) + kPage - 1) / kPage *
+        slice_tables((fault_records + profile::kMostFaults * sizeof(FaultRecord) + kRecord - 1) /
+                     kRecord * kRecord),
+        clock((slice_tables + (slices ? devices * sizeof(SliceTable) : 0) + kPage - 1) / kPage *
               kPage),
         end(clock + sizeof(sim::ClockPage)) {}
 
@@ -226,6 +247,7 @@ struct Offsets {
   std::uint64_t holdings;
   std::uint64_t seats;
   std::uint64_t fault_records;
+  std::uint64_t slice_tables;
   std::uint64_t clock;
   std::uint64_t end;
 };

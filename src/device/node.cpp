@@ -19,6 +19,7 @@
 #include "schedule.hpp"
 #include "segment.hpp"
 #include "settler.hpp"
+#include "sliced_sharing.hpp"
 
 namespace gpemu::device {
 namespace {
@@ -39,6 +40,16 @@ Result<void> check_config(const NodeConfig& config) {
                   "without '/' and \".toml\"",
                   config.name, layout::kNameBytes - 1);
     }
+  }
+  const auto ms = [](Duration time) {
+    return std::chrono::duration<double, std::milli>(time).count();
+  };
+  if (config.slices.quantum < kShortestQuantum || config.slices.quantum > kLongestQuantum ||
+      config.slices.context_switch < Duration() || config.slices.context_switch > kLongestQuantum) {
+    return fail(ErrorCode::kInvalidArgument,
+                "a time slice takes {} to {} ms and a context switch at most {} ms, not {} and {}",
+                ms(kShortestQuantum), ms(kLongestQuantum), ms(kLongestQuantum),
+                ms(config.slices.quantum), ms(config.slices.context_switch));
   }
   if (config.faults.size() > layout::kMaxFaultsBytes) {
     return fail(ErrorCode::kInvalidArgument, "the text of faults has at most {} bytes, not {}",
@@ -70,6 +81,20 @@ Result<void> check_own_name(std::string_view name) {
               "'{}' names a user: you can only create nodes of your own", printable(name));
 }
 
+SlicePeers slice_peers_of(Segment& segment, int device) {
+  return {.tail_of =
+              [&segment, device](std::uint64_t identity) {
+                const auto compute = static_cast<std::size_t>(Engine::kCompute);
+                return segment.holding(device, identity).engines[compute].tail_ns.load();
+              },
+          .ring =
+              [&segment](std::uint64_t identity) {
+                layout::ProcessRecord& process = segment.process(identity);
+                ++process.bell;
+                sim::wake_all(process.bell);
+              }};
+}
+
 /// Returns the engines of a node, with their sharing policy.
 std::vector<DeviceEngines> engines_of(Segment& segment) {
   std::vector<DeviceEngines> devices;
@@ -81,6 +106,11 @@ std::vector<DeviceEngines> engines_of(Segment& segment) {
         [&segment, device](std::size_t engine, TimePoint now, std::int64_t own_tail_ns) {
           segment.trim(device, engine, now, own_tail_ns);
         });
+    if (segment.facts().policy == SharingPolicy::kTimeSlices) {
+      sharing = std::make_unique<SlicedSharing>(std::move(sharing), segment.facts().slices,
+                                                segment.slice_table(device),
+                                                slice_peers_of(segment, device));
+    }
     auto speed = segment.faults().may_disturb(device)
                      ? std::make_unique<Speed>(segment.faults(), device)
                      : nullptr;
@@ -151,7 +181,7 @@ void Node::call_when_rung(std::function<void()> function) {
 TimePoint Node::settle(TimePoint now) {
   const Lock lock(schedule_->mutex);
   schedule_->advance(now);
-  return schedule_->next_look(now).time;
+  return std::min(schedule_->next_look(now).time, schedule_->next_turn());
 }
 
 void Node::end_when_cut_short() {

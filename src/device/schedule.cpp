@@ -260,7 +260,7 @@ TimePoint Schedule::ready_known_at(Party& party, const Party::Round& round) {
     const Mark* const mark = task.waits_for.get();
     if (task.engine != Task::kWait) {
       if (i >= lane.placed) return TimePoint::max();
-      known = std::max(known, Timeline::last_start(lane, i));
+      known = std::max(known, timeline_.final_from(lane, i));
       continue;
     }
     if (mark == round.mark.get()) break;
@@ -325,6 +325,7 @@ Schedule::NextLook Schedule::plan_look(TimePoint now) {
 Schedule::NextLook Schedule::plan_look(TimePoint now, TimePoint latest) {
   NextLook look = plan_look(now);
   if (open_marks_ > 0) look.time = std::min(look.time, latest);
+  look.time = std::min(look.time, timeline_.next_look());
   planned_look_ = look.time;
   return look;
 }

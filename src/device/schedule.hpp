@@ -55,7 +55,17 @@ class Schedule {
     }
     const Interval interval = timeline_.queue(lane, engine, now, cost, bytes);
     if (timeline_.has_work_in_line()) advance(now);
+    // It sleeps as long as this process has no work that others can move.
+    if (planned_look_ == TimePoint::max() && timeline_.is_shared()) call_settler({.time = now});
     return interval;
+  }
+  /// As Timeline::join.
+  [[nodiscard]] bool join(std::size_t device, TimePoint now) GPEMU_REQUIRES(mutex) {
+    return timeline_.join(device, now);
+  }
+  /// As Timeline::leave.
+  void leave(std::size_t device, TimePoint now) GPEMU_REQUIRES(mutex) {
+    timeline_.leave(device, now);
   }
   /// As Timeline::wait_in_stream.
   void wait_in_stream(Lane& lane, TimePoint now, const Moment& moment) GPEMU_REQUIRES(mutex) {
@@ -142,6 +152,8 @@ class Schedule {
     }
   };
   NextLook next_look(TimePoint now) GPEMU_REQUIRES(mutex);
+  /// As Timeline::next_look.
+  [[nodiscard]] TimePoint next_turn() const GPEMU_REQUIRES(mutex) { return timeline_.next_look(); }
 
   /// Returns when the thread that settles looks next, not after `latest`: in time to publish the
   /// next arrivals or, if threads of this process wait, when next_look() says. Its bell rings if it

@@ -29,15 +29,21 @@ class Model {
  public:
   struct Work {
     int engine = 0;  ///< kRound for a party's part in a round.
+    int process = -1;  ///< of work on an engine that processes share by time slices.
     std::int64_t cost = 0;
     std::int64_t asked = 0;
     std::set<int> after;  ///< numbers of work that must have ended.
     std::int64_t ready = -1, start = -1, end = kNever;
     bool has_ended = false;
+    std::int64_t left = 0;  ///< of the cost of sliced work.
   };
   static constexpr int kRound = -1;
+  /// The lengths of a time slice and of a context switch.
+  static constexpr std::int64_t kQuantum = 5;
+  static constexpr std::int64_t kSwitch = 2;
 
   int add(Work work) {
+    work.left = work.cost;
     all_.push_back(std::move(work));
     return static_cast<int>(all_.size()) - 1;
   }
@@ -65,12 +71,16 @@ class Model {
     std::int64_t latest = 0;
     for (const Work& work : all_) latest = std::max(latest, work.asked);
     std::int64_t last = latest;
-    for (const Work& work : all_) last += work.cost + 1;
+    for (const Work& work : all_) last += (work.cost + 1) * (sharers_ > 0 ? 1 + kSwitch : 1);
     for (std::int64_t now = 0; now <= last; ++now) {
       while (look(now)) {
       }
+      if (sharers_ > 0) work_for_sharers(now);
     }
   }
+
+  /// From now on, engine 0 is shared by time slices.
+  void add_sharer() { ++sharers_; }
 
   /// Returns the cost of all work of engines that has run.
   [[nodiscard]] std::int64_t work() const {
@@ -114,7 +124,8 @@ class Model {
     }
     Work* next = nullptr;
     for (Work& work : all_) {
-      if (work.start >= 0 || work.ready < 0 || work.engine == kRound || is_busy(work.engine, now)) {
+      if (work.start >= 0 || work.ready < 0 || work.engine == kRound || work.process >= 0 ||
+          is_busy(work.engine, now)) {
         continue;
       }
       if (next == nullptr || work.ready < next->ready) next = &work;
@@ -137,6 +148,40 @@ class Model {
     for (const int number : round.work) all_[number].end = round.end;
     return true;
   }
+  /// Returns the work of a process that the shared engine does at a time; null if there is none.
+  Work* work_of(int process, std::int64_t now) {
+    Work* first = nullptr;
+    for (Work& work : all_) {
+      if (work.process != process || work.ready < 0 || work.ready > now || work.left == 0) continue;
+      if (work.start >= 0) return &work;
+      if (first == nullptr || work.ready < first->ready) first = &work;
+    }
+    return first;
+  }
+  /// The shared engine works from now on for one unit of time: for the process that has it, as long
+  /// as that has work, and its time slice has not ended or no other has work; else for the next
+  /// that has work.
+  void work_for_sharers(std::int64_t now) {
+    const bool keeps = owner_ >= 0 && work_of(owner_, now) != nullptr;
+    bool rival = false;
+    for (int i = 0; i < sharers_; ++i) rival = rival || (i != owner_ && work_of(i, now) != nullptr);
+    if (!keeps || (now >= slice_end_ && rival)) {
+      int next = -1;
+      for (int i = 1; i <= sharers_ && next < 0; ++i) {
+        const int candidate = (owner_ + i) % sharers_;
+        if (work_of(candidate, now) != nullptr) next = candidate;
+      }
+      if (next < 0) return;
+      switch_end_ = now + (owner_ >= 0 && next != owner_ ? kSwitch : 0);
+      slice_end_ = switch_end_ + kQuantum;
+      owner_ = next;
+    }
+    while (slice_end_ <= now) slice_end_ += kQuantum;
+    if (now < switch_end_) return;
+    Work& work = *work_of(owner_, now);
+    if (work.start < 0) work.start = now;
+    if (--work.left == 0) work.end = now + 1;
+  }
   [[nodiscard]] bool is_ready(const Work& work, std::int64_t now) const {
     return work.asked <= now &&
            std::ranges::all_of(work.after, [&](int number) { return all_[number].has_ended; });
@@ -150,6 +195,10 @@ class Model {
   std::vector<Work> all_;
   std::map<int, std::vector<Round>> groups_;
   std::map<int, std::int64_t> tails_;  ///< when shared engines have nothing left to do.
+  int sharers_ = 0;
+  int owner_ = -1;  ///< the sharer that had the engine last.
+  std::int64_t switch_end_ = 0;
+  std::int64_t slice_end_ = 0;
 };
 
 /// A folder for nodes that ends with the test.
@@ -182,6 +231,12 @@ class Program {
     NodeConfig config{.name = fmt::format("n{}", seed), .devices = {}, .temporary = true};
     // Several attachments of one process may use an exclusive device.
     if (below(2) == 0) config.policy = SharingPolicy::kExclusive;
+    if (sharing > 0 && below(2) == 0) {
+      // All that a program does takes multiples of this.
+      unit_ = Duration(kShortestQuantum / Model::kQuantum);
+      config.policy = SharingPolicy::kTimeSlices;
+      config.slices = {.quantum = unit_ * Model::kQuantum, .context_switch = unit_ * Model::kSwitch};
+    }
     config.devices.resize(static_cast<std::size_t>(devices),
                           {.gpu = "TEST-GPU", .memory_bytes = kMiB});
     for (int i = 0; i < processes; ++i) {
@@ -212,8 +267,8 @@ class Program {
     for (auto stream = streams_.rbegin(); stream != streams_.rend(); ++stream) {
       static_cast<void>(stream->stream->idle());
     }
-    if (const std::int64_t work = model_.work(); ran_.count() != work) {
-      return fmt::format("work of {} instead of {}\n{}", ran_.count(), work, log_);
+    if (const std::int64_t work = model_.work(); ran_ != work * unit_) {
+      return fmt::format("work of {} instead of {}\n{}", ran_ / unit_, work, log_);
     }
     return std::nullopt;
   }
@@ -255,7 +310,14 @@ class Program {
   };
 
   int below(int end) { return static_cast<int>(random_.below(static_cast<std::uint64_t>(end))); }
-  std::int64_t now() { return to_ns(clock_.now()); }
+  std::int64_t now() { return from(clock_.now()); }
+  /// Converts between times of the model and of the devices.
+  [[nodiscard]] TimePoint at(std::int64_t time) const { return TimePoint(time * unit_); }
+  [[nodiscard]] std::int64_t from(TimePoint time) const {
+    EXPECT_EQ((time.time_since_epoch() % unit_).count(), 0) << to_ns(time);
+    return time.time_since_epoch() / unit_;
+  }
+  [[nodiscard]] bool slices() const { return unit_ > Duration(1); }
   template <typename Item>
   Item& any(std::vector<Item>& items) {
     return items[static_cast<std::size_t>(below(static_cast<int>(items.size())))];
@@ -263,7 +325,10 @@ class Program {
 
   void open(int device, int process) {
     opened_.push_back(Device::open(nodes_[process], device, clock_).value());
-    opened_.back()->observe([this](const StartedWork& work) { ran_ += work.end - work.start; });
+    opened_.back()->observe([this](const StartedWork& work) {
+      if (work.turns.empty()) ran_ += work.end - work.start;
+      for (const Turn& turn : work.turns) ran_ += turn.end - turn.start;
+    });
   }
   void add_streams(int device, int process) {
     open(device, process);
@@ -291,6 +356,7 @@ class Program {
                         .shares = true,
                         .owned = opened_.back()->create_stream(StreamKind::kNonBlocking)});
     streams_.back().stream = streams_.back().owned.get();
+    if (slices()) model_.add_sharer();
   }
 
   void add_group() {
@@ -307,31 +373,31 @@ class Program {
   }
 
   /// Lets all processes do what they do at this time, and returns when there is more to do.
-  std::int64_t settle() {
+  TimePoint settle() {
     TimePoint next = TimePoint::max();
     // What one publishes another one reads.
     for (std::size_t i = 0; i <= nodes_.size(); ++i) {
       next = TimePoint::max();
       for (const auto& node : nodes_) next = std::min(next, node->settle(clock_.now()));
     }
-    return to_ns(next);
+    return next;
   }
   void wait_until(std::int64_t deadline) {
     while (true) {
-      const std::int64_t next = settle();
-      if (next > deadline) break;
-      clock_.wait_until(at_ns(next));
+      const TimePoint next = settle();
+      if (next > at(deadline)) break;
+      clock_.wait_until(next);
     }
-    clock_.wait_until(at_ns(deadline));
+    clock_.wait_until(at(deadline));
     settle();
   }
   /// Waits as a process does; returns whether the moment came.
   bool wait_for(const Moment& moment) {
     while (!moment.is_over(clock_.now())) {
-      std::int64_t next = settle();
-      if (!moment.is_open()) next = std::min(next, to_ns(moment.time()));
-      if (next == kNever) return false;
-      clock_.wait_until(at_ns(next));
+      TimePoint next = settle();
+      if (!moment.is_open()) next = std::min(next, moment.time());
+      if (next == TimePoint::max()) return false;
+      clock_.wait_until(next);
     }
     return true;
   }
@@ -345,9 +411,9 @@ class Program {
     }
     if (expected == kNever) {
       if (!check.end.is_over(clock_.now())) return std::nullopt;
-      return fmt::format("{} instead of never", to_ns(check.end.time()));
+      return fmt::format("{} instead of never", from(check.end.time()));
     }
-    const std::int64_t end = to_ns(check.end.time());
+    const std::int64_t end = from(check.end.time());
     if (!check.end.is_over(clock_.now()) || std::max(end, check.at_least) != expected) {
       return fmt::format("{} instead of {}", end, expected);
     }
@@ -395,7 +461,7 @@ class Program {
     tell("{} round {} of group {}, stream {} (device {}, process {}), cost {}", number,
          party.rounds - 1, party.group, number_of(stream), stream.device, stream.process, cost);
     stream.last = {number};
-    note_end(party.seat->arrive(*stream.stream, Duration(cost)).value(), {number}, now());
+    note_end(party.seat->arrive(*stream.stream, cost * unit_).value(), {number}, now());
   }
 
   void step() {
@@ -442,15 +508,18 @@ class Program {
       case 6:
         return arrive();
       default: {
-        const auto engine = static_cast<Engine>(below(3));
+        // How long a copy between kernels takes is only estimated for other processes.
+        const auto engine =
+            stream.shares && slices() ? Engine::kCompute : static_cast<Engine>(below(3));
         // What takes no time has no place in line where processes share an engine.
         const std::int64_t cost = stream.shares ? below(15) + 1 : below(5) == 0 ? 0 : below(15);
         Model::Work work{.engine = stream.device * 3 + static_cast<int>(engine),
                          .cost = cost,
                          .asked = now(),
                          .after = before(stream)};
+        if (stream.shares && slices()) work.process = stream.process;
         const int number =
-            stream.shares ? model_.add_shared(std::move(work)) : model_.add(std::move(work));
+            stream.shares && !slices() ? model_.add_shared(std::move(work)) : model_.add(std::move(work));
         tell("{} on engine {}, stream {} ({}, device {}, process {}), cost {}", number,
              static_cast<int>(engine), number_of(stream),
              stream.kind == Kind::kLegacy     ? "legacy"
@@ -459,15 +528,16 @@ class Program {
              stream.device, stream.process, cost);
         stream.last = {number};
         if (engine == Engine::kCompute) {
-          stream.stream->launch(Duration(cost));
+          stream.stream->launch(cost * unit_);
         } else {
-          stream.stream->copy(engine, 1, Duration(cost));
+          stream.stream->copy(engine, 1, cost * unit_);
         }
       }
     }
   }
 
   sim::Rng random_;
+  Duration unit_{1};
   sim::VirtualClock clock_;
   Duration ran_{};  ///< what the devices reported of the work that they did.
   std::vector<std::shared_ptr<Node>> nodes_;  ///< one for each process.

@@ -99,6 +99,9 @@ Result<void> Segment::map() {
                devices * layout::kProcessCapacity};
   fault_records_ = {reinterpret_cast<layout::FaultRecord*>(memory + offsets.fault_records),
                     profile::kMostFaults};
+  if (facts_.policy == SharingPolicy::kTimeSlices) {
+    slice_tables_ = {reinterpret_cast<layout::SliceTable*>(memory + offsets.slice_tables), devices};
+  }
   clock_page_ = reinterpret_cast<sim::ClockPage*>(memory + offsets.clock);
   clock_ = std::make_unique<sim::SharedClock>(*clock_page_);
   return {};

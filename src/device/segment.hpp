@@ -22,6 +22,7 @@
 #include "lock_file.hpp"
 #include "mapping.hpp"
 #include "segment_file.hpp"
+#include "slice_table.hpp"
 #include "snapshot.hpp"
 
 namespace gpemu::device {
@@ -82,6 +83,15 @@ class Segment {
   /// Returns the records in which others see what this process holds.
   [[nodiscard]] layout::HoldingRecord& own_holding(int device) const {
     return holdings(device)[static_cast<std::size_t>(slot_)];
+  }
+  /// Returns the records in which others see what the process of an identity holds.
+  [[nodiscard]] layout::HoldingRecord& holding(int device, std::uint64_t identity) const {
+    return holdings(device)[identity % layout::kProcessCapacity];
+  }
+  /// Returns the time slices of a device's compute engine. Requires: the policy is kTimeSlices.
+  [[nodiscard]] SliceTable slice_table(int device) const {
+    return SliceTable(slice_tables_[static_cast<std::size_t>(device)], identity_,
+                      [this](std::uint64_t identity) { return is_alive(identity); });
   }
   /// Returns the node's faults.
   [[nodiscard]] FaultTable faults() const { return FaultTable(facts_, fault_records_); }
@@ -149,6 +159,7 @@ class Segment {
   std::span<layout::ProcessRecord> processes_;
   std::span<layout::HoldingRecord> holdings_;
   std::span<layout::FaultRecord> fault_records_;
+  std::span<layout::SliceTable> slice_tables_;  ///< by device; none unless the policy uses them.
   sim::ClockPage* clock_page_ = nullptr;
   std::unique_ptr<sim::SharedClock> clock_;
   const sim::Clock* queue_clock_ = nullptr;            ///< of the times at which work is queued.

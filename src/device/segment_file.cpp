@@ -361,6 +361,26 @@ Result<profile::TopologySpec> read_topology(std::string_view toml, std::string_v
   return topology;
 }
 
+namespace {
+
+layout::Offsets offsets_of(const layout::Header& header) {
+  return layout::Offsets(header.device_count, header.topology_bytes, header.faults_bytes,
+                         header.policy == static_cast<std::uint8_t>(SharingPolicy::kTimeSlices));
+}
+
+layout::Offsets offsets_of(const NodeConfig& config) {
+  return layout::Offsets(config.devices.size(), config.topology.size(), config.faults.size(),
+                         config.policy == SharingPolicy::kTimeSlices);
+}
+
+/// Returns whether time slices can have those lengths.
+bool are_plausible(const TimeSliceRules& rules) {
+  return rules.quantum >= kShortestQuantum && rules.quantum <= kLongestQuantum &&
+         rules.context_switch >= Duration() && rules.context_switch <= kLongestQuantum;
+}
+
+}  // namespace
+
 Result<NodeFacts> read_facts(const FileDescriptor& file, const NodePath& node) {
   GPEMU_ASSIGN(const layout::Header header, read_header(file, node));
   if (header.version != layout::kVersion) {
@@ -377,19 +397,18 @@ Result<NodeFacts> read_facts(const FileDescriptor& file, const NodePath& node) {
       header.faults_bytes > layout::kMaxFaultsBytes) {
     return damaged(node, "its sizes do not agree");
   }
-  const layout::Offsets offsets(header.device_count, header.topology_bytes, header.faults_bytes);
+  const layout::Offsets offsets = offsets_of(header);
   std::vector<std::byte> bytes(offsets.engines);
   GPEMU_TRY(read_exactly(file, node, bytes.data(), bytes.size(), 0));
   return parse_static_part(std::move(bytes), static_cast<std::uint64_t>(status.st_size), node);
 }
 
 std::uint64_t segment_bytes(const NodeConfig& config) {
-  return layout::Offsets(config.devices.size(), config.topology.size(), config.faults.size()).end;
+  return offsets_of(config).end;
 }
 
 std::vector<std::byte> static_part(const NodeConfig& config, TimePoint made) {
-  const layout::Offsets offsets(config.devices.size(), config.topology.size(),
-                                config.faults.size());
+  const layout::Offsets offsets = offsets_of(config);
   std::vector<std::byte> bytes(offsets.engines);
   auto* const header = reinterpret_cast<layout::Header*>(bytes.data());
   std::memcpy(header->magic, layout::kMagic, sizeof layout::kMagic);
@@ -404,6 +423,8 @@ std::vector<std::byte> static_part(const NodeConfig& config, TimePoint made) {
   header->topology_bytes = static_cast<std::uint32_t>(config.topology.size());
   header->faults_bytes = static_cast<std::uint32_t>(config.faults.size());
   header->made_ns = to_ns(made);
+  header->quantum_ns = config.slices.quantum.count();
+  header->context_switch_ns = config.slices.context_switch.count();
   auto* record = reinterpret_cast<layout::FactsRecord*>(bytes.data() + layout::Offsets::kFacts);
   for (std::size_t i = 0; i < config.devices.size(); ++i, ++record) {
     copy_text(record->gpu, config.devices[i].gpu);
@@ -423,7 +444,7 @@ std::vector<std::byte> static_part(const NodeConfig& config, TimePoint made) {
 Result<NodeFacts> parse_static_part(std::vector<std::byte> bytes, std::uint64_t file_size,
                                     const NodePath& node) {
   const auto* const header = reinterpret_cast<const layout::Header*>(bytes.data());
-  const layout::Offsets offsets(header->device_count, header->topology_bytes, header->faults_bytes);
+  const layout::Offsets offsets = offsets_of(*header);
   if (header->header_bytes != sizeof(layout::Header) || header->segment_bytes != file_size ||
       header->process_capacity != layout::kProcessCapacity || offsets.end != file_size ||
       offsets.engines != bytes.size()) {
@@ -431,10 +452,15 @@ Result<NodeFacts> parse_static_part(std::vector<std::byte> bytes, std::uint64_t 
   }
   if (header->checksum != checksum(bytes)) return damaged(node, "its checksum is wrong");
   const auto policy = static_cast<SharingPolicy>(header->policy);
-  if (policy != SharingPolicy::kFifo && policy != SharingPolicy::kExclusive) {
+  if (policy != SharingPolicy::kFifo && policy != SharingPolicy::kExclusive &&
+      policy != SharingPolicy::kTimeSlices) {
     return damaged(node, fmt::format("there is no sharing policy {}", header->policy));
   }
+  const TimeSliceRules slices{.quantum = Duration(header->quantum_ns),
+                              .context_switch = Duration(header->context_switch_ns)};
+  if (!are_plausible(slices)) return damaged(node, "its time slices are impossible");
   NodeFacts facts{.policy = policy,
+                  .slices = slices,
                   .temporary = header->temporary != 0,
                   .devices = {},
                   .topology = {},

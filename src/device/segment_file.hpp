@@ -47,6 +47,7 @@ struct DeviceFacts {
 /// The facts of a node that never change, likewise.
 struct NodeFacts {
   SharingPolicy policy = SharingPolicy::kFifo;
+  TimeSliceRules slices;
   bool temporary = false;
   std::vector<DeviceFacts> devices;
   std::optional<profile::TopologySpec> topology;
@@ -56,7 +57,7 @@ struct NodeFacts {
   /// The offsets of the parts of such a node's segment.
   [[nodiscard]] layout::Offsets offsets() const {
     return layout::Offsets(devices.size(), topology ? topology->toml.size() : 0,
-                           faults.toml.size());
+                           faults.toml.size(), policy == SharingPolicy::kTimeSlices);
   }
 };
 

@@ -70,12 +70,12 @@ TEST(StaticPart, AFlippedBitIsDamage) {
 
 TEST(StaticPart, APolicyThatDoesNotExistIsDamageEvenWithAValidChecksum) {
   NodeConfig config = two_devices();
-  config.policy = static_cast<SharingPolicy>(2);
+  config.policy = static_cast<SharingPolicy>(200);
   const auto facts = parse(static_part(config));
   ASSERT_FALSE(facts);
   EXPECT_EQ(facts.error().code, ErrorCode::kCorruptData);
   EXPECT_TRUE(facts.error().message.starts_with(
-      "the node 'n' is damaged: there is no sharing policy 2; remove it with `"))
+      "the node 'n' is damaged: there is no sharing policy 200; remove it with `"))
       << facts.error().message;
 }
 

@@ -11,6 +11,14 @@
 
 namespace gpemu::device {
 
+namespace {
+
+/// How many tasks of a lane are looked at for what work waits for. Programs queue few copies and
+/// waits between kernels.
+constexpr std::size_t kMostLookedAt = 16;
+
+}  // namespace
+
 /// Orders heaps of lanes: on an engine, the work that became ready first comes first, then the work
 /// that was queued first.
 struct Timeline::Later {
@@ -63,7 +71,7 @@ Interval Timeline::queue(Lane& lane, std::size_t engine_index, TimePoint now, Du
   // Work that is ready last puts off nothing that was queued before.
   const bool in_order = ready >= engine.last_ready;
   // Work that has no time, but could have one, would be in line at an engine.
-  const bool is_known = waiting_.empty() && lane.placed == lane.tasks.size();
+  const bool is_known = waiting_.empty() && lane.placed == lane.tasks.size() && !engine.moves;
   const std::uint64_t number = next_number_;
   Interval interval = is_known && in_order
                           ? queue_placed(lane, engine_index, ready, cost, bytes)
@@ -114,6 +122,7 @@ Interval Timeline::queue_unplaced(Lane& lane, std::size_t engine_index, TimePoin
   const bool is_next = lane.placed == lane.tasks.size();
   lane.expected_end = end;
   engine.queue.count(expected.busy, bytes);
+  const Demand demand = demand_of(lane, engine_index, ready, expected.busy);
   push_work(lane, engine_index, ready, expected, engine.speed == nullptr ? expected.busy : cost);
   if (lane.open) {
     // Work that may wait for a round takes its engine time when it starts.
@@ -123,7 +132,7 @@ Interval Timeline::queue_unplaced(Lane& lane, std::size_t engine_index, TimePoin
       term.after = Duration(saturating_add(term.after.count(), expected.busy.count()));
     }
   } else {
-    engine.queue.reserve_for(now_, ready, expected.busy);
+    engine.queue.reserve_for(now_, demand);
   }
   if (!in_order) {
     start_over(now_);
@@ -131,6 +140,61 @@ Interval Timeline::queue_unplaced(Lane& lane, std::size_t engine_index, TimePoin
     look_at(lane);
   }
   return expected;
+}
+
+/// Returns what a lane wants of an engine for work that it queues next. If work on the same engine
+/// comes before it in the lane, it is ready so long after that work as all in between takes.
+Demand Timeline::demand_of(Lane& lane, std::size_t engine, TimePoint ready, Duration cost) {
+  Duration after{};
+  for (std::size_t i = lane.tasks.size(); i-- > 0;) {
+    const Task& task = lane.tasks[i];
+    if (task.engine == static_cast<std::int16_t>(engine)) {
+      return {.earliest = {}, .after = after, .cost = cost};
+    }
+    if (task.engine != Task::kWait) after += task.cost;
+    if (lane.tasks.size() - i == kMostLookedAt) break;
+  }
+  return {.earliest = ready, .after = {}, .cost = cost};
+}
+
+bool Timeline::join(std::size_t device, TimePoint now) {
+  pass(now);
+  if (!sharing_[device]->join(now_)) return false;
+  const std::size_t engine = device * kEngineCount;
+  if (std::ranges::find(shared_, engine) == shared_.end() && sharing_[device]->can_move()) {
+    shared_.push_back(engine);
+  }
+  if (!shared_.empty()) engines_[engine].moves = engines_[engine].queue.moves();
+  return true;
+}
+
+void Timeline::leave(std::size_t device, TimePoint now) {
+  pass(now);
+  sharing_[device]->leave(now_);
+  engines_[device * kEngineCount].moves = engines_[device * kEngineCount].queue.moves();
+}
+
+TimePoint Timeline::next_look() const {
+  TimePoint next = TimePoint::max();
+  for (const std::size_t engine : shared_) {
+    if (engines_[engine].moves) next = std::min(next, sharing_[engine / kEngineCount]->next_look());
+  }
+  return next;
+}
+
+/// Follows what other processes have done to an engine.
+void Timeline::follow_others(std::size_t engine) {
+  EngineState& state = engines_[engine];
+  if (!state.moves) {
+    // So far, work had its final time from its start on.
+    for (const auto& group : groups_) {
+      if (group->device == engine / kEngineCount) drop_started(*group, now_);
+    }
+  }
+  state.followed = now_;
+  const bool moved = state.queue.update(now_);
+  state.moves = state.queue.moves();
+  if (moved) take_times_away();
 }
 
 void Timeline::wait_in_stream(Lane& lane, TimePoint now, const Moment& moment) {
@@ -329,7 +393,7 @@ Moment Timeline::last_end(Lane& lane, TimePoint now) {
   if (!last.mark) {
     last.mark = MarkReference(new Mark(schedule_, last.end));
     if (lane.placed == lane.tasks.size()) {
-      last.mark->place(last_start(lane, lane.tasks.size() - 1), last.end);
+      last.mark->place(final_from(lane, lane.tasks.size() - 1), last.end);
     }
     if (lane.open) last.mark->open(std::make_shared<const Ready>(lane.ready));
     if (lane.loose) last.mark->loosen();
@@ -337,10 +401,9 @@ Moment Timeline::last_end(Lane& lane, TimePoint now) {
   return {TimePoint{}, last.mark};
 }
 
-/// Returns when the last piece of a task starts, if the task is placed.
-TimePoint Timeline::last_start(Lane& lane, std::size_t index) {
+TimePoint Timeline::final_from(Lane& lane, std::size_t index) const {
   const Task& task = lane.tasks[index];
-  if (task.before == 0) return task.start;
+  if (task.before == 0) return final_from(task);
   std::size_t ends = 0;
   for (std::size_t i = 0; i <= index; ++i) ends += lane.tasks[i].before;
   return lane.ends[ends - 1];
@@ -350,6 +413,8 @@ TimePoint Timeline::last_start(Lane& lane, std::size_t index) {
 void Timeline::note_start(Lane& lane, EngineState& engine, TimePoint start, TimePoint end,
                           std::uint64_t moved) {
   engine.started_end = std::max(engine.started_end, end);
+  parts_.clear();
+  if (engine.moves) engine.queue.add_turns(start, end, parts_);
   engine.queue.settle(start, end);
   note_end(lane, end);
   if (!lane.group->observer) return;
@@ -357,7 +422,8 @@ void Timeline::note_start(Lane& lane, EngineState& engine, TimePoint start, Time
   lane.group->observer({.engine = static_cast<Engine>(index % kEngineCount),
                         .start = start,
                         .end = end,
-                        .moved = moved});
+                        .moved = moved,
+                        .turns = parts_});
 }
 
 void Timeline::note_end(Lane& lane, TimePoint end) {
@@ -368,7 +434,7 @@ void Timeline::note_end(Lane& lane, TimePoint end) {
 
 /// Forgets tasks of a lane that have their times and have started: these are final.
 void Timeline::drop_started(Lane& lane, TimePoint now) {
-  while (lane.placed > 0 && lane.tasks.front().start <= now) {
+  while (lane.placed > 0 && final_from(lane.tasks.front()) <= now) {
     Task& task = lane.tasks.front();
     if (task.before > 0) {
       drop_pieces(lane, now);
@@ -537,6 +603,11 @@ void Timeline::resolve(Mark& mark, TimePoint end, TimePoint reached) {
 /// Takes away the times of all tasks that have not started.
 void Timeline::start_over(TimePoint now) {
   forget_started(now);
+  take_times_away();
+}
+
+/// Takes away the times of all tasks that are not final.
+void Timeline::take_times_away() {
   blocked_.clear();
   for (EngineState& engine : engines_) {
     engine.placed_end = engine.started_end;
@@ -549,11 +620,11 @@ void Timeline::start_over(TimePoint now) {
     lanes.insert(lanes.end(), group->waiting.begin(), group->waiting.end());
   }
   for (Lane* const lane : lanes) {
-    split(*lane);
-    lane->placed = 0;
-    for (std::size_t i = 0; i < lane->tasks.size(); ++i) {
-      if (Mark* const mark = lane->tasks[i].mark.get(); mark != nullptr) mark->unplace();
+    for (; lane->placed > 0; --lane->placed) {
+      Mark* const mark = lane->tasks[lane->placed - 1].mark.get();
+      if (mark != nullptr) mark->unplace();
     }
+    split(*lane);
   }
   for (Lane* const lane : lanes) look_at(*lane);
 }
@@ -606,7 +677,7 @@ void Timeline::give_time(Lane& lane) {
   }
   Mark* const mark = task.mark.get();
   if (mark == nullptr) return;
-  mark->place(task.start, task.end);
+  mark->place(final_from(task), task.end);
   release(*mark);
 }
 

@@ -56,6 +56,21 @@ class Timeline {
   /// Notes that the time is `now`. Everything queued afterwards is queued at this time or later.
   void pass(TimePoint now) {
     if (now > now_) now_ = now;
+    for (const std::size_t engine : shared_) {
+      const EngineState& state = engines_[engine];
+      const bool has_passed = state.moves && state.followed != now_;
+      if (has_passed || state.queue.has_news()) follow_others(engine);
+    }
+  }
+
+  /// Counts a context on a device. Returns whether there is room for one.
+  [[nodiscard]] bool join(std::size_t device, TimePoint now);
+  void leave(std::size_t device, TimePoint now);
+  /// Returns when pass() is due although nothing is queued or asked.
+  [[nodiscard]] TimePoint next_look() const;
+  /// Returns whether other processes can move work of this one.
+  [[nodiscard]] bool is_shared() const {
+    return std::ranges::any_of(shared_, [&](std::size_t one) { return engines_[one].moves; });
   }
   /// Returns the latest time that was noted.
   [[nodiscard]] TimePoint now() const { return now_; }
@@ -147,8 +162,9 @@ class Timeline {
   /// Keeps a lane until its work has ended.
   void abandon(std::unique_ptr<Lane> lane, TimePoint now);
 
-  /// Returns when the last piece of a task starts. Requires: the task is placed.
-  [[nodiscard]] static TimePoint last_start(Lane& lane, std::size_t index);
+  /// Returns when the time of the last piece of a task becomes final: mostly when the piece starts.
+  /// Requires: the task is placed.
+  [[nodiscard]] TimePoint final_from(Lane& lane, std::size_t index) const;
 
  private:
   struct EngineState {
@@ -160,6 +176,9 @@ class Timeline {
     const Speed* speed = nullptr;  ///< of its device, which disturbs it.
     /// If not null, no other lane has unstarted work on this engine.
     const Lane* only_lane = nullptr;
+    /// Other processes can move its work until that has ended.
+    bool moves = false;
+    TimePoint followed{};  ///< until when it followed them.
   };
   struct Later;
   /// The engine whose next work starts first, and when it starts.
@@ -173,6 +192,12 @@ class Timeline {
     const LaneGroup& group = *lane.group;
     return std::max(lane.started_end,
                     &lane == group.legacy ? group.blocking_end : group.legacy->started_end);
+  }
+  /// Returns when a task that is placed gets its final time.
+  [[nodiscard]] TimePoint final_from(const Task& task) const {
+    const bool moves =
+        task.engine != Task::kWait && engines_[static_cast<std::size_t>(task.engine)].moves;
+    return moves ? task.end : task.start;
   }
   static Task& next_of(Lane& lane) { return lane.tasks[lane.placed]; }
   EngineState& engine_of(const Task& task) {
@@ -204,7 +229,11 @@ class Timeline {
   [[nodiscard]] Next next();
   Lane* place_next(TimePoint until);
   void release(const Mark& mark);
+  void follow_others(std::size_t engine);
+  [[nodiscard]] static Demand demand_of(Lane& lane, std::size_t engine, TimePoint ready,
+                                        Duration cost);
   void start_over(TimePoint now);
+  void take_times_away();
   void note_start(Lane& lane, EngineState& engine, TimePoint start, TimePoint end,
                   std::uint64_t moved = 0);
   static void note_end(Lane& lane, TimePoint end);
@@ -216,6 +245,8 @@ class Timeline {
   std::vector<std::unique_ptr<DeviceSharing>> sharing_;  ///< by device.
   std::vector<std::unique_ptr<Speed>> speeds_;           ///< by device; null: as usual.
   std::vector<EngineState> engines_;
+  std::vector<Turn> parts_;            ///< of the work that is noted.
+  std::vector<std::size_t> shared_;    ///< engines whose work others may move, if they have any.
   std::vector<EngineState*> waiting_;  ///< engines at which some lane is in line.
   std::vector<std::shared_ptr<LaneGroup>> groups_;
   std::vector<std::unique_ptr<Lane>> abandoned_;

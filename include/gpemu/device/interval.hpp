@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 #include "gpemu/base/units.hpp"
 #include "gpemu/device/node_state.hpp"
@@ -24,6 +25,12 @@ struct Interval {
   std::uint64_t number = 0;
 };
 
+/// A time in which an engine works for this process.
+struct Turn {
+  TimePoint start;
+  TimePoint end;
+};
+
 /// Work whose times have become final.
 struct StartedWork {
   Engine engine = Engine::kCompute;
@@ -32,6 +39,8 @@ struct StartedWork {
   /// Interval::number, if these times may differ from those that queueing the work returned; else
   /// 0.
   std::uint64_t moved = 0;
+  /// When the engine worked on it, if it worked for other processes in between; else empty.
+  std::span<const Turn> turns{};
 };
 
 /// When a round of a rendezvous took place, as one party sees it.

@@ -17,10 +17,19 @@ namespace gpemu::device {
 enum class Engine : std::uint8_t { kCompute, kCopyHostToDevice, kCopyDeviceToHost };
 inline constexpr int kEngineCount = 3;
 
-/// Which processes may use a device at the same time.
+/// Which processes may use a device at the same time, and how.
 enum class SharingPolicy : std::uint8_t {
-  kFifo,       ///< any process; work runs in the order in which it was queued.
-  kExclusive,  ///< one process; a second one is refused with kUnavailable.
+  kFifo,        ///< any process; work runs in the order in which it was queued.
+  kExclusive,   ///< one process; a second one is refused with kUnavailable.
+  kTimeSlices,  ///< any process; kernels run in time slices, one process after the other.
+};
+
+/// How a GPU divides its time among processes. Source of the usual values: measured on an RTX 3090
+/// by G. Gilman and R. J. Walls, "Characterizing Concurrency Mechanisms for NVIDIA GPUs under Deep
+/// Learning Workloads" (2021).
+struct TimeSliceRules {
+  Duration quantum = std::chrono::milliseconds(2);           ///< the length of a time slice.
+  Duration context_switch = std::chrono::microseconds(145);  ///< before another process's slice.
 };
 
 /// What tools show about a kind of GPU. Zero and "" mean that a value is not known. The segment
@@ -42,6 +51,11 @@ struct GpuFacts {
   double memory_clock_mhz = 0;
 };
 
+/// The shortest and the longest quantum. Source: 20 times longer and shorter than any that was
+/// measured.
+inline constexpr Duration kShortestQuantum = std::chrono::microseconds(50);
+inline constexpr Duration kLongestQuantum = std::chrono::milliseconds(100);
+
 /// One device of a node to be created.
 struct DeviceConfig {
   std::string gpu;         ///< name of its specification, e.g. "V100-PCIE-32GB".
@@ -55,6 +69,7 @@ struct NodeConfig {
   std::string name;  ///< letters, digits, '.', '_' and '-'; at most 63.
   std::vector<DeviceConfig> devices;
   SharingPolicy policy = SharingPolicy::kFifo;
+  TimeSliceRules slices;   ///< if the policy is kTimeSlices.
   mode_t mode = 0600;      ///< permissions of the segment.
   bool temporary = false;  ///< belongs to one run: removed once no process uses it.
   /// What joins the devices: a TopologySpec's `toml`. Empty if that is not described.

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "gpemu/base/units.hpp"
+#include "gpemu/device/node_state.hpp"
+
+#include "device_sharing.hpp"
+
+namespace gpemu::device {
+
+/// A process that shares an engine.
+struct Sharer {
+  /// A process that wants more than this at once says so in its last demand, without the pauses.
+  static constexpr std::size_t kMostDemands = 4;
+  /// How many of its last turns are kept. A process looks once per turn, so it misses none unless
+  /// it does not get a processor for that many rounds.
+  static constexpr std::size_t kTurnsKept = 8;
+
+  std::uint64_t identity = 0;
+  Duration served{};         ///< engine time that it has had.
+  std::uint64_t turns = 0;   ///< how many turns it has had.
+  std::array<Turn, kTurnsKept> last_turns{};  ///< turn i, from 0, is at i % kTurnsKept.
+  std::array<Demand, kMostDemands> demands{};
+  std::size_t demand_count = 0;
+
+  [[nodiscard]] bool wants_at(TimePoint time) const {
+    return demand_count > 0 && demands[0].earliest <= time;
+  }
+  /// Returns from when on it wants the engine; the last TimePoint if it does not.
+  [[nodiscard]] TimePoint wants_from() const {
+    return demand_count > 0 ? demands[0].earliest : TimePoint::max();
+  }
+  /// Returns the engine time that it still wants.
+  [[nodiscard]] Duration wanted() const;
+  /// Returns one of its last turns. Requires: turns > number >= turns - kTurnsKept.
+  [[nodiscard]] const Turn& turn(std::uint64_t number) const {
+    return last_turns[number % kTurnsKept];
+  }
+};
+
+/// Whose turn it is on an engine that processes share by time slices.
+///
+/// One process at a time has the engine. It keeps it for a time slice, or until it has no work left;
+/// then the next process in the ring that wants the engine gets it. If no other wants it, the
+/// process gets another slice. Before a process gets the engine after another one, the engine is
+/// idle for the time of a context switch. Who wants the engine at a time counts at that time,
+/// whatever is published later.
+///
+/// This is a plain value: copies of it tell what will happen if nobody wants anything else.
+class TimeSlices {
+ public:
+  static constexpr std::size_t kNobody = ~std::size_t{0};
+
+  /// Everything before this time is final.
+  TimePoint time{};
+  std::vector<Sharer> sharers;  ///< the ring.
+  /// The position in the ring of the process that had the engine last.
+  std::size_t last = kNobody;
+  bool last_is_gone = false;  ///< it has left: the process at `last` came before it.
+  TimePoint switch_end{};     ///< until then, the engine switches to it.
+  TimePoint slice_end{};      ///< its time slice ends.
+  TimePoint looked_for_dead{};
+
+  /// Runs the engine until a time; does nothing if that has passed.
+  void advance(TimePoint until, const TimeSliceRules& rules);
+
+  /// Runs the engine until a process has had a turn that ends after a time, or all that it wants.
+  void advance_past(std::size_t sharer, TimePoint end, const TimeSliceRules& rules);
+
+  /// Returns the position of a process; kNobody if it does not share the engine.
+  [[nodiscard]] std::size_t find(std::uint64_t identity) const;
+  void remove(std::size_t sharer);
+  /// Returns whether a process has the engine now, or the engine switches to it.
+  [[nodiscard]] bool has_turn(std::size_t sharer) const {
+    return last == sharer && !last_is_gone && sharers[sharer].wants_at(time);
+  }
+
+  /// Returns when a process has the engine next, if nobody wants anything else: `time` if it has
+  /// it; the last TimePoint if it wants nothing.
+  [[nodiscard]] TimePoint next_turn(std::size_t sharer, const TimeSliceRules& rules) const;
+
+ private:
+  /// The most steps of a look into the future. Only damage needs more: hours of work.
+  static constexpr int kMostSteps = 1'000'000;
+
+  /// Takes one step, not beyond a time.
+  void step(TimePoint until, const TimeSliceRules& rules);
+  void serve(TimePoint until, const TimeSliceRules& rules);
+  void give_to(std::size_t sharer, const TimeSliceRules& rules);
+  /// Returns the first process after the last one in the ring that wants the engine now, the last
+  /// one itself coming last; kNobody if none does.
+  [[nodiscard]] std::size_t next_in_ring() const;
+  /// Returns from when on any process except the last one wants the engine.
+  [[nodiscard]] TimePoint rival_from() const;
+};
+
+}  // namespace gpemu::device
