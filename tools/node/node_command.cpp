@@ -20,6 +20,7 @@
 
 #include "cli/command_line.hpp"
 #include "cli/device_list.hpp"
+#include "cli/sharing_options.hpp"
 #include "node/topology_text.hpp"
 
 namespace gpemu::tools {
@@ -30,7 +31,7 @@ using nlohmann::json;
 struct NodeOptions {
   std::string name;
   std::vector<std::string> gpus;
-  std::string policy = "fifo";
+  SharingOptions sharing;
   std::string access = "owner";
   std::string topology;
   std::string faults;
@@ -51,17 +52,12 @@ Result<void> create_node(const NodeOptions& options, const World& world) {
   if (gpus.empty()) return fail(ErrorCode::kInvalidArgument, "give --gpu, --topology or both");
   GPEMU_ASSIGN(config.devices, read_device_list(database, gpus));
   GPEMU_ASSIGN(config.faults, faults_of(options.faults, config.devices.size()));
-  config.policy = options.policy == "exclusive" ? device::SharingPolicy::kExclusive
-                                                : device::SharingPolicy::kFifo;
+  options.sharing.apply_to(config);
   config.mode = options.access == "owner" ? 0600 : options.access == "group" ? 0660 : 0666;
   GPEMU_ASSIGN(const auto node, device::Node::create(config, world.nodes));
   report::print_out("created node '{}' with {} device{}\n", node->name(), node->device_count(),
                     node->device_count() == 1 ? "" : "s");
   return {};
-}
-
-std::string_view policy_name(device::SharingPolicy policy) {
-  return policy == device::SharingPolicy::kExclusive ? "exclusive" : "fifo";
 }
 
 Result<json> describe(const device::NodeView& node) {
@@ -78,7 +74,7 @@ Result<json> describe(const device::NodeView& node) {
                        {"processes", device.processes.size()}});
   }
   json description{{"name", node.name()},
-                   {"policy", policy_name(node.policy())},
+                   {"sharing", policy_name(node.policy())},
                    {"temporary", node.temporary()},
                    {"devices", std::move(devices)}};
   if (const profile::TopologySpec* topology = node.topology()) {
@@ -95,7 +91,7 @@ Result<void> show_node(const NodeOptions& options, const World& world) {
     return {};
   }
   const profile::TopologySpec* const topology = node->topology();
-  report::print_out("node '{}': policy {}{}{}\n", node->name(), policy_name(node->policy()),
+  report::print_out("node '{}': sharing {}{}{}\n", node->name(), policy_name(node->policy()),
                     topology != nullptr ? fmt::format(", topology {}", topology->name) : "",
                     node->temporary() ? ", belongs to one run" : "");
   report::TextTable table({"device", "gpu", "memory used / MiB", "processes", "bus id", "uuid"});
@@ -118,7 +114,7 @@ Result<json> describe(const std::string& name, const World& world) {
 Result<void> list_nodes(const NodeOptions& options, const World& world) {
   GPEMU_ASSIGN(const std::vector<device::NodeEntry> entries, device::Node::list(world.nodes));
   json nodes = json::array();
-  report::TextTable table({"node", "devices", "first gpu", "policy"});
+  report::TextTable table({"node", "devices", "first gpu", "sharing"});
   std::string problems;
   for (const device::NodeEntry& entry : entries) {
     const Result<json> node =
@@ -132,7 +128,7 @@ Result<void> list_nodes(const NodeOptions& options, const World& world) {
       continue;
     }
     table.add_row({entry.name, fmt::to_string((*node)["devices"].size()),
-                   (*node)["devices"][0]["gpu"], (*node)["policy"]});
+                   (*node)["devices"][0]["gpu"], (*node)["sharing"]});
     nodes.push_back(*node);
   }
   if (options.as_json) {
@@ -204,11 +200,7 @@ void add_node_command(Command app, const World& world) {
   create.option(
       "--faults", options->faults,
       "What goes wrong, and when, from now on: a TOML file (docs/reference/faults-file.md)");
-  create
-      .option("--policy", options->policy,
-              "fifo: any process may use a device; exclusive: one process per device")
-      .one_of({"fifo", "exclusive"})
-      .show_default();
+  add_sharing_options(create, options->sharing);
   create
       .option("--access", options->access,
               "Who may attach, by USER/NAME: owner, group or all. Other users can then take all of "
@@ -220,7 +212,7 @@ void add_node_command(Command app, const World& world) {
       "  gpemu node create n0 --gpu V100-PCIE-32GB:8\n"
       "  gpemu node create dgx --topology dgx-a100\n"
       "  gpemu node create dgx --topology dgx-a100 --faults faults.toml\n"
-      "  gpemu node create mixed --gpu A100-SXM4-40GB:4 --gpu T4:2 --policy exclusive");
+      "  gpemu node create mixed --gpu A100-SXM4-40GB:4 --gpu T4:2 --sharing exclusive");
   create.on_run([options, &world] { return create_node(*options, world); });
 
   Command list = node.subcommand("list", "List the nodes of this host");

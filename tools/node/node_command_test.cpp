@@ -20,15 +20,15 @@ using nlohmann::json;
 
 TEST(NodeCommandTest, CreatesShowsListsAndRemoves) {
   const TestWorld made_up;
-  EXPECT_EQ(made_up.run({"node", "create", "n0", "--gpu", "T4:2", "--gpu", "v100", "--policy",
+  EXPECT_EQ(made_up.run({"node", "create", "n0", "--gpu", "T4:2", "--gpu", "v100", "--sharing",
                          "exclusive"}),
             (Outcome{0, "created node 'n0' with 3 devices\n", ""}));
   EXPECT_EQ(made_up.run({"node", "create", "n1", "--gpu", "T4"}),
             (Outcome{0, "created node 'n1' with 1 device\n", ""}));
   EXPECT_EQ(squeezed(made_up.run({"node", "list"}).output),
-            "node devices first gpu policy\nn0 3 T4 exclusive\nn1 1 T4 fifo\n");
+            "node devices first gpu sharing\nn0 3 T4 exclusive\nn1 1 T4 time-slices\n");
   const json node = parsed(made_up.run({"node", "show", "n0", "--json"}).output);
-  EXPECT_EQ(node["policy"], "exclusive");
+  EXPECT_EQ(node["sharing"], "exclusive");
   EXPECT_EQ(node["temporary"], false);
   ASSERT_EQ(node["devices"].size(), 3U);
   EXPECT_EQ(node["devices"][2]["gpu"], "V100-PCIE-32GB");
@@ -36,7 +36,7 @@ TEST(NodeCommandTest, CreatesShowsListsAndRemoves) {
   EXPECT_EQ(node["devices"][2]["processes"], 0);
   const std::string shown = squeezed(made_up.run({"node", "show", "n1"}).output);
   EXPECT_TRUE(
-      shown.starts_with("node 'n1': policy fifo\n"
+      shown.starts_with("node 'n1': sharing time-slices\n"
                         "device gpu memory used / MiB processes bus id uuid\n"
                         "0 T4 0 / 15109 0 00000000:01:00.0 GPU-"))
       << shown;
@@ -120,7 +120,7 @@ TEST(NodeCommandTest, ANodeHasItsTopology) {
             made_up.run({"node", "topo", "--topology", "toy"}));
   EXPECT_EQ(parsed(made_up.run({"node", "topo", "n1", "--json"}).output)["name"], "toy");
   EXPECT_TRUE(made_up.run({"node", "show", "n0"})
-                  .output.starts_with("node 'n0': policy fifo, topology toy\n"));
+                  .output.starts_with("node 'n0': sharing time-slices, topology toy\n"));
   EXPECT_EQ(parsed(made_up.run({"node", "show", "n0", "--json"}).output)["topology"], "toy");
 }
 
@@ -153,7 +153,7 @@ TEST(NodeCommandTest, ListsDamagedNodesWithTheReason) {
   EXPECT_EQ(outcome.code, 0);
   const std::string text = squeezed(outcome.output);
   EXPECT_TRUE(
-      text.starts_with("node devices first gpu policy\nbad - damaged -\ngood 1 T4 fifo\n\n"))
+      text.starts_with("node devices first gpu sharing\nbad - damaged -\ngood 1 T4 time-slices\n\n"))
       << text;
   EXPECT_TRUE(text.contains((made_up.world.nodes / "bad").string())) << text;
   const json nodes = parsed(made_up.run({"node", "list", "--json"}).output);

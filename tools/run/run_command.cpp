@@ -34,6 +34,7 @@
 
 #include "cli/command_line.hpp"
 #include "cli/device_list.hpp"
+#include "cli/sharing_options.hpp"
 #include "run/program_page.hpp"
 #include "run/summary_text.hpp"
 
@@ -52,6 +53,8 @@ struct RunProgramOptions {
   std::string report;
   std::string json;
   std::optional<std::uint32_t> context_mib;
+  SharingOptions sharing;
+  bool has_sharing = false;  ///< whether any of these was given.
   int real_ranks = 0;  ///< 0: all ranks run.
   bool strict = false;
   bool drop_data = false;
@@ -72,6 +75,7 @@ Result<std::shared_ptr<device::Node>> open_node(const RunProgramOptions& options
   GPEMU_ASSIGN(config.devices, read_device_list(database, options.gpus));
   config.topology = toml;
   GPEMU_ASSIGN(config.faults, faults_of(options.faults, config.devices.size()));
+  options.sharing.apply_to(config);
   return device::Node::create_under_free_name(std::move(config), world.nodes);
 }
 
@@ -82,6 +86,12 @@ Result<void> check(const RunProgramOptions& options, const World& world) {
   if (!options.topology.empty() && !options.node.empty()) {
     return fail(ErrorCode::kInvalidArgument,
                 "give either --topology or --node: a node keeps the topology it was created with");
+  }
+  if (options.has_sharing && options.gpus.empty() && options.topology.empty()) {
+    return fail(
+        ErrorCode::kInvalidArgument,
+        "--sharing, --time-slice and --context-switch need --gpu or --topology: a node that exists "
+        "is shared as it was created (`gpemu node create --sharing`)");
   }
   if (!options.faults.empty() && options.gpus.empty() && options.topology.empty()) {
     return fail(
@@ -396,6 +406,7 @@ void add_run_command(Command app, const World& world) {
   command.option("--node", options->node,
                  "Use an existing node: NAME, or USER/NAME for another user's. Without --gpu and "
                  "--node: the node that GPEMU_NODE names, or else the only node");
+  add_sharing_options(command, options->sharing);
   command
       .option("--ranks-for-real", options->real_ranks,
               "Run only the first so many ranks that the program's launcher starts, e.g. torchrun. "
@@ -403,7 +414,11 @@ void add_run_command(Command app, const World& world) {
               "nothing")
       .range(1, 1024);
   add_run_options(command, *options);
-  command.on_run([options, &world] { return run_on_gpus(*options, world); });
+  command.on_run([options, command, &world] {
+    options->has_sharing = command.given("--sharing") || command.given("--time-slice") ||
+                           command.given("--context-switch");
+    return run_on_gpus(*options, world);
+  });
 }
 
 void add_cluster_run_command(Command cluster, const World& world) {

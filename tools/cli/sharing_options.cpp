@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/sharing_options.hpp"
+
+#include <array>
+#include <utility>
+
+namespace gpemu::tools {
+namespace {
+
+using device::SharingPolicy;
+using Milliseconds = std::chrono::duration<double, std::milli>;
+
+constexpr std::array<std::pair<std::string_view, SharingPolicy>, 3> kPolicies = {
+    {{"time-slices", SharingPolicy::kTimeSlices},
+     {"fifo", SharingPolicy::kFifo},
+     {"exclusive", SharingPolicy::kExclusive}}};
+
+double to_ms(Duration time) {
+  return Milliseconds(time).count();
+}
+
+Duration from_ms(double ms) {
+  return std::chrono::round<Duration>(Milliseconds(ms));
+}
+
+}  // namespace
+
+SharingOptions::SharingOptions()
+    : time_slice_ms(to_ms(device::TimeSliceRules().quantum)),
+      context_switch_ms(to_ms(device::TimeSliceRules().context_switch)) {}
+
+void SharingOptions::apply_to(device::NodeConfig& config) const {
+  for (const auto& [name, value] : kPolicies) {
+    if (name == policy) config.policy = value;
+  }
+  config.slices = {.quantum = from_ms(time_slice_ms),
+                   .context_switch = from_ms(context_switch_ms)};
+}
+
+void add_sharing_options(Command& command, SharingOptions& options) {
+  command
+      .option("--sharing", options.policy,
+              "How processes share a GPU: time-slices: one after the other, as the driver does it; "
+              "fifo: kernels run in the order in which they are queued; exclusive: one process")
+      .one_of({"time-slices", "fifo", "exclusive"})
+      .show_default();
+  command.option("--time-slice", options.time_slice_ms, "Length of a time slice, in ms")
+      .real_range(to_ms(device::kShortestQuantum), to_ms(device::kLongestQuantum))
+      .show_default();
+  command
+      .option("--context-switch", options.context_switch_ms,
+              "Idle time of the GPU before another process's time slice, in ms")
+      .real_range(0, to_ms(device::kLongestQuantum))
+      .show_default();
+}
+
+std::string_view policy_name(SharingPolicy policy) {
+  for (const auto& [name, value] : kPolicies) {
+    if (value == policy) return name;
+  }
+  return "unknown";
+}
+
+}  // namespace gpemu::tools

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "gpemu/device/node_state.hpp"
+
+#include "cli/command.hpp"
+
+namespace gpemu::tools {
+
+/// How processes share the devices of a node that a command creates, as its options say.
+struct SharingOptions {
+  std::string policy = "time-slices";
+  double time_slice_ms;
+  double context_switch_ms;
+
+  SharingOptions();
+  /// Writes what the options say into a node's description.
+  void apply_to(device::NodeConfig& config) const;
+};
+
+/// Adds --sharing, --time-slice and --context-switch to a command. `options` must exist when the
+/// command line is parsed.
+void add_sharing_options(Command& command, SharingOptions& options);
+
+/// Returns a policy as --sharing names it.
+[[nodiscard]] std::string_view policy_name(device::SharingPolicy policy);
+
+}  // namespace gpemu::tools
