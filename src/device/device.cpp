@@ -62,10 +62,11 @@ Result<std::unique_ptr<Device>> Device::open(std::shared_ptr<Node> node, int ind
     const Lock lock(schedule.mutex);
     if (!schedule.join(static_cast<std::size_t>(index), clock.now())) {
       segment.claims(index).remove_context();
-      return fail(ErrorCode::kResourceLimit,
-                  "device {} of node '{}' has {} processes, and no more can share it by time slices; "
-                  "end some of them (`gpemu smi {}` shows them)",
-                  index, node->name(), layout::kMostSharers, node->name());
+      return fail(
+          ErrorCode::kResourceLimit,
+          "device {} of node '{}' has {} processes, and no more can share it by time slices; "
+          "end some of them (`gpemu smi {}` shows them)",
+          index, node->name(), layout::kMostSharers, node->name());
     }
   }
   if (node->policy() == SharingPolicy::kTimeSlices) node->start_to_settle(clock);

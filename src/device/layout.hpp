@@ -216,7 +216,8 @@ static_assert(std::is_trivially_copyable_v<GpuFacts>);
 static_assert(std::is_trivially_copyable_v<Header> && std::is_trivially_copyable_v<FactsRecord>);
 
 /// The offsets of the parts of a segment with that many devices, whose topology and faults have
-/// that many bytes. `slices`: whether the policy is kTimeSlices. Units: bytes from the file's start.
+/// that many bytes. `slices`: whether the policy is kTimeSlices. Units: bytes from the file's
+/// start.
 struct Offsets {
   explicit constexpr Offsets(std::uint64_t devices, std::uint64_t topology_bytes = 0,
                              std::uint64_t faults_bytes = 0, bool slices = false)

@@ -92,6 +92,11 @@ SlicePeers slice_peers_of(Segment& segment, int device) {
                 layout::ProcessRecord& process = segment.process(identity);
                 ++process.bell;
                 sim::wake_all(process.bell);
+              },
+          .drop =
+              [&segment, device](Duration cost) {
+                const auto compute = static_cast<std::size_t>(Engine::kCompute);
+                segment.engines(device)[compute].ended.busy_ns -= cost.count();
               }};
 }
 

@@ -16,6 +16,7 @@
 #include "fault_table.hpp"
 #include "layout.hpp"
 #include "segment_file.hpp"
+#include "slice_table.hpp"
 #include "snapshot.hpp"
 
 namespace gpemu::device {
@@ -81,6 +82,30 @@ struct NodeView::State {
     GPEMU_TRY(read_exactly(file, path, records.data(), count * sizeof(Record), offset));
     return records;
   }
+
+  /// Returns the time slices of a device up to now; nothing if at most one process uses it.
+  [[nodiscard]] Result<std::optional<TimeSlices>> time_slices(std::uint64_t device,
+                                                              TimePoint now) const {
+    if (facts.policy != SharingPolicy::kTimeSlices) return std::nullopt;
+    const std::uint64_t table = facts.offsets().slice_tables + device * sizeof(layout::SliceTable);
+    TimeSlices slices;
+    for (int attempt = 0; attempt < kMostReads; ++attempt) {
+      GPEMU_ASSIGN(const auto before, read<std::uint64_t>(1, table));
+      const std::uint64_t state = table + offsetof(layout::SliceTable, states) +
+                                  SliceTable::state_of(before[0]) * sizeof(layout::SliceState);
+      GPEMU_ASSIGN(const auto states, read<layout::SliceState>(1, state));
+      GPEMU_ASSIGN(const auto after, read<std::uint64_t>(1, table));
+      SliceTable::read(states[0], slices);
+      if (after == before) break;
+    }
+    if (slices.sharers.size() < 2) return std::nullopt;
+    slices.advance(now, facts.slices);
+    return slices;
+  }
+
+ private:
+  /// Attempts to read a state that does not change meanwhile.
+  static constexpr int kMostReads = 100;
 };
 
 NodeView::NodeView(std::unique_ptr<State> state) : state_(std::move(state)) {}
@@ -165,10 +190,14 @@ Result<DeviceSnapshot> NodeView::device_snapshot(int index, TimePoint now) const
                state_->read<layout::HoldingRecord>(
                    layout::kProcessCapacity, offsets.holdings + device * layout::kProcessCapacity *
                                                                     sizeof(layout::HoldingRecord)));
+  GPEMU_ASSIGN(const auto slices, state_->time_slices(device, now));
   const Slots alive = slots_alive(state_->file.get(), -1);
-  DeviceSnapshot snapshot =
-      make_snapshot(index, state_->facts.devices[device],
-                    {.engines = engines, .processes = processes, .holdings = holdings}, alive, now);
+  DeviceSnapshot snapshot = make_snapshot(index, state_->facts.devices[device],
+                                          {.engines = engines,
+                                           .processes = processes,
+                                           .holdings = holdings,
+                                           .slices = slices ? &*slices : nullptr},
+                                          alive, now);
   GPEMU_ASSIGN(snapshot.health, health(index, now));
   return snapshot;
 }

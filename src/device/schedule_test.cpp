@@ -28,7 +28,7 @@ constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
 class Model {
  public:
   struct Work {
-    int engine = 0;  ///< kRound for a party's part in a round.
+    int engine = 0;    ///< kRound for a party's part in a round.
     int process = -1;  ///< of work on an engine that processes share by time slices.
     std::int64_t cost = 0;
     std::int64_t asked = 0;
@@ -235,7 +235,8 @@ class Program {
       // All that a program does takes multiples of this.
       unit_ = Duration(kShortestQuantum / Model::kQuantum);
       config.policy = SharingPolicy::kTimeSlices;
-      config.slices = {.quantum = unit_ * Model::kQuantum, .context_switch = unit_ * Model::kSwitch};
+      config.slices = {.quantum = unit_ * Model::kQuantum,
+                       .context_switch = unit_ * Model::kSwitch};
     }
     config.devices.resize(static_cast<std::size_t>(devices),
                           {.gpu = "TEST-GPU", .memory_bytes = kMiB});
@@ -518,8 +519,8 @@ class Program {
                          .asked = now(),
                          .after = before(stream)};
         if (stream.shares && slices()) work.process = stream.process;
-        const int number =
-            stream.shares && !slices() ? model_.add_shared(std::move(work)) : model_.add(std::move(work));
+        const int number = stream.shares && !slices() ? model_.add_shared(std::move(work))
+                                                      : model_.add(std::move(work));
         tell("{} on engine {}, stream {} ({}, device {}, process {}), cost {}", number,
              static_cast<int>(engine), number_of(stream),
              stream.kind == Kind::kLegacy     ? "legacy"

@@ -368,7 +368,14 @@ Result<void> Segment::add_context(int device) {
 }
 
 DeviceSnapshot Segment::snapshot(int device, TimePoint now) const {
-  DeviceSnapshot snapshot = make_snapshot(device, facts(device), tables(device), alive(), now);
+  DeviceTables device_tables = tables(device);
+  TimeSlices slices;
+  if (!slice_tables_.empty()) {
+    SliceTable::read(slice_tables_[static_cast<std::size_t>(device)], slices);
+    slices.advance(now, facts_.slices);
+    if (slices.sharers.size() > 1) device_tables.slices = &slices;
+  }
+  DeviceSnapshot snapshot = make_snapshot(device, facts(device), device_tables, alive(), now);
   snapshot.health = faults().health(device, now);
   return snapshot;
 }

@@ -56,8 +56,8 @@ struct NodeFacts {
 
   /// The offsets of the parts of such a node's segment.
   [[nodiscard]] layout::Offsets offsets() const {
-    return layout::Offsets(devices.size(), topology ? topology->toml.size() : 0,
-                           faults.toml.size(), policy == SharingPolicy::kTimeSlices);
+    return layout::Offsets(devices.size(), topology ? topology->toml.size() : 0, faults.toml.size(),
+                           policy == SharingPolicy::kTimeSlices);
   }
 };
 

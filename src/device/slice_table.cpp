@@ -2,8 +2,8 @@
 #include "slice_table.hpp"
 
 #include <algorithm>
-#include <limits>
 #include <iterator>
+#include <limits>
 #include <utility>
 
 namespace gpemu::device {
@@ -14,8 +14,7 @@ using layout::SliceState;
 /// The words of a state, in order: those of TimeSlices, then those of each sharer.
 constexpr std::size_t kOwnWords = 8;
 constexpr std::size_t kSharerWords = 32;
-static_assert(std::size(SliceState{}.words) ==
-              kOwnWords + layout::kMostSharers * kSharerWords);
+static_assert(std::size(SliceState{}.words) == kOwnWords + layout::kMostSharers * kSharerWords);
 static_assert(kSharerWords == 4 + 2 * Sharer::kTurnsKept + 3 * Sharer::kMostDemands);
 
 constexpr int kMostReads = 1000;
@@ -23,10 +22,6 @@ constexpr int kMostReads = 1000;
 /// The lowest bits of the current version say which state counts.
 constexpr std::uint64_t kStateBits = 8;
 static_assert(2 * layout::kMostSharers <= 1 << kStateBits);
-
-const SliceState& state_of(const layout::SliceTable& table, std::uint64_t version) {
-  return table.states[version % (1 << kStateBits) % std::size(table.states)];
-}
 
 /// Reads words one after the other, each in a range.
 class Reader {
@@ -93,22 +88,6 @@ void write_sharer(Writer out, const Sharer& sharer) {
   }
 }
 
-void read_state(const SliceState& state, TimeSlices& slices) {
-  Reader in(state.words);
-  slices.time = in.time();
-  slices.sharers.resize(static_cast<std::size_t>(in.number(0, layout::kMostSharers)));
-  const auto count = static_cast<std::int64_t>(slices.sharers.size());
-  const std::int64_t last = in.number(-1, count - 1);
-  slices.last = last < 0 ? TimeSlices::kNobody : static_cast<std::size_t>(last);
-  slices.last_is_gone = in.number(0, 1) != 0;
-  slices.switch_end = in.time();
-  slices.slice_end = in.time();
-  slices.looked_for_dead = in.time();
-  for (std::size_t i = 0; i < slices.sharers.size(); ++i) {
-    read_sharer(Reader(state.words + kOwnWords + i * kSharerWords), slices.sharers[i]);
-  }
-}
-
 void write_state(SliceState& state, const TimeSlices& slices) {
   Writer out(state.words);
   out.time(slices.time);
@@ -125,10 +104,30 @@ void write_state(SliceState& state, const TimeSlices& slices) {
 
 }  // namespace
 
+void SliceTable::read(const SliceState& state, TimeSlices& slices) {
+  Reader in(state.words);
+  slices.time = in.time();
+  slices.sharers.resize(static_cast<std::size_t>(in.number(0, layout::kMostSharers)));
+  const auto count = static_cast<std::int64_t>(slices.sharers.size());
+  const std::int64_t last = in.number(-1, count - 1);
+  slices.last = last < 0 ? TimeSlices::kNobody : static_cast<std::size_t>(last);
+  slices.last_is_gone = in.number(0, 1) != 0;
+  slices.switch_end = in.time();
+  slices.slice_end = in.time();
+  slices.looked_for_dead = in.time();
+  for (std::size_t i = 0; i < slices.sharers.size(); ++i) {
+    read_sharer(Reader(state.words + kOwnWords + i * kSharerWords), slices.sharers[i]);
+  }
+}
+
+std::size_t SliceTable::state_of(std::uint64_t version) {
+  return version % (1 << kStateBits) % (2 * layout::kMostSharers);
+}
+
 std::uint64_t SliceTable::read(const layout::SliceTable& table, TimeSlices& slices) {
   std::uint64_t version = table.current.load(std::memory_order_acquire);
   for (int attempt = 0;; ++attempt) {
-    read_state(state_of(table, version), slices);
+    read(table.states[state_of(version)], slices);
     std::atomic_thread_fence(std::memory_order_acquire);
     const std::uint64_t after = table.current.load(std::memory_order_acquire);
     // Processes that only use a device never come near the limit.

@@ -37,6 +37,9 @@ class SliceTable {
   /// Reads the time slices and returns their version.
   std::uint64_t read(TimeSlices& slices) const { return read(*table_, slices); }
   static std::uint64_t read(const layout::SliceTable& table, TimeSlices& slices);
+  static void read(const layout::SliceState& state, TimeSlices& slices);
+  /// Returns which state counts in a version.
+  [[nodiscard]] static std::size_t state_of(std::uint64_t version);
 
   /// Changes the time slices unless they have another version by now. Returns the new version;
   /// nothing if they have, or if this process has no place in the table.

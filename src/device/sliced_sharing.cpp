@@ -41,7 +41,7 @@ bool SlicedSharing::join(TimePoint now) {
     TimeSlices next = slices_;
     next.advance(now, rules_);
     looked_at_all_ = next.looked_for_dead = TimePoint();
-    remove_dead(next);
+    const Duration dropped = remove_dead(next);
     if (next.sharers.size() == layout::kMostSharers) return false;
     if (next.sharers.size() == 1 && next.sharers[0].demand_count == 0) {
       // It is alone, so its work is not in the table yet.
@@ -59,6 +59,7 @@ bool SlicedSharing::join(TimePoint now) {
     if (!version) return false;
     version_ = *version;
     slices_ = std::move(next);
+    if (dropped > Duration()) peers_.drop(dropped);
     return true;
   };
   bool has_joined = table_.take_place();
@@ -88,8 +89,11 @@ void SlicedSharing::leave(TimePoint now) {
     slices_.advance(now, rules_);
     const std::size_t own = slices_.find(table_.identity());
     if (own == TimeSlices::kNobody) break;
+    const Duration dropped = slices_.sharers[own].wanted();
     slices_.remove(own);
-    if (table_.write(version_, slices_)) break;
+    if (!table_.write(version_, slices_)) continue;
+    if (dropped > Duration()) peers_.drop(dropped);
+    break;
   }
   table_.leave_place();
   is_shared_ = false;
@@ -113,7 +117,8 @@ bool SlicedSharing::update(TimePoint now, Duration unfinished, std::vector<Turn>
       accounted_ = seen_served_ = slices_.sharers[own].served;
       seen_until_ = slices_.time;
     }
-    if (unfinished > Duration()) wants_.push_back({.earliest = cut, .after = {}, .cost = unfinished});
+    if (unfinished > Duration())
+      wants_.push_back({.earliest = cut, .after = {}, .cost = unfinished});
     publish(now);
     return true;
   }
@@ -137,7 +142,8 @@ bool SlicedSharing::update(TimePoint now, Duration unfinished, std::vector<Turn>
 }
 
 void SlicedSharing::want(TimePoint now, const Demand& demand) {
-  if (!wants_.empty() && demand.after == Duration() && demand.earliest <= std::max(now, slices_.time)) {
+  if (!wants_.empty() && demand.after == Duration() &&
+      demand.earliest <= std::max(now, slices_.time)) {
     Demand& last = wants_.back();
     last.cost = Duration(saturating_add(last.cost.count(), demand.cost.count()));
   } else {
@@ -161,11 +167,12 @@ bool SlicedSharing::publish(TimePoint now) {
     // Somebody took this process for dead, or the segment is damaged.
     if (own == TimeSlices::kNobody) break;
     state_demands(next, next.sharers[own]);
-    remove_dead(next);
+    const Duration dropped = remove_dead(next);
     const auto version = table_.write(version_, next);
     if (!version) continue;
     version_ = *version;
     slices_ = std::move(next);
+    if (dropped > Duration()) peers_.drop(dropped);
     break;
   }
   is_ahead_ = false;
@@ -196,9 +203,9 @@ void SlicedSharing::state_demands(TimeSlices& slices, Sharer& own) const {
     Demand& demand = own.demands[own.demand_count++];
     demand = {.earliest = want.earliest, .after = want.after, .cost = cost};
     if (own.demand_count > 1) continue;
-    demand.earliest = continues ? std::max(earliest, want.earliest)
-                                : std::max({slices.time, want.earliest,
-                                            saturating_add(last_end, want.after)});
+    demand.earliest =
+        continues ? std::max(earliest, want.earliest)
+                  : std::max({slices.time, want.earliest, saturating_add(last_end, want.after)});
   }
 }
 
@@ -216,18 +223,22 @@ void SlicedSharing::settle_served(const Sharer& own) {
 }
 
 /// Takes out processes that have died: at once those that want the engine, the others later.
-void SlicedSharing::remove_dead(TimeSlices& slices) {
-  if (slices.time - slices.looked_for_dead < kLookPeriodOfSlices) return;
+/// Returns what they wanted.
+Duration SlicedSharing::remove_dead(TimeSlices& slices) {
+  if (slices.time - slices.looked_for_dead < kLookPeriodOfSlices) return {};
   slices.looked_for_dead = slices.time;
   const bool looks_at_all = slices.time - looked_at_all_ >= kLongLookPeriod;
   if (looks_at_all) looked_at_all_ = slices.time;
+  std::int64_t wanted = 0;
   for (std::size_t i = slices.sharers.size(); i-- > 0;) {
     const Sharer& sharer = slices.sharers[i];
     if (sharer.identity == table_.identity()) continue;
-    if ((looks_at_all || sharer.demand_count > 0) && !table_.is_alive(sharer.identity)) {
-      slices.remove(i);
-    }
+    if (!looks_at_all && sharer.demand_count == 0) continue;
+    if (table_.is_alive(sharer.identity)) continue;
+    wanted = saturating_add(wanted, sharer.wanted().count());
+    slices.remove(i);
   }
+  return Duration(wanted);
 }
 
 /// Replaces the turns that a state knows. Those that begin at `from` or later were only expected.

@@ -23,6 +23,8 @@ struct SlicePeers {
   std::function<std::int64_t(std::uint64_t identity)> tail_of;
   /// Makes a process look at the time slices.
   std::function<void(std::uint64_t identity)> ring;
+  /// Notes that so much of the work that processes have queued will not run.
+  std::function<void(Duration cost)> drop;
 };
 
 /// Time slices on the compute engine (docs/design/time-slices.md); first in, first out on the copy
@@ -32,7 +34,10 @@ class SlicedSharing final : public DeviceSharing {
   /// `alone`: the policy of all engines that are not sliced now.
   SlicedSharing(std::unique_ptr<DeviceSharing> alone, const TimeSliceRules& rules, SliceTable table,
                 SlicePeers peers)
-      : alone_(std::move(alone)), rules_(rules), table_(std::move(table)), peers_(std::move(peers)) {}
+      : alone_(std::move(alone)),
+        rules_(rules),
+        table_(std::move(table)),
+        peers_(std::move(peers)) {}
 
   Turn reserve(std::size_t engine, TimePoint now, TimePoint earliest, Duration cost) override;
   [[nodiscard]] TimePoint next_start(std::size_t engine, TimePoint now, TimePoint from) override;
@@ -41,7 +46,9 @@ class SlicedSharing final : public DeviceSharing {
   [[nodiscard]] bool join(TimePoint now) override;
   void leave(TimePoint now) override;
   [[nodiscard]] bool can_move() const override { return true; }
-  [[nodiscard]] bool moves(std::size_t engine) const override { return is_shared_ && engine == kSliced; }
+  [[nodiscard]] bool moves(std::size_t engine) const override {
+    return is_shared_ && engine == kSliced;
+  }
   [[nodiscard]] bool has_news(std::size_t engine) const override {
     return engine == kSliced && contexts_ > 0 && table_.version() != version_;
   }
@@ -56,7 +63,7 @@ class SlicedSharing final : public DeviceSharing {
   bool publish(TimePoint now);
   void state_demands(TimeSlices& slices, Sharer& own) const;
   void settle_served(const Sharer& own);
-  void remove_dead(TimeSlices& slices);
+  [[nodiscard]] Duration remove_dead(TimeSlices& slices);
   static void merge(const Sharer& own, TimePoint from, std::vector<Turn>& turns);
   void add_forgotten(const Sharer& own, std::vector<Turn>& turns);
 
@@ -66,15 +73,15 @@ class SlicedSharing final : public DeviceSharing {
   SlicePeers peers_;
   int contexts_ = 0;
   bool is_shared_ = false;
-  std::uint64_t version_ = 0;     ///< of `slices_`.
-  TimeSlices slices_;             ///< as last read or written.
-  std::deque<Demand> wants_;      ///< all that this process wants, in order.
-  Duration accounted_{};          ///< how much it had been served when `wants_` was last reduced.
-  Duration seen_served_{};        ///< how much it had been served when it last updated its turns,
-  TimePoint seen_until_{};        ///< and the time of that.
-  bool is_ahead_ = false;         ///< whether `ahead_` goes on from `slices_`.
-  TimeSlices ahead_;              ///< what is expected.
-  TimePoint looked_at_all_{};     ///< whether the processes live that want nothing.
+  std::uint64_t version_ = 0;  ///< of `slices_`.
+  TimeSlices slices_;          ///< as last read or written.
+  std::deque<Demand> wants_;   ///< all that this process wants, in order.
+  Duration accounted_{};       ///< how much it had been served when `wants_` was last reduced.
+  Duration seen_served_{};     ///< how much it had been served when it last updated its turns,
+  TimePoint seen_until_{};     ///< and the time of that.
+  bool is_ahead_ = false;      ///< whether `ahead_` goes on from `slices_`.
+  TimeSlices ahead_;           ///< what is expected.
+  TimePoint looked_at_all_{};  ///< whether the processes live that want nothing.
 };
 
 }  // namespace gpemu::device

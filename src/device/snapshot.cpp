@@ -28,6 +28,13 @@ Duration work_done(const layout::EngineRecord& engine, std::int64_t busy_ns, std
       std::max(saturating_subtract(std::max(busy_ns, std::int64_t{0}), queued), std::int64_t{0}));
 }
 
+constexpr auto kSliced = static_cast<std::size_t>(Engine::kCompute);
+
+/// Returns how much of the work that was ever queued is done, given what is still wanted.
+Duration work_left_out(std::int64_t busy_ns, Duration wanted) {
+  return Duration(std::max(saturating_subtract(busy_ns, wanted.count()), std::int64_t{0}));
+}
+
 }  // namespace
 
 Slots slots_alive(int descriptor, std::ptrdiff_t own_slot) {
@@ -125,6 +132,13 @@ DeviceSnapshot make_snapshot(int index, const DeviceFacts& facts, const DeviceTa
     }
     shown.busy = work_done(engine, saturating_subtract(busy_ns, dropped), kept_ns, now_ns);
     shown.idle_from = at_ns(kept_ns);
+    if (device.slices == nullptr || i != kSliced) continue;
+    Duration wanted{};
+    for (const Sharer& sharer : device.slices->sharers) {
+      wanted = Duration(saturating_add(wanted.count(), sharer.wanted().count()));
+    }
+    shown.busy = work_left_out(busy_ns, wanted);
+    shown.idle_from = saturating_add(now, wanted);
   }
   for (std::size_t slot = 0; slot < device.processes.size(); ++slot) {
     const layout::HoldingRecord& holding = device.holdings[slot];
@@ -136,6 +150,11 @@ DeviceSnapshot make_snapshot(int index, const DeviceFacts& facts, const DeviceTa
       shown.busy[i] =
           work_done(device.engines[i], use.queued.busy_ns.load(), use.tail_ns.load(), now_ns);
     }
+    if (device.slices == nullptr) continue;
+    const std::size_t sharer = device.slices->find(device.processes[slot].identity);
+    if (sharer == TimeSlices::kNobody) continue;
+    shown.busy[kSliced] = work_left_out(holding.engines[kSliced].queued.busy_ns.load(),
+                                        device.slices->sharers[sharer].wanted());
   }
   return snapshot;
 }

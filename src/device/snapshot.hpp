@@ -10,6 +10,7 @@
 
 #include "layout.hpp"
 #include "segment_file.hpp"
+#include "time_slices.hpp"
 
 namespace gpemu::device {
 
@@ -21,6 +22,8 @@ struct DeviceTables {
   std::span<const layout::EngineRecord> engines;
   std::span<const layout::ProcessRecord> processes;
   std::span<const layout::HoldingRecord> holdings;
+  /// Of the compute engine, up to now, if processes share it by time slices; else null.
+  const TimeSlices* slices = nullptr;
 };
 
 /// Returns the slots whose holders live, only by the locks on an open segment: nothing that is

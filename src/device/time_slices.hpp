@@ -23,8 +23,8 @@ struct Sharer {
   static constexpr std::size_t kTurnsKept = 8;
 
   std::uint64_t identity = 0;
-  Duration served{};         ///< engine time that it has had.
-  std::uint64_t turns = 0;   ///< how many turns it has had.
+  Duration served{};                          ///< engine time that it has had.
+  std::uint64_t turns = 0;                    ///< how many turns it has had.
   std::array<Turn, kTurnsKept> last_turns{};  ///< turn i, from 0, is at i % kTurnsKept.
   std::array<Demand, kMostDemands> demands{};
   std::size_t demand_count = 0;
@@ -46,8 +46,8 @@ struct Sharer {
 
 /// Whose turn it is on an engine that processes share by time slices.
 ///
-/// One process at a time has the engine. It keeps it for a time slice, or until it has no work left;
-/// then the next process in the ring that wants the engine gets it. If no other wants it, the
+/// One process at a time has the engine. It keeps it for a time slice, or until it has no work
+/// left; then the next process in the ring that wants the engine gets it. If no other wants it, the
 /// process gets another slice. Before a process gets the engine after another one, the engine is
 /// idle for the time of a context switch. Who wants the engine at a time counts at that time,
 /// whatever is published later.

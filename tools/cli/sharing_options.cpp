@@ -33,8 +33,7 @@ void SharingOptions::apply_to(device::NodeConfig& config) const {
   for (const auto& [name, value] : kPolicies) {
     if (name == policy) config.policy = value;
   }
-  config.slices = {.quantum = from_ms(time_slice_ms),
-                   .context_switch = from_ms(context_switch_ms)};
+  config.slices = {.quantum = from_ms(time_slice_ms), .context_switch = from_ms(context_switch_ms)};
 }
 
 void add_sharing_options(Command& command, SharingOptions& options) {

@@ -152,8 +152,8 @@ TEST(NodeCommandTest, ListsDamagedNodesWithTheReason) {
   const Outcome outcome = made_up.run({"node", "list"});
   EXPECT_EQ(outcome.code, 0);
   const std::string text = squeezed(outcome.output);
-  EXPECT_TRUE(
-      text.starts_with("node devices first gpu sharing\nbad - damaged -\ngood 1 T4 time-slices\n\n"))
+  EXPECT_TRUE(text.starts_with(
+      "node devices first gpu sharing\nbad - damaged -\ngood 1 T4 time-slices\n\n"))
       << text;
   EXPECT_TRUE(text.contains((made_up.world.nodes / "bad").string())) << text;
   const json nodes = parsed(made_up.run({"node", "list", "--json"}).output);

@@ -55,7 +55,7 @@ struct RunProgramOptions {
   std::optional<std::uint32_t> context_mib;
   SharingOptions sharing;
   bool has_sharing = false;  ///< whether any of these was given.
-  int real_ranks = 0;  ///< 0: all ranks run.
+  int real_ranks = 0;        ///< 0: all ranks run.
   bool strict = false;
   bool drop_data = false;
   bool quiet = false;
