@@ -165,7 +165,14 @@ void Node::start_to_settle(sim::Clock& clock) {
   if (!clock.runs_by_itself()) return;
   std::call_once(settler_started_, [&] {
     settler_ = std::make_unique<Settler>(look_at(*schedule_),
-                                         segment_->process(segment_->identity()), clock, rung_);
+                                         segment_->process(segment_->identity()), clock, [this] {
+                                           std::function<void()> rung;
+                                           {
+                                             const Lock lock(rung_mutex_);
+                                             rung = rung_;
+                                           }
+                                           if (rung) rung();
+                                         });
   });
 }
 
@@ -180,6 +187,7 @@ void Node::ring(std::uint64_t identity) {
 }
 
 void Node::call_when_rung(std::function<void()> function) {
+  const Lock lock(rung_mutex_);
   rung_ = std::move(function);
 }
 

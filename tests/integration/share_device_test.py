@@ -95,6 +95,27 @@ def test_time_is_shared_in_order():
     assert busy, "a device of its own waited"
 
 
+def test_time_is_shared_by_slices():
+    first, second = Program(), Program()
+    for program in (first, second):
+        program.do("alloc", 1024 * MIB)
+        program.do("event")
+    # About a second, and a millisecond, which has to wait for a time slice.
+    first.do("work", 800)
+    first.do("record")
+    second.do("work", 1)
+    second.do("synchronize")
+    assert first.tell("query")[0] == NOT_READY, "the second's work waited for all of the first's"
+    # Of two that always have work, each gets half. What is left of the first's second takes two.
+    second.do("work", 800)
+    first.do("synchronize")
+    second.do("record")
+    assert second.tell("query")[0] == NOT_READY, "the first's work came first"
+    first.kill()
+    second.do("synchronize")
+    second.end()
+
+
 def test_data_centre_devices_are_peers():
     program = Program()
     assert program.tell("peer", 0)[0] == INVALID_DEVICE, "itself"
@@ -208,11 +229,15 @@ def test_kills_leak_nothing(kills):
     watcher.end()
 
 
-def run_tests(kills):
+# Tests of one way to share a device.
+TEST_OF = {"fifo": "test_time_is_shared_in_order", "time-slices": "test_time_is_shared_by_slices"}
+
+
+def run_tests(kills, sharing):
     """Inside `gpemu run`: the programs inherit the shims."""
     failed = 0
     for name, test in sorted(globals().items()):
-        if name.startswith("test_"):
+        if name.startswith("test_") and (name not in TEST_OF.values() or name == TEST_OF[sharing]):
             try:
                 test(kills) if name == "test_kills_leak_nothing" else test()
                 print("ok", name, flush=True)
@@ -228,20 +253,26 @@ def main():
     parser.add_argument("command", help="gpemu")
     parser.add_argument("program", help="share_device")
     parser.add_argument("--kills", type=int, default=100)
-    parser.add_argument("--inside", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--inside", choices=sorted(TEST_OF), help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.inside:
         Program.path = arguments.program
-        return run_tests(arguments.kills)
+        return run_tests(arguments.kills, arguments.inside)
+    return max(run_policy(arguments, sharing) for sharing in sorted(TEST_OF))
+
+
+def run_policy(arguments, sharing):
+    print("==", sharing, flush=True)
     with tempfile.TemporaryDirectory() as folder:
         os.environ["GPEMU_NODE_DIR"] = folder
         gpemu = [arguments.command]
         subprocess.run(
-            gpemu + ["node", "create", NODE, "--gpu", "V100-PCIE-32GB:2", "--gpu", "RTX-4090:2"],
+            gpemu + ["node", "create", NODE, "--gpu", "V100-PCIE-32GB:2", "--gpu", "RTX-4090:2",
+                     "--sharing", sharing],
             check=True,
             stdout=subprocess.DEVNULL,
         )
-        inside = [sys.executable, __file__, *sys.argv[1:], "--inside"]
+        inside = [sys.executable, __file__, *sys.argv[1:], "--inside", sharing]
         code = subprocess.run(
             gpemu + ["run", "--quiet", "--node", NODE, "--", *inside], check=False
         ).returncode

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "gpemu/base/error.hpp"
+#include "gpemu/base/mutex.hpp"
 #include "gpemu/base/units.hpp"
 #include "gpemu/device/node_state.hpp"
 #include "gpemu/profile/fault_plan.hpp"
@@ -173,7 +174,8 @@ class Node {
 
   std::unique_ptr<Segment> segment_;
   std::unique_ptr<Schedule> schedule_;
-  std::function<void()> rung_;
+  Mutex rung_mutex_;
+  std::function<void()> rung_ GPEMU_GUARDED_BY(rung_mutex_);
   std::once_flag settler_started_;
   std::unique_ptr<Settler> settler_;
 };
