@@ -1,11 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Kills processes at random moments of their work on a node, and checks what they leave behind.
+#include <algorithm>
+#include <atomic>
 #include <csignal>
+#include <cstdlib>
+#include <deque>
 #include <filesystem>
 #include <functional>
+#include <span>
+#include <string>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -114,6 +123,136 @@ TEST_F(NodeKillTest, TemporaryNodesOfTheKilledAreGone) {
     ASSERT_TRUE(Node::list(directory_)->empty()) << "after kill " << i;
   }
   EXPECT_TRUE(std::filesystem::is_empty(directory_));
+}
+
+/// Processes that share a device by time slices and always have work.
+class SharersKillTest : public NodeKillTest {
+ protected:
+  static constexpr std::size_t kSharers = 8;
+  /// More than a process has in its life.
+  static constexpr std::size_t kMostTurns = 4096;
+  static constexpr Duration kAhead = 200ms;
+  static constexpr Duration kLongestWork = 2ms;
+  static constexpr TimeSliceRules kRules{};
+
+  /// The turns that a process knows to be over, in memory that it shares with the test.
+  struct Log {
+    std::atomic<std::size_t> count;
+    Turn turns[kMostTurns];
+  };
+
+  /// Keeps the device busy, for ever.
+  void compute(Log& log) const {
+    sim::RealClock clock;
+    sim::Rng rng(static_cast<std::uint64_t>(::getpid()));
+    const auto node = Node::open("n", directory_).value();
+    const auto device = Device::open(node, 0, clock).value();
+    device->observe([&log](const StartedWork& work) {
+      const Turn whole{.start = work.start, .end = work.end};
+      for (const Turn& turn : work.turns.empty() ? std::span(&whole, 1) : work.turns) {
+        log.turns[log.count] = turn;
+        ++log.count;
+      }
+    });
+    const auto stream = device->create_stream();
+    std::deque<std::pair<Event, Duration>> queued;
+    Duration ahead{};
+    while (log.count + 100 < kMostTurns) {
+      const Duration cost(static_cast<Duration::rep>(rng.below(kLongestWork.count())) + 1);
+      stream->launch(cost);
+      queued.emplace_back(Event(), cost);
+      stream->record(queued.back().first);
+      ahead += cost;
+      for (; ahead > kAhead; queued.pop_front()) {
+        queued.front().first.moment().wait(clock);
+        ahead -= queued.front().second;
+      }
+    }
+  }
+
+  /// Returns for how long the turns of a log overlap with a time.
+  static Duration overlap(const Log& log, const Turn& time) {
+    Duration sum{};
+    for (std::size_t i = 0; i < log.count; ++i) {
+      const TimePoint start = std::max(log.turns[i].start, time.start);
+      const TimePoint end = std::min(log.turns[i].end, time.end);
+      if (start < end) sum += end - start;
+    }
+    return sum;
+  }
+};
+
+TEST_F(SharersKillTest, SurvivorsGetTheTimeOfTheKilledWithinTwoSlices) {
+  const char* const wanted = std::getenv("GPEMU_TEST_KILLS");
+  const std::size_t kills = wanted == nullptr ? 20 : std::stoul(wanted);
+  const Duration turn = kRules.quantum + kRules.context_switch;
+  NodeConfig shared = config(false);
+  shared.policy = SharingPolicy::kTimeSlices;
+  const auto node = Node::create(shared, directory_).value();
+  const std::size_t lives = kills + kSharers;
+  auto* const logs = static_cast<Log*>(::mmap(nullptr, lives * sizeof(Log), PROT_READ | PROT_WRITE,
+                                              MAP_SHARED | MAP_ANONYMOUS, -1, 0));
+  ASSERT_NE(static_cast<void*>(logs), MAP_FAILED);
+  struct Life {
+    pid_t pid = 0;
+    TimePoint begin{}, end = TimePoint::max();
+  };
+  std::vector<Life> all;
+  const auto begin = [&] {
+    Log& log = logs[all.size()];
+    all.push_back({.pid = ::fork(), .begin = clock_.now()});
+    if (all.back().pid != 0) return;
+    compute(log);
+    ::_exit(0);
+  };
+  while (all.size() < kSharers) begin();
+  clock_.wait_until(clock_.now() + 300ms);
+  std::vector<Turn> windows;  // From two slices after a kill on, until another process begins.
+  for (std::size_t i = 0; i < kills; ++i) {
+    clock_.wait_until(clock_.now() + 60ms +
+                      Duration(static_cast<Duration::rep>(rng_.below(5'000'000))));
+    std::size_t victim = rng_.below(all.size());
+    while (all[victim].end != TimePoint::max()) victim = (victim + 1) % all.size();
+    ::kill(all[victim].pid, SIGKILL);
+    all[victim].end = clock_.now();
+    ::waitpid(all[victim].pid, nullptr, 0);
+    clock_.wait_until(all[victim].end + 60ms);
+    windows.push_back({.start = all[victim].end + 2 * turn, .end = all[victim].end + 60ms});
+    begin();
+  }
+  clock_.wait_until(clock_.now() + 100ms);
+  for (const Life& life : all) {
+    if (life.end == TimePoint::max()) ::kill(life.pid, SIGKILL);
+  }
+  while (::wait(nullptr) > 0) {
+  }
+
+  for (std::size_t i = 0; i < kills; ++i) {
+    const Turn& time = windows[i];
+    Duration busy{};
+    Duration least = Duration::max();
+    Duration most{};
+    for (std::size_t k = 0; k < all.size(); ++k) {
+      const Duration had = overlap(logs[k], time);
+      busy += had;
+      const bool lived_throughout = all[k].begin < time.start - 50ms && all[k].end > time.end;
+      if (!lived_throughout) continue;
+      least = std::min(least, had);
+      most = std::max(most, had);
+    }
+    const Duration expected = (time.end - time.start) / turn * kRules.quantum - kRules.quantum;
+    ASSERT_GE(busy, expected) << "after kill " << i << " of " << kills << ", in "
+                              << (time.end - time.start).count() << " ns";
+    ASSERT_LE(most - least, 2 * kRules.quantum) << "after kill " << i << " of " << kills;
+  }
+  // Nothing is left in anybody's way.
+  const auto device = Device::open(node, 0, clock_).value();
+  clock_.wait_until(clock_.now() + 2ms);
+  const TimePoint asked = clock_.now();
+  device->default_stream().launch(1ms);
+  EXPECT_LE(device->default_stream().tail().time(), asked + 1ms + turn);
+  device->synchronize();
+  ::munmap(logs, lives * sizeof(Log));
 }
 
 }  // namespace
