@@ -122,7 +122,8 @@ def main():
         good = off <= 0.01 and abs(lost - loss) <= 0.005
         results.append({"processes": processes, "shares": shares, "lost": lost, "good": good})
         print(f"{processes:9d}  {(1 - loss) / processes:8.4f}  {min(shares):.4f}  "
-              f"{max(shares):.4f}  {lost:.4f}  {loss:.4f}  {'ok' if good else 'MISSED'}", flush=True)
+              f"{max(shares):.4f}  {lost:.4f}  {loss:.4f}  {'ok' if good else 'MISSED'}",
+              flush=True)
     if options.json:
         options.json.write_text(json.dumps(results, indent=1) + "\n")
     return 0 if all(result["good"] for result in results) else 1

@@ -49,8 +49,7 @@ struct Sharer {
 /// One process at a time has the engine. It keeps it for a time slice, or until it has no work
 /// left; then the next process in the ring that wants the engine gets it. If no other wants it, the
 /// process gets another slice. Before a process gets the engine after another one, the engine is
-/// idle for the time of a context switch. Who wants the engine at a time counts at that time,
-/// whatever is published later.
+/// idle for the time of a context switch. What processes want at a time counts from that time on.
 ///
 /// This is a plain value: copies of it tell what will happen if nobody wants anything else.
 class TimeSlices {
