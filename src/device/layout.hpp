@@ -161,7 +161,7 @@ inline constexpr std::size_t kMostSharers = 32;
 
 /// A state of the time slices of a device's compute engine. Source of the size: TimeSlices.
 struct alignas(64) SliceState {
-  std::atomic<std::int64_t> words[8 + 32 * kMostSharers];
+  std::atomic<std::int64_t> words[8 + 48 * kMostSharers];
 };
 
 /// The time slices of a device's compute engine (docs/design/time-slices.md).

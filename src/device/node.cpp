@@ -93,6 +93,7 @@ SlicePeers slice_peers_of(Segment& segment, int device) {
                 ++process.bell;
                 sim::wake_all(process.bell);
               },
+          .pid_of = [&segment](std::uint64_t identity) { return segment.pid_here(identity); },
           .drop =
               [&segment, device](Duration cost) {
                 const auto compute = static_cast<std::size_t>(Engine::kCompute);

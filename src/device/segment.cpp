@@ -309,6 +309,11 @@ bool Segment::is_alive(std::uint64_t identity) const {
          processes_[slot].identity == identity;
 }
 
+pid_t Segment::pid_here(std::uint64_t identity) const {
+  const layout::ProcessRecord& record = process(identity);
+  return record.pid_namespace == own_pid_namespace() ? record.pid.load() : 0;
+}
+
 std::string Segment::describe_process(std::uint64_t identity) const {
   const layout::ProcessRecord& record = process(identity);
   return record.identity == identity ? describe(process_of(record)) : "a process that has ended";

@@ -108,6 +108,8 @@ class Segment {
   [[nodiscard]] layout::ProcessRecord& process(std::uint64_t identity) const {
     return processes_[identity % layout::kProcessCapacity];
   }
+  /// Returns the pid of that process; 0 if it is of another pid namespace.
+  [[nodiscard]] pid_t pid_here(std::uint64_t identity) const;
   /// Returns a name for that process, for a message.
   [[nodiscard]] std::string describe_process(std::uint64_t identity) const;
   /// The clock of the node, for all its processes.

@@ -2,6 +2,9 @@
 #include "sliced_sharing.hpp"
 
 #include <algorithm>
+#include <set>
+#include <sys/types.h>
+#include <unistd.h>
 #include <utility>
 
 #include "gpemu/base/saturate.hpp"
@@ -155,7 +158,9 @@ void SlicedSharing::want(TimePoint now, const Demand& demand) {
 /// Publishes what this process wants, and runs the engine until now: nothing that others publish
 /// later changes what was before. Returns whether others have published since the last time.
 bool SlicedSharing::publish(TimePoint now) {
+  watch_others();
   bool others_changed = false;
+  const bool has_death = has_death_;
   for (int attempt = 0; attempt < kMostWrites; ++attempt) {
     if (table_.version() != version_) {
       version_ = table_.read(slices_);
@@ -173,6 +178,7 @@ bool SlicedSharing::publish(TimePoint now) {
     version_ = *version;
     slices_ = std::move(next);
     if (dropped > Duration()) peers_.drop(dropped);
+    if (has_death) has_death_ = false;
     break;
   }
   is_ahead_ = false;
@@ -180,6 +186,22 @@ bool SlicedSharing::publish(TimePoint now) {
     settle_served(slices_.sharers[own]);
   }
   return others_changed;
+}
+
+/// Watches the other sharers, so that their deaths are noticed at once.
+void SlicedSharing::watch_others() {
+  const bool same = std::ranges::equal(slices_.sharers, watched_, {}, &Sharer::identity);
+  if (same) return;
+  watched_.clear();
+  watches_all_ = true;
+  std::set<pid_t> processes;
+  for (const Sharer& sharer : slices_.sharers) {
+    watched_.push_back(sharer.identity);
+    const pid_t process = peers_.pid_of(sharer.identity);
+    if (process == 0) watches_all_ = false;
+    if (process != 0 && process != ::getpid()) processes.insert(process);
+  }
+  deaths_.watch(std::move(processes));
 }
 
 /// Writes what this process wants into its entry, less what it has been served.
@@ -225,9 +247,10 @@ void SlicedSharing::settle_served(const Sharer& own) {
 /// Takes out processes that have died: at once those that want the engine, the others later.
 /// Returns what they wanted.
 Duration SlicedSharing::remove_dead(TimeSlices& slices) {
-  if (slices.time - slices.looked_for_dead < kLookPeriodOfSlices) return {};
+  const bool has_death = has_death_;
+  if (!has_death && slices.time - slices.looked_for_dead < kLookPeriodOfSlices) return {};
   slices.looked_for_dead = slices.time;
-  const bool looks_at_all = slices.time - looked_at_all_ >= kLongLookPeriod;
+  const bool looks_at_all = has_death || slices.time - looked_at_all_ >= kLongLookPeriod;
   if (looks_at_all) looked_at_all_ = slices.time;
   std::int64_t wanted = 0;
   for (std::size_t i = slices.sharers.size(); i-- > 0;) {
@@ -288,11 +311,15 @@ void SlicedSharing::expect(TimePoint until, std::vector<Turn>& turns) {
 TimePoint SlicedSharing::next_look() const {
   const std::size_t own = slices_.find(table_.identity());
   if (!is_shared_ || wants_.empty() || own == TimeSlices::kNobody) return TimePoint::max();
+  // Before the state forgets turns of this process.
+  const auto turns = static_cast<std::int64_t>(slices_.sharers.size() * Sharer::kTurnsKept * 3 / 4);
+  const TimePoint latest =
+      saturating_add(slices_.time, (rules_.quantum + rules_.context_switch) * turns);
+  if (watches_all_ && deaths_.works()) return latest;
+  // Somebody must notice within two turns if a process has died.
   TimeSlices ahead = slices_;
   if (ahead.next_turn(own, rules_) == slices_.time) ahead.advance_past(own, slices_.time, rules_);
-  const auto turns_of_all = static_cast<std::int64_t>(slices_.sharers.size() * Sharer::kTurnsKept);
-  const Duration round = (rules_.quantum + rules_.context_switch) * (turns_of_all / 2);
-  return std::min(ahead.next_turn(own, rules_), saturating_add(slices_.time, round));
+  return std::min(ahead.next_turn(own, rules_), latest);
 }
 
 }  // namespace gpemu::device

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -11,6 +12,7 @@
 #include "gpemu/base/units.hpp"
 #include "gpemu/device/node_state.hpp"
 
+#include "death_watch.hpp"
 #include "device_sharing.hpp"
 #include "slice_table.hpp"
 #include "time_slices.hpp"
@@ -23,6 +25,8 @@ struct SlicePeers {
   std::function<std::int64_t(std::uint64_t identity)> tail_of;
   /// Makes a process look at the time slices.
   std::function<void(std::uint64_t identity)> ring;
+  /// Returns a process's pid; 0 if it is of another pid namespace.
+  std::function<pid_t(std::uint64_t identity)> pid_of;
   /// Notes that so much of the work that processes have queued will not run.
   std::function<void(Duration cost)> drop;
 };
@@ -37,7 +41,11 @@ class SlicedSharing final : public DeviceSharing {
       : alone_(std::move(alone)),
         rules_(rules),
         table_(std::move(table)),
-        peers_(std::move(peers)) {}
+        peers_(std::move(peers)),
+        deaths_([this] {
+          has_death_ = true;
+          peers_.ring(table_.identity());
+        }) {}
 
   Turn reserve(std::size_t engine, TimePoint now, TimePoint earliest, Duration cost) override;
   [[nodiscard]] TimePoint next_start(std::size_t engine, TimePoint now, TimePoint from) override;
@@ -64,6 +72,7 @@ class SlicedSharing final : public DeviceSharing {
   void state_demands(TimeSlices& slices, Sharer& own) const;
   void settle_served(const Sharer& own);
   [[nodiscard]] Duration remove_dead(TimeSlices& slices);
+  void watch_others();
   static void merge(const Sharer& own, TimePoint from, std::vector<Turn>& turns);
   void add_forgotten(const Sharer& own, std::vector<Turn>& turns);
 
@@ -81,7 +90,11 @@ class SlicedSharing final : public DeviceSharing {
   TimePoint seen_until_{};     ///< and the time of that.
   bool is_ahead_ = false;      ///< whether `ahead_` goes on from `slices_`.
   TimeSlices ahead_;           ///< what is expected.
-  TimePoint looked_at_all_{};  ///< whether the processes live that want nothing.
+  std::vector<std::uint64_t> watched_;  ///< the sharers that are watched.
+  bool watches_all_ = true;             ///< none is of another pid namespace.
+  TimePoint looked_at_all_{};           ///< whether the processes live that want nothing.
+  std::atomic<bool> has_death_{false};  ///< somebody has died, who may still be a sharer.
+  DeathWatch deaths_;                   ///< ends first.
 };
 
 }  // namespace gpemu::device

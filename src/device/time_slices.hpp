@@ -18,9 +18,9 @@ namespace gpemu::device {
 struct Sharer {
   /// A process that wants more than this at once says so in its last demand, without the pauses.
   static constexpr std::size_t kMostDemands = 4;
-  /// How many of its last turns are kept. A process looks once per turn, so it misses none unless
-  /// it does not get a processor for that many rounds.
-  static constexpr std::size_t kTurnsKept = 8;
+  /// How many of its last turns are kept. A process looks before they are forgotten, so it misses
+  /// none unless it does not get a processor for a fourth of so many rounds.
+  static constexpr std::size_t kTurnsKept = 16;
 
   std::uint64_t identity = 0;
   Duration served{};                          ///< engine time that it has had.
