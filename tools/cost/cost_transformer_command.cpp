@@ -100,7 +100,7 @@ Result<void> run(TransformerOptions options, const World& world) {
   }
   report::print_out(
       "{:.2f} billion parameters on {} x {}, {} tokens an iteration\n"
-      "iteration {:.1f} ms ±{}, {:.0f} tokens/s\n\n{}",
+      "iteration {:.1f} ms ±{} %, {:.0f} tokens/s\n\n{}",
       options.model.parameters() / 1e9, layout.gpus(), gpu.name, tokens,
       to_milliseconds(step.total), report::percent(step.relative_bar, 0), rate,
       table.str(world.terminal().output_columns));
