@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "gpemu/cost/phase_time.hpp"
+#include "gpemu/cost/rank_slowdown.hpp"
 
 #include "step_queue.hpp"
 
@@ -33,15 +34,6 @@ profile::OperationParameters host_parameters(const profile::GpuSpec& gpu) {
 /// The bar of the host's time: another host than the measured one may be twice as fast or slow. Set
 /// by hand.
 constexpr double kHostError = 1.0;
-
-/// How much longer kernels take beside a collective, as a share of its time. Source: 19 % on
-/// average on A100 and H100 (arXiv 2507.03114).
-constexpr double kSlowedBeside = 0.19;
-
-/// How much longer a step of several ranks may take than one alone besides its collectives, because
-/// the slowest rank counts. Set by hand: 8 GPUs of a DGX-1 and of a DGX A100 have 97 % of the speed
-/// of 8 single ones, and collectives explain less than a point of that (scaling/resnet50.csv).
-constexpr double kSlowestRank = 0.05;
 
 /// Returns for each event of a step whether it belongs to the forward pass: the requests of the
 /// program's first thread from its first layer to the last one before the backward pass, for which
@@ -201,6 +193,26 @@ SteadyStep run_steadily(const std::vector<QueuedEvent>& queued, Duration circle)
           .exposed = exposed};
 }
 
+/// Returns the most ranks that meet in a collective of a step.
+int ranks_of(const record::ProgramWork& work, const StepRange& step) {
+  int ranks = 1;
+  for (std::size_t i = step.begin; i < step.end; ++i) {
+    const record::WorkEvent& event = work.events[i];
+    if (event.kind == Kind::kCollective) {
+      ranks = std::max(ranks, work.collectives[event.index].ranks);
+    }
+  }
+  return ranks;
+}
+
+/// Returns a step of several ranks: kernels take a share of the time longer in which collectives
+/// run beside them, and the whole step as much as its slowest rank.
+SteadyStep slowed(SteadyStep step, double beside, double slowest) {
+  const double hidden = to_seconds(step.collectives - step.exposed);
+  step.time = from_seconds((to_seconds(step.time) + beside * hidden) * (1 + slowest));
+  return step;
+}
+
 /// Adds up what a step's time goes into.
 void add_times(const Pricing& pricing, const SteadyStep& steady, StepPrediction& prediction) {
   const Duration idle = steady.time - prediction.busy - steady.copies;
@@ -250,28 +262,30 @@ ParallelStep predict_parallel_step(const record::ProgramWork& work, const StepRa
   Pricing pricing(work, recorded, gpu, price);
   const std::vector<QueuedEvent> queued = pricing.price(step, result.step);
   const Duration circle = recorded_time(work, step);
-  const SteadyStep steady = run_steadily(queued, circle);
+  const int ranks = ranks_of(work, step);
+  const auto run_with = [&](double kernels, bool slow) {
+    return run_steadily(scaled(queued, kernels, pricing.collective_errors(), slow), circle);
+  };
+  const auto most_slowed = [&](const SteadyStep& steady) {
+    return slowed(steady, cost::kMostSlowedBeside,
+                  cost::slowest_of(ranks, cost::kMostGpuVariation));
+  };
+  const SteadyStep alone = run_steadily(queued, circle);
+  const SteadyStep steady = slowed(alone, cost::kSlowedBeside, cost::slowest_of(ranks));
   add_times(pricing, steady, result.step);
   result.collectives = steady.collectives;
   result.exposed = steady.exposed;
   const double error = pricing.kernel_error(result.step.busy);
-  const auto time_with = [&](double kernels, bool slow) {
-    return run_steadily(scaled(queued, kernels, pricing.collective_errors(), slow), circle).time;
-  };
-  const Duration hidden = steady.collectives - steady.exposed;
-  result.with_slow_collectives =
-      time_with(1 / (1 + error), true) + from_seconds(kSlowedBeside * to_seconds(hidden));
-  if (steady.collectives > Duration::zero()) {
-    result.with_slow_collectives +=
-        from_seconds(kSlowestRank * to_seconds(result.with_slow_collectives));
-  }
-  result.with_slow_kernels = time_with(1 + error, false);
-  // The exposed time errs as collectives do, not as the host does.
-  const double links = to_seconds(time_with(1, true) - steady.time);
-  const double host = kHostError * to_seconds(steady.exposed);
+  result.with_slow_collectives = most_slowed(run_with(1 / (1 + error), true)).time;
+  result.with_slow_kernels = run_with(1 + error, false).time;
+  // What several ranks add errs as collectives and slow ranks do, not as the host does.
+  const Duration added = steady.exposed + (steady.time - alone.time);
+  const double slack = to_seconds(most_slowed(run_with(1, true)).time - steady.time);
   cost::Estimate& time = result.step.time;
   const double seconds = to_seconds(time.time);
-  if (seconds > 0) time.relative_error += (std::max(links, 0.0) - host) / seconds;
+  if (seconds > 0) {
+    time.relative_error += (std::max(slack, 0.0) - kHostError * to_seconds(added)) / seconds;
+  }
   return result;
 }
 

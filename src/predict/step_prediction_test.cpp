@@ -9,6 +9,7 @@
 #include <gtest/gtest.h>
 
 #include "gpemu/cost/operation_time.hpp"
+#include "gpemu/cost/rank_slowdown.hpp"
 
 #include "test_work.hpp"
 
@@ -169,7 +170,7 @@ ParallelStep predict_parallel(Duration time, double bar) {
 
 TEST(PredictParallelStep, WaitsForItsCollectives) {
   const ParallelStep step = predict_parallel(from_seconds(0.002), 0.5);
-  EXPECT_NEAR(to_milliseconds(step.step.time.time), 8, 0.1);
+  EXPECT_NEAR(to_milliseconds(step.step.time.time), 8 * (1 + cost::slowest_of(4)), 0.1);
   EXPECT_NEAR(to_milliseconds(step.exposed), 2, 0.1);
   EXPECT_EQ(step.collectives, step.exposed);
   const auto& parts = step.step.parts;
@@ -189,9 +190,31 @@ TEST(PredictParallelStep, HasTheBarsOfItsCollectives) {
 TEST(PredictParallelStep, IsTheSameAsAStepIfCollectivesTakeNoTime) {
   const record::ProgramWork work = exchanging_work();
   const StepPrediction alone = predict(work);
-  EXPECT_NEAR(to_milliseconds(predict_parallel({}, 0).step.time.time),
-              to_milliseconds(alone.time.time), 0.1);
-  EXPECT_EQ(predict_parallel({}, 0).exposed, Duration{});
+  const ParallelStep step = predict_parallel({}, 0);
+  EXPECT_NEAR(to_milliseconds(step.with_slow_kernels),
+              to_milliseconds(predict_parallel({}, 0.5).with_slow_kernels), 0.001);
+  EXPECT_NEAR(to_milliseconds(step.step.time.time),
+              to_milliseconds(alone.time.time) * (1 + cost::slowest_of(4)), 0.1);
+  EXPECT_EQ(step.exposed, Duration{});
+}
+
+TEST(PredictParallelStep, SlowsKernelsBesideCollectives) {
+  WorkForTest test;
+  test.work.collectives = {{.function = "ncclAllReduce", .bytes = 64, .ranks = 4}};
+  test.work.events.push_back({.kind = Kind::kCollective, .stream = 1});
+  for (int i = 0; i < 10; ++i) test.add(busy(1), 1);
+  const auto predict_with = [&](Duration time) {
+    return predict_parallel_step(
+        test.work, {0, test.work.events.size()}, gpu_for_test(), gpu_for_test(),
+        [&](const record::CollectiveWork&) { return CollectivePrice{.time = time}; });
+  };
+  const ParallelStep none = predict_with({}), beside = predict_with(from_seconds(0.004));
+  EXPECT_NEAR(to_milliseconds(beside.collectives), 4, 0.01);
+  EXPECT_NEAR(to_milliseconds(beside.step.time.time - none.step.time.time),
+              4 * cost::kSlowedBeside * (1 + cost::slowest_of(4)), 0.05);
+  EXPECT_GT(beside.with_slow_collectives - none.with_slow_collectives,
+            beside.step.time.time - none.step.time.time);
+  EXPECT_EQ(beside.with_slow_kernels, none.with_slow_kernels);
 }
 
 }  // namespace

@@ -134,12 +134,18 @@ class TopologyReader {
 
   Result<void> read_bridge(const toml::table& table, const std::string& name) {
     const std::string field = "bridge " + name;
-    GPEMU_TRY(check_keys(table, field, {"name", "socket", "numa_node", "gpus", "source"}));
+    GPEMU_TRY(
+        check_keys(table, field, {"name", "socket", "numa_node", "gb_per_s", "gpus", "source"}));
     const Range sockets{0, static_cast<std::int64_t>(spec_.sockets.size()) - 1};
     GPEMU_ASSIGN(const int socket, number(table, "socket", field, sockets));
     GPEMU_ASSIGN(const int numa_node, number(table, "numa_node", field, kIndex));
     const Place below{.below_switch = false, .index = static_cast<int>(spec_.bridges.size())};
-    spec_.bridges.push_back({.name = name, .socket = socket, .numa_node = numa_node});
+    std::optional<double> rate;
+    if (table.contains("gb_per_s")) {
+      GPEMU_ASSIGN(rate, bytes_per_s(table, field));
+    }
+    spec_.bridges.push_back(
+        {.name = name, .socket = socket, .numa_node = numa_node, .bytes_per_s = rate});
     return note_gpus(table, field, below);
   }
 
@@ -159,14 +165,20 @@ class TopologyReader {
     const std::string field = "adapter " + name;
     GPEMU_TRY(check_keys(table, field, {"name", "below", "gb_per_s", "source"}));
     GPEMU_ASSIGN(const Place place, place_of(table, field));
+    GPEMU_ASSIGN(const double rate, bytes_per_s(table, field));
+    spec_.adapters.push_back({.name = name, .place = place, .bytes_per_s = rate});
+    return {};
+  }
+
+  [[nodiscard]] Result<double> bytes_per_s(const toml::table& table,
+                                           const std::string& field) const {
     const toml::node* rate = table.get("gb_per_s");
     const double gb_per_s = rate == nullptr ? 0 : rate->value<double>().value_or(0);
     if (!(gb_per_s > 0 && gb_per_s < 1e4)) {
       return file_.fault(rate == nullptr ? table : *rate, field,
                          "gb_per_s: expected a number above 0 and below 10000");
     }
-    spec_.adapters.push_back({.name = name, .place = place, .bytes_per_s = gb_per_s * 1e9});
-    return {};
+    return gb_per_s * 1e9;
   }
 
   /// Returns the place that `below` names.

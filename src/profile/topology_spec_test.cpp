@@ -66,6 +66,7 @@ TEST(ParseTopologySpec, ReadsEachTable) {
   EXPECT_TRUE(spec.gpus[1].below_switch);
   EXPECT_FALSE(spec.gpus[2].below_switch);
   EXPECT_EQ(spec.bridges.at(0).numa_node, 1);
+  EXPECT_FALSE(spec.bridges.at(0).bytes_per_s);
   EXPECT_EQ(spec.switches.at(0).uplink.lanes, 16);
   EXPECT_EQ(spec.adapters.at(0).bytes_per_s, 12.5e9);
   ASSERT_EQ(spec.bonds.size(), 2U);
@@ -77,6 +78,8 @@ TEST(ParseTopologySpec, ReadsEachTable) {
 TEST(ParseTopologySpec, NamesTheLineOfAFault) {
   EXPECT_EQ(fault_with("numa_node = 1", "numa_node = -1"),
             "toy.toml:9: bridge cpu0: numa_node: expected a whole number from 0 to 255");
+  EXPECT_EQ(fault_with("numa_node = 1", "numa_node = 1\ngb_per_s = 0"),
+            "toy.toml:10: bridge cpu0: gb_per_s: expected a number above 0 and below 10000");
   EXPECT_EQ(fault_with("socket = 0", "socket = 1"),
             "toy.toml:8: bridge cpu0: socket: expected a whole number from 0 to 0");
 }

@@ -56,6 +56,10 @@ constexpr double kTreeLlShare = 1 / 3.8;
 constexpr double kTreeLl128ShareOfOneNode = 7.0 / 9;
 constexpr double kTreeLl128Share = 15.0 / 16;
 
+/// The bus bandwidth of trees over TCP between two nodes, as a share of that of rings. Fitted to
+/// steps on machines with RTX 2080 Ti by scripts/claims/fit_tree_share.py.
+constexpr double kTreeOverSockets = 0.87;
+
 /// How far a tree falls short, by the buffer's size, from 64 bytes in powers of two.
 constexpr std::array<std::array<double, 24>, 3> kTreeCorrection = {{
     {1, 1, 1, 1, .9, .8, .7, .7, .7, .7, .6, .5, .4, .4, .5, .6, .7, .8, .9, 1, 1, 1, 1, 1},
@@ -195,9 +199,11 @@ double rate_of(const Fabric& fabric, const Choice& choice, const Shares& shares)
       fabric.line_rate * kNvlsEfficiency[index(fabric.generation)] * share(Share::kNvls);
   if (choice.algorithm == Algorithm::kNvls) return nvls;
   // A node sends all data to the other one; with more than two, twice as much in all.
-  const double across = fabric.nodes == 2 && choice.algorithm != Algorithm::kRing
-                            ? fabric.network_rate * 2 * (ranks - 1) / ranks
-                            : fabric.network_rate;
+  double across = fabric.network_rate;
+  if (fabric.nodes == 2 && choice.algorithm != Algorithm::kRing) {
+    const bool slow = fabric.between == LinkClass::kSocket && choice.algorithm == Algorithm::kTree;
+    across *= slow ? kTreeOverSockets : 2.0 * (ranks - 1) / ranks;
+  }
   if (choice.algorithm == Algorithm::kNvlsTree) {
     return std::min(nvls, across * share(Share::kNetwork));
   }

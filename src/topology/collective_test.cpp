@@ -142,6 +142,19 @@ TEST(CollectiveTime, OfTwoNodesIsLimitedByTheNetwork) {
   EXPECT_LT(plateau(two_nodes(Generation::kAmpere, 25 * kGigabyte), Collective::kAllReduce), 50);
 }
 
+TEST(CollectiveTime, OfTreesIsLongOverTcp) {
+  Fabric fabric = two_nodes(Generation::kVolta, kGigabyte);
+  const auto bandwidth = [&](LinkClass between, Algorithm algorithm) {
+    fabric.between = between;
+    const Choice choice = choice_of(fabric, kGiB, algorithm, Protocol::kSimple);
+    return 1 / seconds(fabric, Collective::kAllReduce, kGiB, choice, fitted_shares(between));
+  };
+  EXPECT_GT(bandwidth(LinkClass::kRdma, Algorithm::kTree),
+            1.5 * bandwidth(LinkClass::kRdma, Algorithm::kRing));
+  EXPECT_LT(bandwidth(LinkClass::kSocket, Algorithm::kTree),
+            0.9 * bandwidth(LinkClass::kSocket, Algorithm::kRing));
+}
+
 TEST(BusFactor, IsThatOfNcclTests) {
   EXPECT_DOUBLE_EQ(bus_factor(Collective::kAllReduce, 8), 1.75);
   EXPECT_DOUBLE_EQ(bus_factor(Collective::kAllGather, 8), 0.875);

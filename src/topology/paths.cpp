@@ -43,6 +43,10 @@ Path pcie_path(const TopologySpec& machine, const Place& from, const Place& to) 
   return numa_node_of(machine, from) == numa_node_of(machine, to) ? Path::kNode : Path::kSystem;
 }
 
+int bridge_above(const TopologySpec& machine, const Place& place) {
+  return way_up(machine, place).bridge;
+}
+
 int numa_node_of(const TopologySpec& machine, const Place& place) {
   return machine.bridges[static_cast<std::size_t>(way_up(machine, place).bridge)].numa_node;
 }

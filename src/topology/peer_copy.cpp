@@ -29,6 +29,9 @@ constexpr double kPcieShareFromGeneration5 = 0.88;
 constexpr double kAcrossSockets = 0.82;
 constexpr double kStagedShare = 0.64;
 constexpr double kStagedShareFromGeneration5 = 0.5;
+/// What is left of that below one switch: 0.84 with A100, 0.71 with RTX 3090 (both ways together),
+/// 0.56 with RTX 2080 Ti, of which this is the middle.
+constexpr double kStagedBelowOneSwitch = 0.71;
 
 // And the times of small copies.
 constexpr Duration kNvlinkLatency = nanoseconds(2100);
@@ -100,7 +103,8 @@ PeerPath peer_path(const profile::TopologySpec& machine, const profile::GpuSpec&
   const double up = slowest(machine, pcie_line_rate(gpu), uplinks_above(machine, from));
   return {.link = LinkClass::kPcieStaged,
           .line_rate = slowest(machine, up, uplinks_above(machine, to)),
-          .across_sockets = from_socket != to_socket};
+          .across_sockets = from_socket != to_socket,
+          .below_one_switch = pcie_path(machine, from, to) <= Path::kPxb};
 }
 
 PeerCopy peer_copy(const profile::GpuSpec& gpu, const PeerPath& path) {
@@ -114,8 +118,9 @@ PeerCopy peer_copy(const profile::GpuSpec& gpu, const PeerPath& path) {
     return {generation5 ? kPcieLatencyFromGeneration5 : kPcieLatency,
             path.line_rate * share * (path.across_sockets ? kAcrossSockets : 1)};
   }
-  return {kStagedLatency,
-          path.line_rate * (generation5 ? kStagedShareFromGeneration5 : kStagedShare)};
+  return {kStagedLatency, path.line_rate *
+                              (generation5 ? kStagedShareFromGeneration5 : kStagedShare) *
+                              (path.below_one_switch ? kStagedBelowOneSwitch : 1)};
 }
 
 double host_copy_rate(const profile::TopologySpec& machine, const profile::GpuSpec& gpu,

@@ -27,6 +27,7 @@ struct Measured {
   LinkClass link = LinkClass::kNvlink;
   double gb_per_s = 0;
   bool across_sockets = false;
+  bool below_one_switch = false;
 };
 
 /// Large copies, one way, or half of both ways together; p2pBandwidthLatencyTest and nvbandwidth.
@@ -50,8 +51,12 @@ std::vector<Measured> bandwidths() {
       {.gpu = gpu(12, 5), .link = kPeer, .gb_per_s = 56.6},  // RTX PRO 6000: voipmonitor/rtx6kpro
       {.gpu = gpu(12, 5), .link = kPeer, .gb_per_s = 54.1},  // the same behind a switch
       {.gpu = gpu(12, 5), .link = kPeer, .gb_per_s = 51.0, .across_sockets = true},
-      {.gpu = gpu(8, 4), .link = kStaged, .gb_per_s = 20.2},  // A100
-      {.gpu = gpu(8, 4), .link = kStaged, .gb_per_s = 16.9},  // A100 below one switch
+      {.gpu = gpu(8, 4), .link = kStaged, .gb_per_s = 20.2},                            // A100
+      {.gpu = gpu(8, 4), .link = kStaged, .gb_per_s = 16.9, .below_one_switch = true},  // A100
+      {.gpu = gpu(7, 3),
+       .link = kStaged,
+       .gb_per_s = 5.7,
+       .below_one_switch = true},                             // RTX 2080 Ti
       {.gpu = gpu(8, 4), .link = kStaged, .gb_per_s = 22.3},  // RTX 6000 Ada
       {.gpu = gpu(8, 4), .link = kStaged, .gb_per_s = 19.6},  // RTX 4090, 2 EPYC 7542
       {.gpu = gpu(8, 4), .link = kStaged, .gb_per_s = 19.2},  // across sockets
@@ -66,12 +71,13 @@ TEST(PeerCopy, ReachesTheMeasuredBandwidthsWithinTenPercentOnAverage) {
   for (const Measured& row : bandwidths()) {
     PeerPath path = peer_path(row.gpu, row.link);
     path.across_sockets = row.across_sockets;
+    path.below_one_switch = row.below_one_switch;
     const double rate = peer_copy(row.gpu, path).rate;
     const double error = std::abs(rate / 1e9 / row.gb_per_s - 1);
-    EXPECT_LT(error, 0.25) << row.gb_per_s;
+    EXPECT_LT(error, 0.27) << row.gb_per_s;
     sum += error;
   }
-  EXPECT_LT(sum / static_cast<double>(bandwidths().size()), 0.10);
+  EXPECT_LT(sum / static_cast<double>(bandwidths().size()), 0.07);
 }
 
 // p2pBandwidthLatencyTest: H100 PCIe; RTX 6000 Ada and 4090; RTX PRO 6000; without peer access.
@@ -127,6 +133,8 @@ TEST(PeerPath, OfGeForceIsStagedThroughBothLinksToTheHost) {
   EXPECT_EQ(peer_path(box, rtx, 0, 1).link, LinkClass::kPcieStaged);
   EXPECT_DOUBLE_EQ(peer_path(box, rtx, 0, 1).line_rate, pcie_line_rate(rtx) / 2);
   EXPECT_DOUBLE_EQ(peer_path(box, rtx, 2, 3).line_rate, pcie_line_rate(rtx));
+  EXPECT_TRUE(peer_path(box, rtx, 0, 1).below_one_switch);
+  EXPECT_FALSE(peer_path(box, rtx, 2, 3).below_one_switch);
 }
 
 // GPU 0 of a DGX-1 has one, one, two and two links to GPUs 1 to 4, and none to the others, which

@@ -34,6 +34,22 @@ void add_shared(const profile::TopologySpec& machine, std::span<const int> uplin
   }
 }
 
+/// Appends the way through the host bridge above a GPU to the host's memory, if it has a limit that
+/// others share.
+void add_bridge(const profile::TopologySpec& machine, int gpu, bool upwards,
+                std::vector<SharedLink>& links) {
+  const auto bridge_of = [&machine](int index) {
+    return bridge_above(machine, machine.gpus[static_cast<std::size_t>(index)]);
+  };
+  const auto& limit = machine.bridges[static_cast<std::size_t>(bridge_of(gpu))].bytes_per_s;
+  if (!limit) return;
+  SharedLink link{.bytes_per_s = *limit, .upwards = upwards};
+  for (int other = 0; other < static_cast<int>(machine.gpus.size()); ++other) {
+    if (other != gpu && bridge_of(other) == bridge_of(gpu)) link.others.push_back(other);
+  }
+  links.push_back(std::move(link));
+}
+
 }  // namespace
 
 std::vector<SharedLink> shared_links(const profile::TopologySpec& machine,
@@ -41,6 +57,7 @@ std::vector<SharedLink> shared_links(const profile::TopologySpec& machine,
   std::vector<SharedLink> links;
   add_shared(machine, uplinks_above(machine, machine.gpus[static_cast<std::size_t>(index)]), index,
              upwards, gpu.pinned_copy_bytes_per_s / pcie_line_rate(gpu), links);
+  add_bridge(machine, index, upwards, links);
   return links;
 }
 
@@ -65,6 +82,10 @@ std::vector<SharedLink> shared_links(const profile::TopologySpec& machine,
   const double share = peer_copy(gpu, path).rate / path.line_rate;
   add_shared(machine, up, from, true, share, links);
   add_shared(machine, down, to, false, share, links);
+  if (!path.gives_access()) {
+    add_bridge(machine, from, true, links);
+    add_bridge(machine, to, false, links);
+  }
   return links;
 }
 

@@ -64,6 +64,19 @@ TEST(SharedLinks, OfStagedCopiesGoToTheHost) {
   EXPECT_EQ(links[1].others, (std::vector{0, 2, 3}));
 }
 
+TEST(SharedLinks, OfAHostBridgeHaveItsLimit) {
+  profile::TopologySpec dgx = machine("dgx-1v");
+  dgx.bridges[1].bytes_per_s = 20e9;
+  const auto links = shared_links(dgx, v100(), 5, false);
+  ASSERT_EQ(links.size(), 2U);
+  EXPECT_DOUBLE_EQ(links[1].bytes_per_s, 20e9);
+  EXPECT_EQ(links[1].others, (std::vector{4, 6, 7}));
+  EXPECT_FALSE(links[1].upwards);
+  EXPECT_EQ(shared_links(dgx, v100(), 2, false).size(), 1U) << "the other bridge";
+  // From one processor to the other: the link above a switch on each side, and the bridge.
+  EXPECT_EQ(shared_links(dgx, v100(), 0, 5, peer_path(dgx, v100(), 0, 5)).size(), 3U);
+}
+
 TEST(SharedLinks, AreNoneWithNvlinkOrWithoutASwitch) {
   const profile::TopologySpec dgx = machine("dgx-a100");
   profile::GpuSpec a100 = v100();

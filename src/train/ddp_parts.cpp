@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <iterator>
+
+#include "gpemu/cost/rank_slowdown.hpp"
 #include "gpemu/train/step_plan.hpp"
 
 namespace gpemu::train {
@@ -47,6 +51,19 @@ std::vector<StepPart> ddp_parts(const cost::StepCost& cost, const cost::StepPart
   }
   parts.push_back({.name = "unpack buckets", .cost = copies});
   parts.push_back({.name = "optimizer", .cost = optimizer});
+  return parts;
+}
+
+std::vector<StepPart> with_slow_ranks(std::vector<StepPart> parts, int ranks) {
+  const double factor = 1 + cost::slowest_of(ranks);
+  for (StepPart& part : parts) {
+    Duration& scaled = part.exchange ? part.before_end : part.cost.time;
+    scaled = from_seconds(to_seconds(scaled) * factor);
+  }
+  const auto exchange = std::ranges::find_if(parts, &StepPart::exchange);
+  if (exchange == parts.begin() || exchange == parts.end()) return parts;
+  const Duration hidden = time_of({.parts = parts}).hidden;
+  std::prev(exchange)->cost.time += from_seconds(cost::kSlowedBeside * to_seconds(hidden));
   return parts;
 }
 

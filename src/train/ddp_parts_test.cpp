@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
+#include "gpemu/cost/rank_slowdown.hpp"
 #include "gpemu/train/step_plan.hpp"
 
 namespace gpemu::train {
@@ -69,6 +70,23 @@ TEST(DdpParts, WaitForTheLinksIfTheyAreSlow) {
   for (const StepPart& part : plan.parts) links += part.exchange ? part.cost.time : 0ms;
   // From the first bucket to the copies back, the links never rest.
   EXPECT_EQ(time_of(plan).total, 1ms + 125us + links + 250us + 1ms);
+}
+
+TEST(WithSlowRanks, WaitsForTheSlowestAndSlowsWhatRunsBesideExchanges) {
+  const std::vector<StepPart> parts = {
+      {.name = "forward", .cost = {.time = 40ms}},
+      {.name = "backward", .cost = {.time = 100ms}},
+      {.name = "all-reduce", .exchange = true, .cost = {.time = 10ms}, .before_end = 50ms},
+      {.name = "all-reduce", .exchange = true, .cost = {.time = 10ms}}};
+  const std::vector<StepPart> slow = with_slow_ranks(parts, 8);
+  const double factor = 1 + cost::slowest_of(8);
+  EXPECT_NEAR(to_milliseconds(slow[0].cost.time), 40 * factor, 1e-5);
+  EXPECT_NEAR(to_milliseconds(slow[1].cost.time), 100 * factor + 10 * cost::kSlowedBeside, 1e-5);
+  EXPECT_NEAR(to_milliseconds(slow[2].before_end), 50 * factor, 1e-5);
+  EXPECT_EQ(slow[2].cost.time, 10ms) << "the links are the same";
+  EXPECT_NEAR(to_milliseconds(time_of({.parts = slow}).total),
+              140 * factor + 10 * cost::kSlowedBeside + 10, 1e-5);
+  EXPECT_EQ(with_slow_ranks(parts, 1)[0].cost.time, 40ms);
 }
 
 }  // namespace

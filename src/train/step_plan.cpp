@@ -29,7 +29,7 @@ Result<std::vector<StepPart>> plan_ddp(const cost::StepCostModel& model, const c
     step->gradients = {
         {.bytes = model.model().parameters * kFloatBytes, .ready = cost.backward_optimizer.time}};
   }
-  return ddp_parts(cost, *step, model.gpu(), fabric);
+  return with_slow_ranks(ddp_parts(cost, *step, model.gpu(), fabric), fabric.ranks);
 }
 
 Result<std::vector<StepPart>> plan_data_parallel(const cost::StepCostModel& model,

@@ -48,6 +48,15 @@ assert cuda.cudaFree(device) == 0
 """
 
 
+# Stands for torchrun, which needs PyTorch: runs the script as rank 0.
+TORCHRUN = """
+import os, runpy, sys
+ranks = sys.argv[sys.argv.index("--nproc-per-node") + 1]
+os.environ.update(RANK="0", LOCAL_RANK="0", WORLD_SIZE=ranks)
+runpy.run_path(sys.argv[-1], run_name="__main__")
+"""
+
+
 def validator(name):
     """Returns the validator of a schema, with what schemas share put into it: how references to
     other files are resolved differs between versions of jsonschema."""
@@ -85,7 +94,8 @@ class SchemasTest(unittest.TestCase):
 
     @classmethod
     def call(cls, *arguments):
-        environment = {**os.environ, "GPEMU_NODE_DIR": str(cls.folder / "nodes")}
+        environment = {**os.environ, "GPEMU_NODE_DIR": str(cls.folder / "nodes"),
+                       "PYTHONPATH": str(cls.folder / "modules")}
         return subprocess.run([COMMAND, *map(str, arguments)], env=environment, check=True,
                               stdout=subprocess.PIPE, text=True).stdout
 
@@ -158,6 +168,24 @@ class SchemasTest(unittest.TestCase):
         self.assertEqual({answer["fits"] for answer in result["answers"]}, {True, False})
         self.assertIsNone(result["host"]["load"])  # The answers do not depend on it.
         self.hold("predict", result)
+
+    def test_predict_of_several_gpus(self):
+        module = self.folder / "modules/torch/distributed/run.py"
+        module.parent.mkdir(parents=True)
+        for package in module.parents[:2]:
+            (package / "__init__.py").touch()
+        module.write_text(TORCHRUN)
+        script = self.folder / "train.py"
+        script.write_text(PROGRAM)
+        arguments = ("predict", "--gpu", "V100-SXM2-32GB", "--gpus", "2", "--", sys.executable,
+                     script)
+        result = self.written(*arguments)
+        self.assertEqual([answer["gpus"] for answer in result["answers"]], [1, 2])
+        self.assertIsNone(result["topology"])
+        self.hold("scaling", result)
+        named = self.written("predict", "--topology", "dgx-1v", "--batch", "1", *arguments[1:])
+        self.assertEqual(named["topology"], "dgx-1v")
+        self.hold("scaling", named)
 
     def test_cost(self):
         result = json.loads(self.call("cost", "--gpu", "K80", "--model", "vgg16", "--batch",

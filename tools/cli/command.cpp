@@ -5,7 +5,21 @@
 
 #include <CLI/CLI.hpp>
 
+#include "cli/whole_word.hpp"
+
 namespace gpemu::tools {
+namespace {
+
+/// Takes the mark from words in brackets.
+CLI::Option& with_whole_words(CLI::Option& option) {
+  option.transform([](std::string word) {
+    if (word.starts_with(kWhole)) word.erase(0, 1);
+    return word;
+  });
+  return option;
+}
+
+}  // namespace
 
 Option Option::required() {
   option_->required();
@@ -94,12 +108,12 @@ void Command::notes(const std::string& text) {
 }
 
 Option Command::option(const std::string& name, std::string& value, const std::string& meaning) {
-  return Option(*app_->add_option(name, value, meaning));
+  return Option(with_whole_words(*app_->add_option(name, value, meaning)));
 }
 
 Option Command::option(const std::string& name, std::filesystem::path& value,
                        const std::string& meaning) {
-  return Option(*app_->add_option(name, value, meaning));
+  return Option(with_whole_words(*app_->add_option(name, value, meaning)));
 }
 
 Option Command::option(const std::string& name, int& value, const std::string& meaning) {
@@ -126,7 +140,7 @@ Option Command::option(const std::string& name, std::optional<std::int64_t>& val
 
 Option Command::option(const std::string& name, std::vector<std::string>& values,
                        const std::string& meaning) {
-  return Option(*app_->add_option(name, values, meaning));
+  return Option(with_whole_words(*app_->add_option(name, values, meaning)));
 }
 
 Option Command::option(const std::string& name, std::vector<int>& values,

@@ -16,6 +16,7 @@
 #include "cli/help_text.hpp"
 #include "cli/parser_text.hpp"
 #include "cli/similar_word.hpp"
+#include "cli/whole_word.hpp"
 
 namespace gpemu::tools {
 namespace {
@@ -77,6 +78,9 @@ std::string value_fault(const CLI::App& command, const CLI::ParseError& error) {
 std::string fault_of_rest(const CLI::App& command, std::string_view name) {
   std::vector<std::string> rest = command.remaining();
   std::erase(rest, "--");
+  for (std::string& word : rest) {
+    if (word.starts_with(kWhole)) word.erase(0, 1);
+  }
   if (rest.empty()) return {};
   for (const std::string& word : rest) {
     if (word.size() < 2 || !word.starts_with('-')) continue;
@@ -165,6 +169,9 @@ Command CommandTree::root() {
 Result<int> CommandTree::run(std::vector<std::string> words) {
   refuse_useless_values(*app_);
   words = without_dash_of_json(*app_, std::move(words));
+  for (std::string& word : words) {
+    if (word.starts_with('[') && word.ends_with(']')) word.insert(word.begin(), kWhole);
+  }
   std::ranges::reverse(words);  // As CLI11 takes them.
   try {
     app_->parse(std::move(words));

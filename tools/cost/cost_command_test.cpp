@@ -180,6 +180,35 @@ TEST_F(CostCollectivesTest, NeedAMachineOrMeasurements) {
   EXPECT_EQ(made_up_.run({"cost", "collectives", "--eval", "/none"}).code, 3);
 }
 
+TEST_F(CostCollectivesTest, OfATransformerAreAPartOfItsIteration) {
+  const std::vector<std::string> words = {"cost",     "transformer", "--topology", "box",
+                                          "--layers", "4",           "--hidden",   "256",
+                                          "--heads",  "4",           "--sequence", "128"};
+  const auto with = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> all = words;
+    all.insert(all.end(), more.begin(), more.end());
+    return made_up_.run(all);
+  };
+  const Outcome outcome = with({"--tensor-parallel", "2", "--global-batch", "8", "--json"});
+  ASSERT_EQ(outcome.code, 0) << outcome.errors;
+  const json step = parsed(outcome.output);
+  EXPECT_EQ(step["gpus"], 2);
+  double sum = 0;
+  for (const char* part : {"compute_ms", "tensor_parallel_ms", "pipeline_ms", "data_parallel_ms",
+                           "optimizer_ms", "slowest_ms"}) {
+    sum += step[part].get<double>();
+  }
+  EXPECT_NEAR(step["iteration_ms"], sum, 1e-4);
+  EXPECT_NEAR(step["tokens_per_s"], 8 * 128 / (sum / 1e3), 1);
+  EXPECT_TRUE(with({}).output.contains("where an iteration's time goes"));
+  EXPECT_EQ(with({"--micro-batch", "3", "--global-batch", "8"}).errors,
+            "gpemu: --global-batch 8 is no multiple of --micro-batch 3 x --data-parallel 1\n");
+  EXPECT_EQ(with({"--data-parallel", "3"}).errors,
+            "gpemu: 3 GPUs, of which 1 share products, do not fill machines of 2: choose other "
+            "--tensor-parallel, --pipeline-parallel or --data-parallel\n");
+  EXPECT_TRUE(with({"--gpu", "T4"}).errors.contains("box has V100-PCIE-32GB"));
+}
+
 TEST_F(CostCommandTest, RecordedPricesOperationsOnEachGpu) {
   const Outcome outcome = made_up_.run(
       {"cost", "recorded", recordings(), "--gpu", "V100-PCIE-32GB", "--batch", "32,64", "--json"});

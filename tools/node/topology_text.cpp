@@ -115,7 +115,9 @@ std::string topology_tree(const TopologySpec& machine) {
     for (std::size_t i = 0; i < machine.bridges.size(); ++i) {
       const profile::HostBridge& bridge = machine.bridges[i];
       if (bridge.socket != static_cast<int>(socket)) continue;
-      text += fmt::format("  {} (NUMA node {}){}\n", bridge.name, bridge.numa_node,
+      const std::string limit =
+          bridge.bytes_per_s ? fmt::format(", {:.4g} GB/s", *bridge.bytes_per_s / 1e9) : "";
+      text += fmt::format("  {} (NUMA node {}{}){}\n", bridge.name, bridge.numa_node, limit,
                           plugged_in(machine, false, i));
       add_switches(machine, false, i, 2, text);
     }

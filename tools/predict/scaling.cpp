@@ -179,7 +179,7 @@ std::string scaling_text(const ScalingReport& report, const report::Terminal& te
       "in 9 of 10 cases the truth is between from and to. Exposed: collectives run, but no "
       "kernel.\n"
       "MiB is what a rank holds, with the context.\n"
-      "{} All ranks are assumed to compute equally fast, and their batches to be ready.\n"
+      "{} The slowest rank sets the pace; batches are assumed to be ready.\n"
       "{}\n",
       table.str(terminal.output_columns), machine_text(report), fmt::join(basis_of(report), "\n"));
 }
@@ -252,8 +252,8 @@ std::string scaling_page(const ScalingReport& report) {
   report::Page page("Scaling of " + report::shortened(report::shell_line(report.words), 60));
   page.paragraph(
       "How much faster more GPUs train, predicted from a few recorded steps of rank 0 with each "
-      "number of GPUs. The batch is that of each GPU. All ranks are assumed to compute equally "
-      "fast, and their batches to be ready. " +
+      "number of GPUs. The batch is that of each GPU. The slowest rank sets the pace; batches are "
+      "assumed to be ready. " +
       machine_text(report));
   page.plot(scaling_plot(report));
   report::Page::Rows rows;

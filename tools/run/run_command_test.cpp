@@ -67,6 +67,22 @@ TEST_F(RunCommandTest, StartsTheProgramOnANodeOfItsOwn) {
   EXPECT_TRUE(made_up_.run({"node", "list"}).output.starts_with("no nodes in "));
 }
 
+TEST_F(RunCommandTest, PassesWordsInBracketsAsTheyAre) {
+  made_up_.program = [this](const StartedProgram& program) {
+    started_ = program;
+    return 0;
+  };
+  const std::vector<std::string> words = {"sh", "[1,2]", "[[0, 1]]", "[]", "[", "a=[b]"};
+  for (const bool dashes : {true, false}) {
+    std::vector<std::string> all = {"run", "--gpu", "T4", "--quiet"};
+    if (dashes) all.emplace_back("--");
+    all.insert(all.end(), words.begin(), words.end());
+    EXPECT_EQ(made_up_.run(all).errors, "");
+    ASSERT_TRUE(started_);
+    EXPECT_EQ(started_->words, words);
+  }
+}
+
 TEST_F(RunCommandTest, StartsTheProgramOnTheGpusOfATopology) {
   const std::string file = made_up_.write("box.toml",
                                           "name = \"box\"\n"

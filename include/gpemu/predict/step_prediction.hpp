@@ -63,16 +63,18 @@ struct CollectivePrice {
 };
 using PriceCollective = std::function<CollectivePrice(const record::CollectiveWork&)>;
 
-/// A step of one of several ranks that all do the same at the same time.
+/// A step of one of several ranks that all do the same. It takes as long as that of the slowest of
+/// them, and kernels take longer while collectives run (gpemu/cost/rank_slowdown.hpp).
 struct ParallelStep {
-  /// Its bar has that of the collectives. Its parts have their exposed time as that of the host.
+  /// Its bar has those of the collectives and of the slowest rank. Its parts have their exposed
+  /// time, and what several ranks take longer, as that of the host.
   StepPrediction step;
   Duration collectives{};  ///< the time in which some are under way,
   Duration exposed{};      ///< and that in which no kernel runs meanwhile.
-  /// The step's time if collectives take as long, and kernels as short, as their bars allow,
-  /// kernels run more slowly beside collectives, and the slowest rank is slower than this one; and
-  /// if it is the other way round. Ratios of steps with different numbers of ranks lie between the
-  /// ratios of these.
+  /// The step's time if collectives take as long, and kernels as short, as their bars allow, and
+  /// the slowest rank and kernels beside collectives are as slow as the slowest that were measured;
+  /// and if it is the other way round, without a slowest rank and slower kernels. Ratios of steps
+  /// with different numbers of ranks lie between the ratios of these.
   Duration with_slow_collectives{}, with_slow_kernels{};
 };
 

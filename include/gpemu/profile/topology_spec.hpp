@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -22,6 +23,8 @@ struct HostBridge {
   std::string name;
   int socket = 0;
   int numa_node = 0;
+  /// What copies between the host's memory and all GPUs below it reach together, per direction.
+  std::optional<double> bytes_per_s = std::nullopt;
 };
 
 /// Where something is plugged in: below a switch, or below a host bridge.

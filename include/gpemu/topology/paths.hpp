@@ -25,6 +25,9 @@ enum class Path : std::uint8_t {
 [[nodiscard]] Path pcie_path(const profile::TopologySpec& machine, const profile::Place& from,
                              const profile::Place& to);
 
+/// Returns the index of the host bridge above a place.
+[[nodiscard]] int bridge_above(const profile::TopologySpec& machine, const profile::Place& place);
+
 /// Returns the NUMA node of the host bridge above a place.
 [[nodiscard]] int numa_node_of(const profile::TopologySpec& machine, const profile::Place& place);
 

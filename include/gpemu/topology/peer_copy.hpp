@@ -12,8 +12,9 @@ namespace gpemu::topology {
 struct PeerPath {
   /// A link within a node: NVLink, PCIe with peer access, or PCIe to and from the host's memory.
   LinkClass link = LinkClass::kPcieStaged;
-  double line_rate = 0;         ///< raw rate of the slowest part, bytes per second and direction.
-  bool across_sockets = false;  ///< over PCIe: from one processor to another.
+  double line_rate = 0;           ///< raw rate of the slowest part, bytes per second and direction.
+  bool across_sockets = false;    ///< over PCIe: from one processor to another.
+  bool below_one_switch = false;  ///< staged: up and down again through the same PCIe switch.
 
   /// Whether the GPUs can use each other's memory.
   [[nodiscard]] bool gives_access() const { return link != LinkClass::kPcieStaged; }

@@ -9,11 +9,12 @@
 
 namespace gpemu::topology {
 
-/// A link above a switch, in one direction, that a copy shares with copies of other GPUs.
+/// A link above a switch, or the way from a host bridge to the host's memory, in one direction,
+/// that a copy shares with copies of other GPUs.
 struct SharedLink {
   double bytes_per_s = 0;   ///< what copies of this kind reach on it, all together.
   bool upwards = false;     ///< towards the host.
-  std::vector<int> others;  ///< the other GPUs below the switch.
+  std::vector<int> others;  ///< the other GPUs below the switch or the bridge.
 };
 
 /// Returns the shared links of copies between pinned memory and a GPU. `upwards`: to the host.

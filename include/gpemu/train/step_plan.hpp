@@ -96,6 +96,11 @@ struct Bucket {
                                               const profile::GpuSpec& gpu,
                                               const topology::Fabric& fabric);
 
+/// Returns the parts of a step whose ranks are not equally fast: computation takes as long as on
+/// the slowest of them, and the one during which exchanges run takes a share of their time longer
+/// (gpemu/cost/rank_slowdown.hpp).
+[[nodiscard]] std::vector<StepPart> with_slow_ranks(std::vector<StepPart> parts, int ranks);
+
 /// The part of a network that DataParallel replicates.
 enum class Replicated : std::uint8_t {
   kNetwork,
