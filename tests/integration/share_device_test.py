@@ -100,18 +100,15 @@ def test_time_is_shared_by_slices():
     for program in (first, second):
         program.do("alloc", 1024 * MIB)
         program.do("event")
-    # About a second, and a millisecond, which has to wait for a time slice.
-    first.do("work", 800)
+    # Minutes of work, and a millisecond, which has to wait for a time slice.
+    first.do("work", 100_000)
     first.do("record")
     second.do("work", 1)
     second.do("synchronize")
     assert first.tell("query")[0] == NOT_READY, "the second's work waited for all of the first's"
-    # Of two that always have work, each gets half. What is left of the first's second takes two.
-    second.do("work", 800)
-    first.do("synchronize")
-    second.do("record")
-    assert second.tell("query")[0] == NOT_READY, "the first's work came first"
+    # The time of one that has died goes to the others.
     first.kill()
+    second.do("work", 1)
     second.do("synchronize")
     second.end()
 
