@@ -153,7 +153,7 @@ class Schedule {
   };
   NextLook next_look(TimePoint now) GPEMU_REQUIRES(mutex);
   /// As Timeline::next_look.
-  [[nodiscard]] TimePoint next_turn() const GPEMU_REQUIRES(mutex) { return timeline_.next_look(); }
+  [[nodiscard]] TimePoint next_turn() GPEMU_REQUIRES(mutex) { return timeline_.next_look(); }
 
   /// Returns when the thread that settles looks next, not after `latest`: in time to publish the
   /// next arrivals or, if threads of this process wait, when next_look() says. Its bell rings if it

@@ -17,6 +17,9 @@ namespace {
 /// waits between kernels.
 constexpr std::size_t kMostLookedAt = 16;
 
+/// How much work is placed to find the next copy. More than the kernels of a training step.
+constexpr int kMostPlacedAhead = 512;
+
 }  // namespace
 
 /// Orders heaps of lanes: on an engine, the work that became ready first comes first, then the work
@@ -71,7 +74,8 @@ Interval Timeline::queue(Lane& lane, std::size_t engine_index, TimePoint now, Du
   // Work that is ready last puts off nothing that was queued before.
   const bool in_order = ready >= engine.last_ready;
   // Work that has no time, but could have one, would be in line at an engine.
-  const bool is_known = waiting_.empty() && lane.placed == lane.tasks.size() && !engine.moves;
+  const bool is_known = waiting_.empty() && lane.placed == lane.tasks.size() && !engine.moves &&
+                        (!engine.follows || lane.tasks.empty());
   const std::uint64_t number = next_number_;
   Interval interval = is_known && in_order
                           ? queue_placed(lane, engine_index, ready, cost, bytes)
@@ -131,7 +135,7 @@ Interval Timeline::queue_unplaced(Lane& lane, std::size_t engine_index, TimePoin
     for (Ready::Term& term : lane.ready.terms) {
       term.after = Duration(saturating_add(term.after.count(), expected.busy.count()));
     }
-  } else {
+  } else if (engine.moves || !engine.follows) {
     engine.queue.reserve_for(now_, demand);
   }
   if (!in_order) {
@@ -164,22 +168,51 @@ bool Timeline::join(std::size_t device, TimePoint now) {
   if (std::ranges::find(shared_, engine) == shared_.end() && sharing_[device]->can_move()) {
     shared_.push_back(engine);
   }
-  if (!shared_.empty()) engines_[engine].moves = engines_[engine].queue.moves();
+  note_sharing(device);
   return true;
+}
+
+/// Notes whether other processes can move work of a device.
+void Timeline::note_sharing(std::size_t device) {
+  const bool moves = engines_[device * kEngineCount].queue.moves();
+  for (std::size_t i = 0; i < kEngineCount; ++i) {
+    EngineState& engine = engines_[device * kEngineCount + i];
+    engine.moves = engine.queue.moves();
+    engine.follows = moves;
+  }
 }
 
 void Timeline::leave(std::size_t device, TimePoint now) {
   pass(now);
   sharing_[device]->leave(now_);
-  engines_[device * kEngineCount].moves = engines_[device * kEngineCount].queue.moves();
+  note_sharing(device);
 }
 
-TimePoint Timeline::next_look() const {
-  TimePoint next = TimePoint::max();
+TimePoint Timeline::next_look() {
+  TimePoint look = TimePoint::max();
   for (const std::size_t engine : shared_) {
-    if (engines_[engine].moves) next = std::min(next, sharing_[engine / kEngineCount]->next_look());
+    if (engines_[engine].moves) look = std::min(look, sharing_[engine / kEngineCount]->next_look());
   }
-  return next;
+  if (look == TimePoint::max() || !has_copies()) return look;
+  // A copy must take its place among those of others when it starts.
+  for (int i = 0; i < kMostPlacedAhead; ++i) {
+    const Next first = next();
+    if (first.engine == nullptr || first.start >= look) return look;
+    const bool is_copy = first.engine->follows && !first.engine->moves;
+    if (first.start > now_ && (is_copy || i + 1 == kMostPlacedAhead)) return first.start;
+    place_next(TimePoint::max());
+  }
+  return look;
+}
+
+/// Returns whether copies that have not started wait on a device that other processes use.
+bool Timeline::has_copies() const {
+  return std::ranges::any_of(groups_, [&](const auto& group) {
+    const std::size_t first = group->device * kEngineCount;
+    return engines_[first].follows && std::ranges::any_of(group->waiting, [](const Lane* lane) {
+             return lane->work[1] > 0 || lane->work[2] > 0;
+           });
+  });
 }
 
 /// Follows what other processes have done to an engine.
@@ -193,7 +226,7 @@ void Timeline::follow_others(std::size_t engine) {
   }
   state.followed = now_;
   const bool moved = state.queue.update(now_);
-  state.moves = state.queue.moves();
+  note_sharing(engine / kEngineCount);
   if (moved) take_times_away();
 }
 
@@ -608,6 +641,7 @@ void Timeline::start_over(TimePoint now) {
 
 /// Takes away the times of all tasks that are not final.
 void Timeline::take_times_away() {
+  has_expected_ = false;
   blocked_.clear();
   for (EngineState& engine : engines_) {
     engine.placed_end = engine.started_end;
@@ -729,7 +763,15 @@ Lane* Timeline::place_next(TimePoint until) {
       engine.speed == nullptr
           ? task.cost
           : engine.speed->time_of(static_cast<std::size_t>(task.engine), first.start, task.cost);
-  Interval interval = engine.queue.serve(now_, from, cost);
+  Interval interval;
+  if (engine.follows && !engine.moves && first.start > now_) {
+    // When it starts, it takes its place among the work of others.
+    interval = {.start = first.start, .end = saturating_add(first.start, cost), .busy = cost};
+    has_expected_ = true;
+    expected_at_ = now_;
+  } else {
+    interval = engine.queue.serve(now_, from, cost);
+  }
   if (lane.open && keeps_promises_) {
     // Others rely on it, even if it overlaps with work of other processes.
     interval = {.start = from, .end = saturating_add(from, cost), .busy = cost};

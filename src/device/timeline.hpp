@@ -56,6 +56,7 @@ class Timeline {
   /// Notes that the time is `now`. Everything queued afterwards is queued at this time or later.
   void pass(TimePoint now) {
     if (now > now_) now_ = now;
+    if (has_expected_ && now_ != expected_at_) take_times_away();
     for (const std::size_t engine : shared_) {
       const EngineState& state = engines_[engine];
       const bool has_passed = state.moves && state.followed != now_;
@@ -67,7 +68,7 @@ class Timeline {
   [[nodiscard]] bool join(std::size_t device, TimePoint now);
   void leave(std::size_t device, TimePoint now);
   /// Returns when pass() is due although nothing is queued or asked.
-  [[nodiscard]] TimePoint next_look() const;
+  [[nodiscard]] TimePoint next_look();
   /// Returns whether other processes can move work of this one.
   [[nodiscard]] bool is_shared() const {
     return std::ranges::any_of(shared_, [&](std::size_t one) { return engines_[one].moves; });
@@ -178,6 +179,9 @@ class Timeline {
     const Lane* only_lane = nullptr;
     /// Other processes can move its work until that has ended.
     bool moves = false;
+    /// Other processes can move work of its device, so when work becomes ready is only expected. It
+    /// takes its time on the engine when it starts.
+    bool follows = false;
     TimePoint followed{};  ///< until when it followed them.
   };
   struct Later;
@@ -230,6 +234,8 @@ class Timeline {
   Lane* place_next(TimePoint until);
   void release(const Mark& mark);
   void follow_others(std::size_t engine);
+  void note_sharing(std::size_t device);
+  [[nodiscard]] bool has_copies() const;
   [[nodiscard]] static Demand demand_of(Lane& lane, std::size_t engine, TimePoint ready,
                                         Duration cost);
   void start_over(TimePoint now);
@@ -254,6 +260,8 @@ class Timeline {
   std::vector<std::pair<Mark*, Lane*>> blocked_;  ///< lanes whose next task waits for a mark.
   std::vector<Lane*> woken_;                      ///< lanes whose marks now have their times.
   std::uint64_t next_number_ = 1;
+  bool has_expected_ = false;  ///< some work is placed, but has not taken its engine time.
+  TimePoint expected_at_{};    ///< when it was placed.
   bool follows_rounds_ = false;
   bool keeps_promises_ = false;
   std::uint64_t epoch_ = 1;  ///< changes when work may move that others depend on.
