@@ -101,7 +101,7 @@ def broker_process(server):
 
 
 def measure_rabbitmq(turns=2000, port=25673):
-    """Returns the microseconds of a turn through RabbitMQ, and the CPU time of all that take part."""
+    """Returns the time of a turn through RabbitMQ, and the CPU time of all that take part."""
     with tempfile.TemporaryDirectory(prefix="gpemu_rabbitmq_") as folder:
         program = f"{folder}/rabbitmq_turns"
         subprocess.run(["cc", "-O2", "-o", program, ROOT / "benchmarks/rabbitmq_turns.c",
