@@ -6,6 +6,8 @@
 
 #include <fmt/ranges.h>
 
+#include "identity.hpp"
+
 namespace gpemu::device {
 namespace {
 
@@ -289,6 +291,54 @@ Result<void> MigLayout::destroy_compute(int id, int compute_id) {
   std::erase_if(instance->compute,
                 [&](const MigComputeInstance& compute) { return compute.id == compute_id; });
   return {};
+}
+
+std::string MigLayout::name_of(const MigProfile& profile, const MigComputeProfile& kind) {
+  if (kind.slices == profile.compute_slices) return profile.name;
+  return fmt::format("{}c.{}", kind.slices, profile.name);
+}
+
+std::optional<int> MigLayout::multiprocessors_of(const MigProfile& profile,
+                                                 const MigComputeProfile& kind) const {
+  if (kind.slices == profile.compute_slices) return profile.multiprocessors;
+  const auto one = std::ranges::find_if(profiles_, [](const MigProfile& other) {
+    return other.compute_slices == 1 && other.memory_slices == 1;
+  });
+  if (one == profiles_.end() || !one->multiprocessors || !profile.multiprocessors) {
+    return std::nullopt;
+  }
+  return std::min(kind.slices * *one->multiprocessors, *profile.multiprocessors);
+}
+
+std::vector<MigDevice> MigLayout::devices(int gpu, std::string_view uuid) const {
+  std::vector<MigDevice> devices;
+  const Words all = words();
+  for (const MigInstance& instance : instances_) {
+    const MigProfile& profile = *this->profile(instance.profile);
+    for (const MigComputeInstance& compute : instance.compute) {
+      const MigComputeProfile& kind = *compute_profile(profile.compute_slices, compute.profile);
+      const std::optional<int> multiprocessors = multiprocessors_of(profile, kind);
+      if (!multiprocessors || !profile.memory_bytes) continue;
+      const std::uint64_t word = all.at(static_cast<std::size_t>(instance.start));
+      devices.push_back({.gpu = gpu,
+                         .gpu_instance = instance.id,
+                         .compute_instance = compute.id,
+                         .name = name_of(profile, kind),
+                         .uuid = mig_uuid(uuid, instance.id, compute.id),
+                         .profile = profile.id,
+                         .memory_slices = profile.memory_slices,
+                         .compute_slices = kind.slices,
+                         .multiprocessors = *multiprocessors,
+                         .memory_bytes = *profile.memory_bytes,
+                         .memory_place = instance.start,
+                         .compute_place = instance.start + compute.start,
+                         .entry = {byte_of(word, 0), byte_of(word, compute.start + 1)}});
+    }
+  }
+  std::ranges::sort(devices, {}, [](const MigDevice& device) {
+    return std::pair(device.gpu_instance, device.compute_instance);
+  });
+  return devices;
 }
 
 }  // namespace gpemu::device

@@ -6,9 +6,12 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "gpemu/base/error.hpp"
+#include "gpemu/base/units.hpp"
 #include "gpemu/profile/mig_profile.hpp"
 
 namespace gpemu::device {
@@ -44,6 +47,25 @@ struct MigInstance {
   int start = 0;                            ///< its first memory slice.
   std::vector<MigComputeInstance> compute;  ///< by start.
   bool operator==(const MigInstance&) const = default;
+};
+
+/// A compute instance as a device for programs.
+struct MigDevice {
+  int gpu = 0;  ///< in its node.
+  int gpu_instance = 0;
+  int compute_instance = 0;
+  std::string name;  ///< e.g. "3g.20gb", "1c.3g.20gb".
+  std::string uuid;  ///< "MIG-…": the same for the same instances of the same GPU.
+  int profile = 0;   ///< the id of the GPU instance's MigProfile.
+  int memory_slices = 0;
+  int compute_slices = 0;
+  int multiprocessors = 0;
+  Bytes memory_bytes = 0;  ///< of the GPU instance; its compute instances share it.
+  /// Memory slices of the GPU that no other device has: the place of what its GPU instance has, and
+  /// of what it has alone.
+  int memory_place = 0;
+  int compute_place = 0;
+  std::array<std::uint64_t, 2> entry{};  ///< how MigLayout::Words has it; to find it there again.
 };
 
 /// The instances into which MIG divides one GPU, and the rules that its driver follows: a pure
@@ -97,6 +119,20 @@ class MigLayout {
   /// Returns the new compute instance's id in its GPU instance.
   Result<int> create_compute(int id, int compute_profile, std::optional<int> start = std::nullopt);
   Result<void> destroy_compute(int id, int compute_id);
+
+  /// Returns the MIG devices, one for each compute instance, by the ids of its instances: in
+  /// nvidia-smi's and CUDA's order. Those whose size is not known are left out. `gpu`: the GPU's
+  /// index in its node. `uuid`: the GPU's.
+  [[nodiscard]] std::vector<MigDevice> devices(int gpu, std::string_view uuid) const;
+  /// Returns the name of a compute instance, e.g. "3g.20gb", or "1c.3g.20gb" if it is not all of
+  /// its GPU instance.
+  [[nodiscard]] static std::string name_of(const profile::MigProfile& profile,
+                                           const MigComputeProfile& kind);
+  /// Returns how many multiprocessors a compute instance has; nothing if that is not known. One
+  /// that is not all of its GPU instance has those of the profile with one slice for each of its
+  /// slices: exact for the A100 and A30, and not published for later GPUs.
+  [[nodiscard]] std::optional<int> multiprocessors_of(const profile::MigProfile& profile,
+                                                      const MigComputeProfile& kind) const;
 
   bool operator==(const MigLayout& other) const { return instances_ == other.instances_; }
 
