@@ -89,8 +89,9 @@ Result<std::unique_ptr<Device>> Device::open(std::shared_ptr<Node> node, int ind
   }
   if (node->policy() == SharingPolicy::kMig) {
     return fail(ErrorCode::kUnsupported,
-                "MIG divides device {} of node '{}': open one of its MIG devices", index,
-                node->name());
+                "MIG divides device {} of node '{}', so only its MIG devices can be used: "
+                "CUDA programs see the one whose UUID CUDA_VISIBLE_DEVICES has",
+                index, node->name());
   }
   GPEMU_ASSIGN(std::unique_ptr<State> state, attach(std::move(node), index, clock));
   return std::unique_ptr<Device>(new Device(std::move(state)));
