@@ -302,6 +302,10 @@ Result<void> Node::change_mig(int device, std::span<const profile::MigProfile> p
   return segment_->mig_table(device).change(profiles, change);
 }
 
+Bytes Node::mig_memory_used(int device, int memory_place) const {
+  return segment_->memory_held_at(segment_->facts().mig_place(device, memory_place));
+}
+
 bool Node::has_faults(int device) const {
   return segment_->faults().has_any(device);
 }

@@ -176,6 +176,14 @@ Result<MigLayout> NodeView::mig_layout(int index,
   return MigLayout(profiles, words);
 }
 
+Result<Bytes> NodeView::mig_memory_used(int index, int memory_place) const {
+  if (state_->node) return state_->node->mig_memory_used(index, memory_place);
+  GPEMU_CHECK(policy() == SharingPolicy::kMig, "MIG does not divide the node's GPUs");
+  const int place = state_->facts.mig_place(index, memory_place);
+  GPEMU_ASSIGN(const PlaceCopy copy, state_->read_place(static_cast<std::uint64_t>(place)));
+  return memory_held(copy.holdings, slots_alive(state_->file.get(), -1));
+}
+
 bool NodeView::over() const {
   if (state_->node) return false;
   struct stat status{};

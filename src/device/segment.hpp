@@ -65,6 +65,10 @@ class Segment {
   }
   /// Returns the memory that all living processes hold, at most the device's.
   [[nodiscard]] Bytes memory_used(int device) const;
+  /// The same, without that limit.
+  [[nodiscard]] Bytes memory_held_at(int device) const {
+    return memory_held(holdings(device), alive());
+  }
   /// Returns which other process holds most memory, for a message; "" if none holds any.
   [[nodiscard]] std::string largest_holders(int device) const;
 

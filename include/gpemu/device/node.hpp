@@ -134,6 +134,10 @@ class Node {
   Result<void> change_mig(int device, std::span<const profile::MigProfile> profiles,
                           const std::function<Result<void>(MigLayout&)>& change);
 
+  /// Returns the memory that processes hold of the GPU instance whose MIG devices have that
+  /// memory_place. Requires: the policy is kMig.
+  [[nodiscard]] Bytes mig_memory_used(int device, int memory_place) const;
+
   /// Returns whether faults are planned for a device (NodeConfig::faults).
   [[nodiscard]] bool has_faults(int device) const;
   /// Returns what faults do to a device at a time.

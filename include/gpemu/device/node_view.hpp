@@ -46,6 +46,10 @@ class NodeView {
   [[nodiscard]] Result<MigLayout> mig_layout(int index,
                                              std::span<const profile::MigProfile> profiles) const;
 
+  /// Returns the memory that processes hold of the GPU instance whose MIG devices have that
+  /// memory_place. Errors: as device_snapshot. Requires: the policy is kMig.
+  [[nodiscard]] Result<Bytes> mig_memory_used(int index, int memory_place) const;
+
   /// Returns whether the node was removed, or belongs to a run that has ended.
   [[nodiscard]] bool over() const;
 
