@@ -71,6 +71,7 @@ typedef struct gpemu_node_config {
   int32_t device_count; /* 1 to 4096 */
   gpemu_clock clock;
   const char* topology; /* the path of a TOML file that says what joins the devices, or NULL */
+  int32_t mig;          /* 1: MIG divides the devices (gpemu_monitor_change_mig); else 0 */
 } gpemu_node_config;
 
 /* Creates a node and attaches to it. A named node belongs to this run: it disappears with its last

@@ -52,6 +52,7 @@ typedef struct gpemu_monitor_device {
   int32_t exclusive;   /* 1: one process at a time may use the device */
   double base_clock_mhz, boost_clock_mhz, memory_clock_mhz;
   double max_power_w, idle_power_w;
+  int32_t mig; /* 0: the GPU has no MIG, or its node does not divide GPUs; 1: MIG divides it */
 } gpemu_monitor_device;
 GPEMU_API gpemu_status gpemu_monitor_get_device(int32_t index, gpemu_monitor_device* device);
 
@@ -125,6 +126,88 @@ typedef struct gpemu_monitor_process_load {
 GPEMU_API gpemu_status gpemu_monitor_get_process_loads(int32_t index,
                                                        gpemu_monitor_process_load* loads,
                                                        int32_t* count);
+
+/* A kind of GPU instance that MIG can make of a device. Profiles are numbered from 0, in
+ * nvidia-smi's order. Functions take the `id`. */
+typedef struct gpemu_monitor_mig_profile {
+  size_t struct_size;
+  char name[32]; /* e.g. "3g.20gb" */
+  int32_t id;    /* as nvidia-smi prints it */
+  int32_t nvml_profile;
+  int32_t compute_slices, memory_slices;
+  int32_t max_count, free_count; /* of instances: on an empty GPU, and now */
+  int32_t multiprocessors, copy_engines, decoders, jpegs, ofas; /* 0 if it is not known */
+  int32_t media_extensions;                                     /* 0 or 1 */
+  uint64_t memory_bytes;
+  int32_t start_count; /* placements */
+  int32_t starts[8];   /* memory slices at which an instance may begin */
+} gpemu_monitor_mig_profile;
+/* Errors: NOT_FOUND after the last one, UNSUPPORTED for a GPU without MIG. */
+GPEMU_API gpemu_status gpemu_monitor_get_mig_profile(int32_t index, int32_t number,
+                                                     gpemu_monitor_mig_profile* profile);
+
+/* A GPU instance of a device. They are numbered from 0, by id. */
+typedef struct gpemu_monitor_mig_instance {
+  size_t struct_size;
+  int32_t id, profile; /* a gpemu_monitor_mig_profile's id */
+  int32_t start, size; /* memory slices */
+} gpemu_monitor_mig_instance;
+/* Error: NOT_FOUND after the last one. */
+GPEMU_API gpemu_status gpemu_monitor_get_mig_instance(int32_t index, int32_t number,
+                                                      gpemu_monitor_mig_instance* instance);
+
+/* A kind of compute instance in a GPU instance. They are numbered from 0, the smallest first. */
+typedef struct gpemu_monitor_mig_compute_profile {
+  size_t struct_size;
+  char name[40]; /* e.g. "1c.3g.20gb" */
+  int32_t id;    /* nvidia-smi's, which is NVML's number too */
+  int32_t slices;
+  int32_t max_count, free_count;
+  int32_t multiprocessors;
+  int32_t start_count;
+  int32_t starts[8]; /* compute slices of the GPU instance at which one may begin */
+} gpemu_monitor_mig_compute_profile;
+/* Error: NOT_FOUND after the last one, and for a GPU instance that does not exist. */
+GPEMU_API gpemu_status
+gpemu_monitor_get_mig_compute_profile(int32_t index, int32_t gpu_instance, int32_t number,
+                                      gpemu_monitor_mig_compute_profile* profile);
+
+/* A compute instance, which programs use as a device. They are numbered from 0, by the ids of the
+ * GPU instance and the compute instance. */
+typedef struct gpemu_monitor_mig_device {
+  size_t struct_size;
+  char name[40]; /* e.g. "3g.20gb" */
+  char uuid[48]; /* "MIG-…" */
+  int32_t gpu_instance, compute_instance;
+  int32_t gpu_instance_profile, compute_profile; /* ids */
+  int32_t gpu_instance_slices, compute_slices;
+  int32_t start; /* the first compute slice, in its GPU instance */
+  int32_t multiprocessors;
+  uint64_t memory_total, memory_used; /* of its GPU instance */
+} gpemu_monitor_mig_device;
+/* Error: NOT_FOUND after the last one. */
+GPEMU_API gpemu_status gpemu_monitor_get_mig_device(int32_t index, int32_t number,
+                                                    gpemu_monitor_mig_device* device);
+
+/* A change of a device's instances. */
+#define GPEMU_MONITOR_MIG_CREATE 0          /* a GPU instance; uses profile, start */
+#define GPEMU_MONITOR_MIG_DESTROY 1         /* a GPU instance; uses gpu_instance */
+#define GPEMU_MONITOR_MIG_CREATE_COMPUTE 2  /* uses gpu_instance, profile, start */
+#define GPEMU_MONITOR_MIG_DESTROY_COMPUTE 3 /* uses gpu_instance, compute_instance */
+typedef struct gpemu_monitor_mig_change {
+  size_t struct_size;
+  int32_t action; /* one of those above */
+  int32_t gpu_instance, compute_instance;
+  int32_t profile; /* its id */
+  int32_t start;   /* -1: where the driver would put it */
+} gpemu_monitor_mig_change;
+/* Makes a change, and yields the id of the instance. Errors: NOT_FOUND for an instance that does
+ * not exist, INVALID_ARGUMENT for a profile or a start that there is not, RESOURCE_LIMIT if there
+ * is no room for a new instance, NOT_READY if an instance that is to be destroyed is in use,
+ * UNSUPPORTED if MIG does not divide the device. */
+GPEMU_API gpemu_status gpemu_monitor_change_mig(int32_t index,
+                                                const gpemu_monitor_mig_change* change,
+                                                int32_t* id);
 
 #ifdef __cplusplus
 }

@@ -18,7 +18,9 @@ enum Status {
   kDriverNotLoaded = 9,
   kGpuIsLost = 15,
   kVersionMismatch = 18,  // of library and driver
+  kInUse = 19,
   kMemory = 20,
+  kInsufficientResources = 23,
   kArgumentVersionMismatch = 25,
   kUnknown = 999
 };
@@ -189,6 +191,85 @@ struct PciInfoExt {
   char bus_id[32];
 };
 static_assert(sizeof(PciInfoExt) == 64);
+
+/// No NVML_GPU_INSTANCE_PROFILE_ and no NVML_COMPUTE_INSTANCE_PROFILE_ is greater.
+constexpr unsigned kMostGpuInstanceProfiles = 16, kMostComputeInstanceProfiles = 16;
+/// NVML_COMPUTE_INSTANCE_ENGINE_PROFILE_SHARED, the only one.
+constexpr unsigned kSharedEngines = 0;
+
+/// nvmlGpuInstancePlacement_t and nvmlComputeInstancePlacement_t.
+struct Placement {
+  unsigned start, size;
+};
+static_assert(sizeof(Placement) == 8);
+
+/// nvmlGpuInstanceProfileInfo_t, its _v2_t and _v3_t.
+struct GpuInstanceProfileInfo {
+  unsigned id, peer_access, slices, instances, multiprocessors;
+  unsigned copy_engines, decoders, encoders, jpegs, ofas;
+  uint64_t memory_mib;
+};
+static_assert(sizeof(GpuInstanceProfileInfo) == 48);
+struct GpuInstanceProfileInfoV2 {
+  unsigned version, id, peer_access, slices, instances, multiprocessors;
+  unsigned copy_engines, decoders, encoders, jpegs, ofas;
+  uint64_t memory_mib;
+  char name[96];
+};
+static_assert(sizeof(GpuInstanceProfileInfoV2) == 152);
+struct GpuInstanceProfileInfoV3 {
+  unsigned version, id, slices, instances, multiprocessors;
+  unsigned copy_engines, decoders, encoders, jpegs, ofas;
+  uint64_t memory_mib;
+  char name[96];
+  unsigned capabilities;
+};
+static_assert(sizeof(GpuInstanceProfileInfoV3) == 152);
+
+/// nvmlComputeInstanceProfileInfo_t, its _v2_t and _v3_t.
+struct ComputeInstanceProfileInfo {
+  unsigned id, slices, instances, multiprocessors;
+  unsigned copy_engines, decoders, encoders, jpegs, ofas;
+};
+static_assert(sizeof(ComputeInstanceProfileInfo) == 36);
+struct ComputeInstanceProfileInfoV2 {
+  unsigned version, id, slices, instances, multiprocessors;
+  unsigned copy_engines, decoders, encoders, jpegs, ofas;
+  char name[96];
+};
+static_assert(sizeof(ComputeInstanceProfileInfoV2) == 136);
+struct ComputeInstanceProfileInfoV3 {
+  unsigned version, id, slices, instances, multiprocessors;
+  unsigned copy_engines, decoders, encoders, jpegs, ofas;
+  char name[96];
+  unsigned capabilities;
+};
+static_assert(sizeof(ComputeInstanceProfileInfoV3) == 140);
+
+/// nvmlGpuInstanceInfo_t and nvmlComputeInstanceInfo_t.
+struct Handle;
+struct GpuInstance;
+struct GpuInstanceInfo {
+  Handle* device;
+  unsigned id, profile;
+  Placement placement;
+};
+static_assert(sizeof(GpuInstanceInfo) == 24);
+struct ComputeInstanceInfo {
+  Handle* device;
+  GpuInstance* instance;
+  unsigned id, profile;
+  Placement placement;
+};
+static_assert(sizeof(ComputeInstanceInfo) == 32);
+
+/// nvmlDeviceAttributes_t.
+struct DeviceAttributes {
+  unsigned multiprocessors, copy_engines, decoders, encoders, jpegs, ofas;
+  unsigned instance_slices, compute_slices;
+  uint64_t memory_mib;
+};
+static_assert(sizeof(DeviceAttributes) == 40);
 
 /// nvmlUUID_v1_t.
 struct Uuid {

@@ -51,11 +51,6 @@ int put_older_pci_info(const Handle* device, Older* info) {
   return status;
 }
 
-/// GPUs that can be divided (MIG). Source: NVIDIA Multi-Instance GPU User Guide, supported GPUs.
-bool has_mig(const Device& device) {
-  return device.compute_capability_minor == 0 && device.compute_capability_major >= 8;
-}
-
 /// Megabits per second of a lane. Source: PCI Express Base Specification.
 unsigned lane_speed(int32_t generation) {
   constexpr unsigned kSpeeds[] = {0, 2500, 5000, 8000, 16000, 32000, 64000};
@@ -63,6 +58,10 @@ unsigned lane_speed(int32_t generation) {
 }
 
 }  // namespace
+
+bool has_mig(const Device& device) {
+  return device.compute_capability_minor == 0 && device.compute_capability_major >= 8;
+}
 
 int put_pci_info(const Handle* device, PciInfo* info) {
   if (info == nullptr) return kInvalidArgument;
@@ -81,12 +80,18 @@ int put_pci_info(const Handle* device, PciInfo* info) {
 }  // namespace nvml
 
 GPEMU_SHIM_EXPORT int nvmlDeviceGetName(Handle* device, char* name, unsigned length) {
+  if (nvml::is_mig_handle(device)) return nvml::put_mig_name(device, name, length);
   return nvml::with_device(device, [&](const Device& known) {
     return nvml::put_text(known.product_name[0] == '\0' ? known.gpu : known.product_name, name,
                           length);
   });
 }
 GPEMU_SHIM_EXPORT int nvmlDeviceGetUUID(Handle* device, char* uuid, unsigned length) {
+  if (nvml::is_mig_handle(device)) {
+    gpemu_monitor_mig_device known{};
+    const int status = nvml::mig_device_of(device, known);
+    return status == nvml::kSuccess ? nvml::put_text(known.uuid, uuid, length) : status;
+  }
   return nvml::with_device(
       device, [&](const Device& known) { return nvml::put_text(known.uuid, uuid, length); });
 }
@@ -208,29 +213,6 @@ GPEMU_SHIM_EXPORT int nvmlDeviceGetComputeMode(Handle* device, unsigned* mode) {
   });
 }
 
-GPEMU_SHIM_EXPORT int nvmlDeviceGetMigMode(Handle* device, unsigned* current, unsigned* pending) {
-  if (current == nullptr || pending == nullptr) return nvml::kInvalidArgument;
-  return nvml::with_device(device, [&](const Device& known) -> int {
-    if (!nvml::has_mig(known)) return nvml::kNotSupported;
-    *current = nvml::kDisabled;
-    *pending = nvml::kDisabled;
-    return nvml::kSuccess;
-  });
-}
-GPEMU_SHIM_EXPORT int nvmlDeviceGetMaxMigDeviceCount(Handle* device, unsigned* count) {
-  return nvml::put_constant(device, count, 0U);
-}
-GPEMU_SHIM_EXPORT int nvmlDeviceIsMigDeviceHandle(Handle* device, unsigned* is_mig) {
-  return nvml::put_constant(device, is_mig, 0U);
-}
-GPEMU_SHIM_EXPORT int nvmlDeviceGetMigDeviceHandleByIndex(Handle* device, unsigned,
-                                                          Handle** mig_device) {
-  if (mig_device == nullptr) return nvml::kInvalidArgument;
-  return nvml::with_device(device, [](const Device& known) -> int {
-    return nvml::has_mig(known) ? nvml::kNotFound : nvml::kNotSupported;
-  });
-}
-
 // Features that emulated boards do not have.
 GPEMU_SHIM_EXPORT int nvmlDeviceGetSerial(Handle* device, char*, unsigned) {
   return nvml::absent(device);
@@ -257,12 +239,6 @@ GPEMU_SHIM_EXPORT int nvmlDeviceGetTotalEccErrors(Handle* device, unsigned, unsi
   return nvml::absent(device);
 }
 GPEMU_SHIM_EXPORT int nvmlDeviceGetRetiredPagesPendingStatus(Handle* device, unsigned*) {
-  return nvml::absent(device);
-}
-GPEMU_SHIM_EXPORT int nvmlDeviceGetGpuInstanceId(Handle* device, unsigned*) {
-  return nvml::absent(device);
-}
-GPEMU_SHIM_EXPORT int nvmlDeviceGetComputeInstanceId(Handle* device, unsigned*) {
   return nvml::absent(device);
 }
 GPEMU_SHIM_EXPORT int nvmlDeviceGetGpuFabricInfo(Handle* device, void*) {

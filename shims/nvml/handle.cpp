@@ -93,6 +93,7 @@ std::array<char, sizeof(Uuid::text)> text_of(const unsigned char (&bytes)[16]) {
 }
 
 int find_by_uuid(const char* text, Handle** destination) {
+  if (std::strncmp(text, "MIG-", 4) == 0) return find_mig_device(text, destination);
   return find(destination, [text](const gpemu_monitor_device& device) {
     return std::strcmp(device.uuid, text) == 0;
   });
@@ -108,6 +109,7 @@ int32_t device_count() {
 IndexOrStatus index_of(const Handle* device) {
   const int32_t count = device_count();
   if (count < 0) return {-1, kUninitialized};
+  if (is_mig_handle(device)) return {-1, kNotSupported};
   const uint64_t address = address_of(device);
   const uint64_t first = address_of(handles);
   if (address < first || address >= first + static_cast<uint64_t>(count)) {

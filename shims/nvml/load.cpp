@@ -114,6 +114,13 @@ int put_unsigned(const Handle* device, FieldValue& field, int (*get)(Handle*, un
 
 GPEMU_SHIM_EXPORT int nvmlDeviceGetMemoryInfo(Handle* device, nvml::Memory* memory) {
   if (memory == nullptr) return nvml::kInvalidArgument;
+  if (nvml::is_mig_handle(device)) {
+    gpemu_monitor_mig_device known{};
+    const int status = nvml::mig_device_of(device, known);
+    if (status != nvml::kSuccess) return status;
+    *memory = {known.memory_total, known.memory_total - known.memory_used, known.memory_used};
+    return nvml::kSuccess;
+  }
   return nvml::with_state(device, [memory](const State& state) {
     *memory = {state.memory_total, state.memory_total - state.memory_used, state.memory_used};
     return static_cast<int>(nvml::kSuccess);
@@ -122,6 +129,14 @@ GPEMU_SHIM_EXPORT int nvmlDeviceGetMemoryInfo(Handle* device, nvml::Memory* memo
 GPEMU_SHIM_EXPORT int nvmlDeviceGetMemoryInfo_v2(Handle* device, nvml::MemoryV2* memory) {
   if (memory == nullptr) return nvml::kInvalidArgument;
   if (!nvml::is_version(*memory, 2)) return nvml::kArgumentVersionMismatch;
+  if (nvml::is_mig_handle(device)) {
+    gpemu_monitor_mig_device known{};
+    const int status = nvml::mig_device_of(device, known);
+    if (status != nvml::kSuccess) return status;
+    *memory = {memory->version, known.memory_total, 0, known.memory_total - known.memory_used,
+               known.memory_used};
+    return nvml::kSuccess;
+  }
   return nvml::with_state(device, [memory](const State& state) {
     *memory = {memory->version, state.memory_total, 0, state.memory_total - state.memory_used,
                state.memory_used};
@@ -130,16 +145,19 @@ GPEMU_SHIM_EXPORT int nvmlDeviceGetMemoryInfo_v2(Handle* device, nvml::MemoryV2*
 }
 
 GPEMU_SHIM_EXPORT int nvmlDeviceGetUtilizationRates(Handle* device, nvml::Utilization* rates) {
+  if (nvml::is_divided(device)) return nvml::kNotSupported;
   return nvml::put_load(device, rates, [](const Load& load) {
     return nvml::Utilization{nvml::percent(load.compute), nvml::memory_percent(load)};
   });
 }
 GPEMU_SHIM_EXPORT int nvmlDeviceGetEncoderUtilization(Handle* device, unsigned* utilization,
                                                       unsigned* period_us) {
+  if (nvml::is_divided(device)) return nvml::kNotSupported;
   return nvml::put_unused_engine(device, utilization, period_us);
 }
 GPEMU_SHIM_EXPORT int nvmlDeviceGetDecoderUtilization(Handle* device, unsigned* utilization,
                                                       unsigned* period_us) {
+  if (nvml::is_divided(device)) return nvml::kNotSupported;
   return nvml::put_unused_engine(device, utilization, period_us);
 }
 GPEMU_SHIM_EXPORT int nvmlDeviceGetJpgUtilization(Handle* device, unsigned* utilization,

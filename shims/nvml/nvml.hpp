@@ -31,6 +31,20 @@ IndexOrStatus index_of(const Handle* device);
 /// Returns the handle of a device that exists.
 Handle* handle_of(int32_t index);
 
+/// GPUs that can be divided (MIG). Source: NVIDIA Multi-Instance GPU User Guide, supported GPUs.
+bool has_mig(const gpemu_monitor_device& device);
+
+/// Returns whether MIG divides a GPU: NVML then does not support rates of utilization.
+bool is_divided(const Handle* device);
+/// Returns whether a handle may be that of a MIG device, of which index_of() says "not supported".
+bool is_mig_handle(const Handle* device);
+/// Reads what a MIG device is. Returns NVML's status.
+int mig_device_of(const Handle* device, gpemu_monitor_mig_device& found);
+/// Yields the name of a MIG device, after that of its GPU.
+int put_mig_name(const Handle* device, char* name, unsigned length);
+/// Finds a MIG device by its UUID.
+int find_mig_device(const char* uuid, Handle** destination);
+
 /// Returns NVML's status for one of gpemu/monitor.h.
 int status_of(gpemu_status status);
 

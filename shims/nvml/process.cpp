@@ -142,11 +142,13 @@ GPEMU_SHIM_EXPORT int nvmlDeviceGetRunningProcessDetailList(Handle* device,
 GPEMU_SHIM_EXPORT int nvmlDeviceGetProcessUtilization(Handle* device, nvml::ProcessSample* samples,
                                                       unsigned* count, uint64_t last_seen_us) {
   if (count == nullptr) return nvml::kInvalidArgument;
+  if (nvml::is_divided(device)) return nvml::kNotSupported;
   return nvml::put_samples(device, last_seen_us, count, samples);
 }
 GPEMU_SHIM_EXPORT int nvmlDeviceGetProcessesUtilizationInfo(Handle* device,
                                                             nvml::ProcessUtilizationList* list) {
   if (list == nullptr) return nvml::kInvalidArgument;
   if (!nvml::is_version(*list, 1)) return nvml::kArgumentVersionMismatch;
+  if (nvml::is_divided(device)) return nvml::kNotSupported;
   return nvml::put_samples(device, list->last_seen_us, &list->count, list->processes);
 }

@@ -25,6 +25,7 @@
 #include "gpemu/topology/peer_copy.hpp"
 
 #include "guard.hpp"
+#include "watched.hpp"
 
 namespace gpemu {
 namespace {
@@ -101,13 +102,8 @@ Result<std::shared_ptr<device::Monitor>> start_watching() {
   return monitor;
 }
 
-/// A device that is watched.
-struct Watched {
-  std::shared_ptr<device::Monitor> monitor;
-  int index = 0;  ///< in the node.
-};
+}  // namespace
 
-/// Finds a device by the index that it has in this process.
 Result<Watched> watched(int index) {
   Watch& state = watch();
   const gpemu::Lock lock(state.mutex);
@@ -121,6 +117,8 @@ Result<Watched> watched(int index) {
   return Watched{state.monitor, state.devices[static_cast<std::size_t>(index)]};
 }
 
+namespace {
+
 /// Returns the load of the last period. A private node's may be on virtual time, which would jump
 /// while the first reading waits.
 Result<device::DeviceLoad> load_of(int index) {
@@ -131,7 +129,7 @@ Result<device::DeviceLoad> load_of(int index) {
   return device.monitor->load(device.index);
 }
 
-gpemu_monitor_device describe(const device::DeviceSnapshot& device, bool exclusive) {
+gpemu_monitor_device describe(const device::DeviceSnapshot& device, device::SharingPolicy policy) {
   const device::GpuFacts& facts = device.facts;
   gpemu_monitor_device description{.compute_capability_major = facts.compute_capability_major,
                                    .compute_capability_minor = facts.compute_capability_minor,
@@ -142,12 +140,13 @@ gpemu_monitor_device describe(const device::DeviceSnapshot& device, bool exclusi
                                    .pcie_lanes = facts.pcie_lanes,
                                    .nvlink_links = facts.nvlink_links,
                                    .nvlink_gpus = facts.nvlink_gpus,
-                                   .exclusive = exclusive ? 1 : 0,
+                                   .exclusive = policy == device::SharingPolicy::kExclusive ? 1 : 0,
                                    .base_clock_mhz = facts.base_clock_mhz,
                                    .boost_clock_mhz = facts.boost_clock_mhz,
                                    .memory_clock_mhz = facts.memory_clock_mhz,
                                    .max_power_w = device.max_power_w,
-                                   .idle_power_w = device.idle_power_w};
+                                   .idle_power_w = device.idle_power_w,
+                                   .mig = policy == device::SharingPolicy::kMig ? 1 : 0};
   copy_text(description.gpu, device.gpu);
   copy_text(description.product_name, facts.product_name);
   copy_text(description.architecture, facts.architecture);
@@ -318,11 +317,10 @@ gpemu_status gpemu_monitor_get_device(int32_t index, gpemu_monitor_device* devic
   return guard([=]() -> Result<void> {
     GPEMU_TRY(require("gpemu_monitor_get_device", device));
     GPEMU_ASSIGN(const gpemu::Watched watched, gpemu::watched(index));
-    const bool exclusive =
-        watched.monitor->node().policy() == gpemu::device::SharingPolicy::kExclusive;
+    const gpemu::device::SharingPolicy policy = watched.monitor->node().policy();
     GPEMU_ASSIGN(const gpemu::device::DeviceSnapshot snapshot,
                  watched.monitor->snapshot(watched.index));
-    return gpemu::fill(device, gpemu::describe(snapshot, exclusive), "gpemu_monitor_get_device");
+    return gpemu::fill(device, gpemu::describe(snapshot, policy), "gpemu_monitor_get_device");
   });
 }
 

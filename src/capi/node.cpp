@@ -45,6 +45,12 @@ Result<gpemu_node> create_node(const gpemu_node_config& config) {
       .devices =
           std::vector(static_cast<std::size_t>(config.device_count), device::device_config(spec)),
       .temporary = true};
+  if (config.mig != 0 && (config.mig != 1 || spec.mig_profiles.empty())) {
+    return fail(ErrorCode::kInvalidArgument,
+                "mig is 0 or, for a GPU that MIG can divide, 1; it is {}, and the GPU is a {}",
+                config.mig, spec.name);
+  }
+  if (config.mig != 0) node_config.policy = device::SharingPolicy::kMig;
   if (config.topology != nullptr) {
     GPEMU_ASSIGN(profile::TopologySpec machine, profile::load_topology_spec(config.topology));
     node_config.topology = std::move(machine.toml);

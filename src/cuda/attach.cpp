@@ -3,6 +3,7 @@
 
 #include <cstdlib>
 #include <memory>
+#include <optional>
 #include <pthread.h>
 #include <string>
 #include <vector>
@@ -13,6 +14,7 @@
 #include "gpemu/device/device_config.hpp"
 #include "gpemu/device/part.hpp"
 #include "gpemu/profile/database.hpp"
+#include "gpemu/profile/mig_device.hpp"
 #include "gpemu/sim/shared_clock.hpp"
 #include "gpemu/topology/peer_copy.hpp"
 #include "gpemu/topology/shared_links.hpp"
@@ -41,22 +43,6 @@ namespace {
   return true;
 }();
 
-/// Returns the indices of the node's devices that the program may see.
-Result<std::vector<int>> devices_to_show(const Process& state, TimePoint now) {
-  const device::Node& node = *state.node;
-  auto part = device::part_of_node(state.settings->devices, node.device_count());
-  if (!part) {
-    return fail(part.error().code, "{}: {}", variable::kDevices, part.error().message);
-  }
-  std::vector<std::string> uuids;
-  for (const int index : *part) uuids.push_back(node.device_snapshot(index, now).uuid);
-  std::vector<int> shown;
-  for (const int place : visible_devices(state.settings->visible_devices, uuids)) {
-    shown.push_back((*part)[static_cast<std::size_t>(place)]);
-  }
-  return shown;
-}
-
 /// Finds a GPU by name: in the files that describe GPUs, or in the database.
 Result<profile::GpuSpec> find_gpu(const profile::Database& database,
                                   const std::vector<std::string>& files, const std::string& name) {
@@ -65,6 +51,56 @@ Result<profile::GpuSpec> find_gpu(const profile::Database& database,
     if (spec.name == name) return spec;
   }
   return database.gpu(name);
+}
+
+/// A device that the program sees.
+struct ShownDevice {
+  int index = 0;  ///< in the node.
+  std::optional<device::MigDevice> mig;
+};
+
+/// Returns the MIG devices of GPUs of the node; the GPUs have places in `part` as numbers.
+Result<std::vector<device::MigDevice>> mig_devices(const Process& state,
+                                                   const profile::Database& database,
+                                                   const std::vector<int>& part,
+                                                   const std::vector<std::string>& uuids) {
+  std::vector<device::MigDevice> devices;
+  for (std::size_t place = 0; place < part.size(); ++place) {
+    const std::string gpu = state.node->device_snapshot(part[place], state.clock->now()).gpu;
+    GPEMU_ASSIGN(const profile::GpuSpec spec, find_gpu(database, state.settings->gpu_files, gpu));
+    const device::MigLayout layout = state.node->mig_layout(part[place], spec.mig_profiles);
+    for (device::MigDevice& found : layout.devices(static_cast<int>(place), uuids[place])) {
+      devices.push_back(std::move(found));
+    }
+  }
+  return devices;
+}
+
+/// Returns the devices that the program may see.
+Result<std::vector<ShownDevice>> devices_to_show(const Process& state,
+                                                 const profile::Database& database, TimePoint now) {
+  const device::Node& node = *state.node;
+  auto part = device::part_of_node(state.settings->devices, node.device_count());
+  if (!part) {
+    return fail(part.error().code, "{}: {}", variable::kDevices, part.error().message);
+  }
+  std::vector<std::string> uuids;
+  for (const int index : *part) uuids.push_back(node.device_snapshot(index, now).uuid);
+  std::vector<ShownDevice> shown;
+  if (node.policy() == device::SharingPolicy::kMig) {
+    GPEMU_ASSIGN(std::vector<device::MigDevice> devices,
+                 mig_devices(state, database, *part, uuids));
+    const auto found = visible_mig_device(state.settings->visible_devices, uuids, devices);
+    if (!found) return shown;
+    device::MigDevice& device = devices[*found];
+    device.gpu = (*part)[static_cast<std::size_t>(device.gpu)];
+    shown.push_back({.index = device.gpu, .mig = std::move(device)});
+    return shown;
+  }
+  for (const int place : visible_devices(state.settings->visible_devices, uuids)) {
+    shown.push_back({.index = (*part)[static_cast<std::size_t>(place)], .mig = {}});
+  }
+  return shown;
 }
 
 Result<void> open_node(Process& state, const profile::Database& database) {
@@ -95,6 +131,19 @@ Result<void> open_node(Process& state, const profile::Database& database) {
   return {};
 }
 
+/// Makes a GPU, with its state, one of its MIG devices. `gpus`: of the node.
+void become_mig_device(DeviceState& device, device::DeviceSnapshot& snapshot,
+                       const device::MigDevice& mig, int gpus) {
+  device.mig = mig;
+  device.place = gpus + mig.gpu * device::kMostMigSlices + mig.compute_place;
+  device.spec = profile::mig_device_spec(device.spec, {.name = mig.name,
+                                                       .multiprocessors = mig.multiprocessors,
+                                                       .memory_slices = mig.memory_slices,
+                                                       .memory_bytes = mig.memory_bytes});
+  snapshot.uuid = mig.uuid;
+  snapshot.memory_total = mig.memory_bytes;
+}
+
 Result<void> attach_now(Process& state) {
   GPEMU_ASSIGN(state.settings, read_settings(std::getenv));
   GPEMU_ASSIGN(const profile::Database database,
@@ -102,13 +151,15 @@ Result<void> attach_now(Process& state) {
   GPEMU_TRY(open_node(state, database));
   const TimePoint now = state.clock->now();
   int ordinal = 0;
-  GPEMU_ASSIGN(const std::vector<int> shown, devices_to_show(state, now));
-  for (const int index : shown) {
-    const device::DeviceSnapshot snapshot = state.node->device_snapshot(index, now);
+  GPEMU_ASSIGN(const std::vector<ShownDevice> shown, devices_to_show(state, database, now));
+  for (const auto& [index, mig] : shown) {
+    device::DeviceSnapshot snapshot = state.node->device_snapshot(index, now);
     DeviceState& device = *state.devices.emplace_back(std::make_unique<DeviceState>());
     device.ordinal = ordinal++;
     device.index = index;
+    device.place = index;
     GPEMU_ASSIGN(device.spec, find_gpu(database, state.settings->gpu_files, snapshot.gpu));
+    if (mig) become_mig_device(device, snapshot, *mig, state.node->device_count());
     device.has_faults = state.node->has_faults(index);
     device.machine = state.node->topology();
     if (device.machine != nullptr) {

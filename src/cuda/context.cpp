@@ -20,7 +20,8 @@ Status make_context(DeviceState& device) {
   if (device.active) return GPEMU_CUDA_SUCCESS;
   std::unique_ptr<device::Device> first;
   if (device.device == nullptr) {
-    auto opened = device::Device::open(state.node, device.index, *state.clock);
+    auto opened = device.mig ? device::Device::open(state.node, *device.mig, *state.clock)
+                             : device::Device::open(state.node, device.index, *state.clock);
     if (!opened) {
       lock.unlock();
       tell(opened.error().message);

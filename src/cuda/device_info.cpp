@@ -55,7 +55,8 @@ void copy_text(char (&destination)[Size], std::string_view text) {
 
 void fill_uuid(std::uint8_t (&bytes)[16], std::string_view text) {
   std::string digits;
-  for (const char c : text.substr(text.starts_with("GPU-") ? 4 : 0)) {
+  const bool prefixed = text.starts_with("GPU-") || text.starts_with("MIG-");
+  for (const char c : text.substr(prefixed ? 4 : 0)) {
     if (c != '-') digits += c;
   }
   for (std::size_t i = 0; i < 16 && 2 * i + 2 <= digits.size(); ++i) {

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <set>
 #include <vector>
 
@@ -28,7 +29,9 @@ struct DeviceState {
   using EndPart = void (*)(DeviceState& device);
 
   int ordinal = 0;  ///< as CUDA numbers it, after CUDA_VISIBLE_DEVICES.
-  int index = 0;    ///< in the node.
+  int index = 0;    ///< in the node; of a MIG device, its GPU's.
+  int place = 0;    ///< in the node: a number that no other device and no other MIG device has.
+  std::optional<device::MigDevice> mig;
   profile::GpuSpec spec;
   const profile::TopologySpec* machine = nullptr;  ///< what joins the node's GPUs, if described.
   /// What copies from and to the host share with those of other GPUs.

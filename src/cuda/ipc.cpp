@@ -120,10 +120,11 @@ void unmap(const Mapping& mapping) {
   ::munmap(reinterpret_cast<void*>(mapping.start), mapping.bytes);
 }
 
-/// Returns the ordinal of a device of the node, or nothing if this process does not see it.
-std::optional<int> ordinal_of(int index) {
+/// Returns the ordinal of the device at a place of the node, or nothing if this process does not
+/// see it.
+std::optional<int> ordinal_of(int place) {
   for (int ordinal = 0; ordinal < device_count(); ++ordinal) {
-    if (device_at(ordinal).index == index) return ordinal;
+    if (device_at(ordinal).place == place) return ordinal;
   }
   return std::nullopt;
 }
@@ -209,7 +210,7 @@ Status export_memory(std::uint64_t address, gpemu_cuda_ipc* ipc) {
   const auto& space = state.spaces.at(block.device);
   write_ticket({.kind = Kind::kMemory,
                 .descriptor = space.descriptor,
-                .device = device_at(block.device).index,
+                .device = device_at(block.device).place,
                 .offset = found->first - space.base,
                 .bytes = block.bytes},
                ipc);

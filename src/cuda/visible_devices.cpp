@@ -5,6 +5,8 @@
 #include <charconv>
 #include <numeric>
 
+#include <fmt/format.h>
+
 namespace gpemu::cuda {
 namespace {
 
@@ -46,6 +48,32 @@ std::vector<int> visible_devices(std::optional<std::string_view> selection,
     visible.push_back(index);
   }
   return visible;
+}
+
+std::optional<std::size_t> visible_mig_device(std::optional<std::string_view> selection,
+                                              std::span<const std::string> uuids,
+                                              std::span<const device::MigDevice> devices) {
+  const auto find = [devices](const auto& matches) -> std::optional<std::size_t> {
+    const auto found = std::ranges::find_if(devices, matches);
+    if (found == devices.end()) return std::nullopt;
+    return static_cast<std::size_t>(found - devices.begin());
+  };
+  if (!selection) return find([](const device::MigDevice&) { return true; });
+  std::string_view entry = selection->substr(0, selection->find(','));
+  while (entry.starts_with(' ')) entry.remove_prefix(1);
+  while (entry.ends_with(' ')) entry.remove_suffix(1);
+  if (!entry.starts_with("MIG-")) {
+    const std::vector<int> gpus = visible_devices(entry, uuids);
+    if (gpus.empty()) return std::nullopt;
+    return find([&](const device::MigDevice& device) { return device.gpu == gpus.front(); });
+  }
+  const auto names = [&](const device::MigDevice& device) {
+    const std::string older =
+        fmt::format("MIG-{}/{}/{}", uuids[static_cast<std::size_t>(device.gpu)],
+                    device.gpu_instance, device.compute_instance);
+    return entry == older || device.uuid.starts_with(entry);
+  };
+  return std::ranges::count_if(devices, names) == 1 ? find(names) : std::nullopt;
 }
 
 }  // namespace gpemu::cuda

@@ -402,7 +402,7 @@ Status export_physical(std::uint64_t handle, int* file_descriptor) {
   if (::fstat(physical.descriptor, &file) != 0) return GPEMU_CUDA_ERROR_OPERATING_SYSTEM;
   const Bytes pages = static_cast<Bytes>(file.st_size) / (kPage + kEntry);
   const std::uint64_t entry =
-      physical.bytes + static_cast<std::uint64_t>(device_at(physical.device).index);
+      physical.bytes + static_cast<std::uint64_t>(device_at(physical.device).place);
   // A separate open file description, whose position is the beginning of the memory.
   const int opened =
       ::open(fmt::format("/proc/self/fd/{}", physical.descriptor).c_str(), O_RDWR | O_CLOEXEC);
@@ -442,7 +442,7 @@ Status import_physical(int file_descriptor, std::uint64_t* handle) {
   const Bytes bytes = entry / kPage * kPage;
   if (bytes == 0 || bytes > pages * kPage - begin) return GPEMU_CUDA_ERROR_INVALID_VALUE;
   int device = 0;
-  while (device < device_count() && device_at(device).index != static_cast<int>(entry % kPage)) {
+  while (device < device_count() && device_at(device).place != static_cast<int>(entry % kPage)) {
     ++device;
   }
   if (device == device_count()) return GPEMU_CUDA_ERROR_INVALID_DEVICE;

@@ -17,15 +17,19 @@ namespace gpemu::device {
 
 struct Device::State {
   // The addresses of devices are far from each other and from zero, so an address shows its device.
-  explicit State(int device)
-      : index(device), next_address((static_cast<DeviceAddress>(device) + 1) << 44) {}
+  explicit State(int place)
+      : compute_place(place),
+        memory_place(place),
+        next_address((static_cast<DeviceAddress>(place) + 1) << 44) {}
 
   std::shared_ptr<Node> node;
   Segment* segment;
-  int index;
+  int index = 0;
+  /// Where the segment has its contexts and its compute engine, and its memory and copy engines.
+  int compute_place, memory_place;
   sim::Clock* clock;
   /// Of this process and device, however often the device is open.
-  DeviceClaims* claims;
+  DeviceClaims* claims;  ///< of memory.
   Schedule* schedule;
   std::shared_ptr<LaneGroup> lanes = std::make_shared<LaneGroup>();
 
@@ -41,12 +45,40 @@ Device::Device(std::unique_ptr<State> state) : state_(std::move(state)) {
   auto lane = std::make_unique<Lane>(state_->lanes);
   lane->blocking = true;
   state_->lanes->legacy = lane.get();
-  state_->lanes->device = static_cast<std::size_t>(state_->index);
+  state_->lanes->device = static_cast<std::size_t>(state_->compute_place);
+  state_->lanes->copies = static_cast<std::size_t>(state_->memory_place);
   {
     const Lock lock(state_->schedule->mutex);
     state_->schedule->add(state_->lanes);
   }
   state_->default_stream.reset(new Stream(*this, std::move(lane)));
+}
+
+Result<std::unique_ptr<Device::State>> Device::attach(std::shared_ptr<Node> node, int place,
+                                                      sim::Clock& clock) {
+  Segment& segment = *node->segment_;
+  Schedule& schedule = *node->schedule_;
+  GPEMU_TRY(segment.add_context(place));
+  {
+    const Lock lock(schedule.mutex);
+    if (!schedule.join(static_cast<std::size_t>(place), clock.now())) {
+      segment.claims(place).remove_context();
+      return fail(
+          ErrorCode::kResourceLimit,
+          "device {} of node '{}' has {} processes, and no more can share it by time slices; "
+          "end some of them (`gpemu smi {}` shows them)",
+          place, node->name(), layout::kMostSharers, node->name());
+    }
+  }
+  if (node->policy() == SharingPolicy::kTimeSlices) node->start_to_settle(clock);
+  auto state = std::make_unique<State>(place);
+  state->index = segment.facts().device_of(place);
+  state->node = std::move(node);
+  state->segment = &segment;
+  state->clock = &clock;
+  state->claims = &segment.claims(place);
+  state->schedule = &schedule;
+  return state;
 }
 
 Result<std::unique_ptr<Device>> Device::open(std::shared_ptr<Node> node, int index,
@@ -55,28 +87,36 @@ Result<std::unique_ptr<Device>> Device::open(std::shared_ptr<Node> node, int ind
     return fail(ErrorCode::kNotFound, "node '{}' has no device {}: its devices are 0 to {}",
                 node->name(), index, node->device_count() - 1);
   }
-  Segment& segment = *node->segment_;
-  Schedule& schedule = *node->schedule_;
-  GPEMU_TRY(segment.add_context(index));
-  {
-    const Lock lock(schedule.mutex);
-    if (!schedule.join(static_cast<std::size_t>(index), clock.now())) {
-      segment.claims(index).remove_context();
-      return fail(
-          ErrorCode::kResourceLimit,
-          "device {} of node '{}' has {} processes, and no more can share it by time slices; "
-          "end some of them (`gpemu smi {}` shows them)",
-          index, node->name(), layout::kMostSharers, node->name());
-    }
+  if (node->policy() == SharingPolicy::kMig) {
+    return fail(ErrorCode::kUnsupported,
+                "MIG divides device {} of node '{}', so only its MIG devices can be used: "
+                "CUDA programs see the one whose UUID CUDA_VISIBLE_DEVICES has",
+                index, node->name());
   }
-  if (node->policy() == SharingPolicy::kTimeSlices) node->start_to_settle(clock);
-  auto state = std::make_unique<State>(index);
-  state->node = std::move(node);
-  state->segment = &segment;
-  state->clock = &clock;
-  state->claims = &segment.claims(index);
-  state->schedule = &schedule;
+  GPEMU_ASSIGN(std::unique_ptr<State> state, attach(std::move(node), index, clock));
   return std::unique_ptr<Device>(new Device(std::move(state)));
+}
+
+Result<std::unique_ptr<Device>> Device::open(std::shared_ptr<Node> node, const MigDevice& mig,
+                                             sim::Clock& clock) {
+  const auto gone = [&] {
+    return fail(ErrorCode::kNotFound, "the MIG device {} of node '{}' does not exist any more",
+                mig.uuid, node->name());
+  };
+  if (mig.gpu < 0 || mig.gpu >= node->device_count() || node->policy() != SharingPolicy::kMig) {
+    return gone();
+  }
+  Segment& segment = *node->segment_;
+  const NodeFacts& facts = segment.facts();
+  const int place = facts.mig_place(mig.gpu, mig.compute_place);
+  GPEMU_ASSIGN(std::unique_ptr<State> state, attach(node, place, clock));
+  // From here on, the destructor gives back what was taken.
+  state->memory_place = facts.mig_place(mig.gpu, mig.memory_place);
+  state->claims = &segment.claims(state->memory_place);
+  std::unique_ptr<Device> device(new Device(std::move(state)));
+  if (!segment.mig_table(mig.gpu).keep(mig)) return gone();
+  device->state_->claims->set_capacity(mig.memory_bytes);
+  return device;
 }
 
 Device::~Device() {
@@ -88,9 +128,9 @@ Device::~Device() {
   if (held > 0) state_->claims->give_back_memory(held);
   {
     const Lock lock(state_->schedule->mutex);
-    state_->schedule->leave(static_cast<std::size_t>(state_->index), state_->clock->now());
+    state_->schedule->leave(static_cast<std::size_t>(state_->compute_place), state_->clock->now());
   }
-  state_->claims->remove_context();
+  state_->segment->claims(state_->compute_place).remove_context();
 }
 
 int Device::index() const {
@@ -131,13 +171,13 @@ Result<DeviceAddress> Device::allocate(Bytes bytes) {
   if (bytes == 0) return fail(ErrorCode::kInvalidArgument, "cannot allocate 0 bytes");
   GPEMU_TRY(state_->segment->check_owner());
   Segment& segment = *state_->segment;
-  const Bytes total = segment.facts(state_->index).memory_bytes;
+  const Bytes total = state_->claims->capacity();
   const Bytes rounded = bytes > total ? bytes
                                       : (bytes + kAllocationGranularity - 1) /
                                             kAllocationGranularity * kAllocationGranularity;
   if (!state_->claims->take_memory(rounded)) {
     const MemoryInfo info = memory_info();
-    const std::string others = segment.largest_holders(state_->index);
+    const std::string others = segment.largest_holders(state_->memory_place);
     return fail(ErrorCode::kOutOfMemory,
                 "out of memory on device {} ({}): {:.1f} MiB requested, {:.1f} MiB free of {:.1f} "
                 "MiB; this process holds {:.1f} MiB, others {:.1f} MiB{}{}",
@@ -172,8 +212,8 @@ Result<void> Device::free(DeviceAddress address) {
 }
 
 MemoryInfo Device::memory_info() const {
-  const Bytes total = state_->segment->facts(state_->index).memory_bytes;
-  const Bytes used = state_->segment->memory_used(state_->index);
+  const Bytes total = state_->claims->capacity();
+  const Bytes used = state_->segment->memory_used(state_->memory_place);
   return {.total = total, .free = total - used, .held = std::min(state_->claims->memory(), used)};
 }
 
@@ -208,8 +248,9 @@ const Node& Stream::node() const {
 
 Interval Stream::enqueue(Engine engine, Bytes bytes, Duration cost) {
   const Device::State& device = *device_.state_;
+  const int place = engine == Engine::kCompute ? device.compute_place : device.memory_place;
   const std::size_t index =
-      static_cast<std::size_t>(device.index) * kEngineCount + static_cast<std::size_t>(engine);
+      static_cast<std::size_t>(place) * kEngineCount + static_cast<std::size_t>(engine);
   const Lock lock(device.schedule->mutex);
   return device.schedule->queue(*lane_, index, device.clock->now(), cost, bytes);
 }

@@ -9,10 +9,20 @@ namespace gpemu::device {
 
 DeviceClaims::DeviceClaims(Bytes capacity, std::span<layout::HoldingRecord> holdings,
                            std::size_t slot, Others others)
-    : capacity_(capacity),
-      holdings_(holdings),
+    : holdings_(holdings),
       published_(holdings[slot]),
-      others_(std::move(others)) {}
+      others_(std::move(others)),
+      capacity_(capacity) {}
+
+void DeviceClaims::set_capacity(Bytes capacity) {
+  const Lock lock(mutex_);
+  capacity_ = capacity;
+}
+
+Bytes DeviceClaims::capacity() {
+  const Lock lock(mutex_);
+  return capacity_;
+}
 
 bool DeviceClaims::fits(Bytes bytes) const {
   const Bytes others = memory_held(holdings_, others_.attachments());

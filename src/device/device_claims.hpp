@@ -36,10 +36,13 @@ class DeviceClaims {
     std::function<void(int attempt)> pause;        ///< waits before it looks again.
   };
 
-  /// `capacity`: the device's memory. `holdings`: the records of all slots. `slot`: this
-  /// attachment's.
+  /// `capacity`: the device's memory, until set_capacity() says otherwise. `holdings`: the records
+  /// of all slots. `slot`: this attachment's.
   DeviceClaims(Bytes capacity, std::span<layout::HoldingRecord> holdings, std::size_t slot,
                Others others);
+
+  void set_capacity(Bytes capacity) GPEMU_EXCLUDES(mutex_);
+  [[nodiscard]] Bytes capacity() GPEMU_EXCLUDES(mutex_);
 
   /// Takes memory if that much is free. Returns whether it did.
   [[nodiscard]] bool take_memory(Bytes bytes) GPEMU_EXCLUDES(mutex_);
@@ -64,11 +67,11 @@ class DeviceClaims {
   /// Returns the slot of another process that has a context.
   [[nodiscard]] std::optional<std::size_t> other_user() const;
 
-  const Bytes capacity_;
   const std::span<layout::HoldingRecord> holdings_;
   layout::HoldingRecord& published_;  ///< what others see; the originals are below.
   const Others others_;
   Mutex mutex_;
+  Bytes capacity_ GPEMU_GUARDED_BY(mutex_);
   Bytes memory_ GPEMU_GUARDED_BY(mutex_) = 0;
   std::int32_t contexts_ GPEMU_GUARDED_BY(mutex_) = 0;
 };

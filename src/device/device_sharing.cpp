@@ -91,6 +91,7 @@ std::unique_ptr<DeviceSharing> make_sharing(SharingPolicy policy,
   switch (policy) {
     case SharingPolicy::kExclusive:  // Its only process may attach to the node more than once.
     case SharingPolicy::kFifo:
+    case SharingPolicy::kMig:         // Each compute instance is a device for its processes.
     case SharingPolicy::kTimeSlices:  // SlicedSharing divides the time of the compute engine.
       break;
   }

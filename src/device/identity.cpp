@@ -23,15 +23,23 @@ std::uint64_t hash(std::string_view text, std::uint64_t salt) {
   return value;
 }
 
-}  // namespace
-
-std::string device_uuid(std::string_view node_name, std::size_t index) {
-  const std::string identity = fmt::format("{}/{}", node_name, index);
+std::string uuid_of(std::string_view kind, std::string_view identity) {
   const std::uint64_t high = hash(identity, 0);
   const std::uint64_t low = hash(identity, 1);
   // Version 8 ("custom") and the variant of RFC 9562, so that it parses as a UUID.
-  return fmt::format("GPU-{:08x}-{:04x}-8{:03x}-{:04x}-{:012x}", high >> 32, (high >> 16) & 0xffff,
-                     high & 0xfff, 0x8000 | ((low >> 48) & 0x3fff), low & 0xffffffffffff);
+  return fmt::format("{}-{:08x}-{:04x}-8{:03x}-{:04x}-{:012x}", kind, high >> 32,
+                     (high >> 16) & 0xffff, high & 0xfff, 0x8000 | ((low >> 48) & 0x3fff),
+                     low & 0xffffffffffff);
+}
+
+}  // namespace
+
+std::string device_uuid(std::string_view node_name, std::size_t index) {
+  return uuid_of("GPU", fmt::format("{}/{}", node_name, index));
+}
+
+std::string mig_uuid(std::string_view gpu_uuid, int gpu_instance, int compute_instance) {
+  return uuid_of("MIG", fmt::format("{}/{}/{}", gpu_uuid, gpu_instance, compute_instance));
 }
 
 std::string device_pci_bus_id(std::size_t index) {

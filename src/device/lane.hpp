@@ -118,7 +118,8 @@ struct Lane;
 
 /// The common state of the streams of a context.
 struct LaneGroup {
-  std::size_t device = 0;
+  std::size_t device = 0;       ///< the place that has its compute engine.
+  std::size_t copies = 0;       ///< the place that has its copy engines.
   Lane* legacy = nullptr;       ///< of the legacy default stream.
   std::vector<Lane*> blocking;  ///< those that synchronise with it.
   TimePoint blocking_end{};     ///< of all work that has started in these and in the legacy lane.
@@ -129,6 +130,12 @@ struct LaneGroup {
   /// queued next and this the end of what had started.
   Moment joint_end;
   std::pair<std::uint64_t, TimePoint> joint_key;
+
+  /// Returns whether an engine of the node is one of its context's.
+  [[nodiscard]] bool uses(std::size_t engine) const {
+    const bool computes = engine % kEngineCount == static_cast<std::size_t>(Engine::kCompute);
+    return engine / kEngineCount == (computes ? device : copies);
+  }
 };
 
 /// The work of a stream that has not started: tasks that run one after the other.

@@ -17,24 +17,28 @@
 /// changes once, and bound each changing value at each use.
 ///
 ///     Header | FactsRecord[device_count] | topology | faults      never changes
-///     EngineRecord[device_count][kEngineCount]                    changes
+///     EngineRecord[places][kEngineCount]                          changes
 ///     ProcessRecord[process_capacity]
-///     HoldingRecord[device_count][process_capacity]
+///     HoldingRecord[places][process_capacity]
 ///     SeatRecord[kSeatCapacity]
 ///     FaultRecord[profile::kMostFaults]
 ///     SliceTable[device_count]                                    only for the policy kTimeSlices
+///     MigTable[device_count]                                      only for the policy kMig
 ///     ClockPage                                                   at a page of its own
 ///
 /// The file does not say which slots of the registry are in use. Instead, a process holds
 /// open-file-description locks (fcntl F_OFD_SETLK) on bytes far beyond the file's end, which the
 /// kernel releases when the process ends.
 ///
+/// A place is where processes use something: the devices, then, for the policy kMig, kMigPlaces for
+/// each device.
+///
 /// Change kVersion with any change of this file. The header's fields up to `temporary` stay where
 /// they are in all versions, so that each can remove the nodes of any other.
 namespace gpemu::device::layout {
 
 inline constexpr char kMagic[8] = {'G', 'P', 'E', 'M', 'U', 'N', 'O', 'D'};
-inline constexpr std::uint32_t kVersion = 11;
+inline constexpr std::uint32_t kVersion = 12;
 inline constexpr std::uint32_t kMaxDevices = 4096;
 inline constexpr std::uint32_t kProcessCapacity = 256;
 inline constexpr std::size_t kNameBytes = 64;
@@ -172,6 +176,20 @@ struct alignas(64) SliceTable {
   SliceState states[2 * kMostSharers];
 };
 
+/// Places of a device for its MIG devices. Source: memory slices of a GPU.
+inline constexpr std::size_t kMigPlaces = 8;
+
+/// The instances into which MIG divides a device: a MigLayout::Words.
+struct alignas(64) MigState {
+  std::atomic<std::uint64_t> words[kMigPlaces];
+};
+
+/// The instances of a device, with two states for each slot of the registry.
+struct alignas(64) MigTable {
+  std::atomic<std::uint64_t> current;  ///< which state counts, and a count of changes.
+  MigState states[std::size_t{2} * kProcessCapacity];
+};
+
 /// An arrival of a party at a round: the later of a time, and so much after the end of an earlier
 /// round of the group. It is final if it says so, and once that has passed; before that, the party
 /// may take it back.
@@ -216,22 +234,26 @@ static_assert(std::is_trivially_copyable_v<GpuFacts>);
 static_assert(std::is_trivially_copyable_v<Header> && std::is_trivially_copyable_v<FactsRecord>);
 
 /// The offsets of the parts of a segment with that many devices, whose topology and faults have
-/// that many bytes. `slices`: whether the policy is kTimeSlices. Units: bytes from the file's
-/// start.
+/// that many bytes. Units: bytes from the file's start.
 struct Offsets {
   explicit constexpr Offsets(std::uint64_t devices, std::uint64_t topology_bytes = 0,
-                             std::uint64_t faults_bytes = 0, bool slices = false)
-      : topology(sizeof(Header) + devices * sizeof(FactsRecord)),
+                             std::uint64_t faults_bytes = 0,
+                             SharingPolicy policy = SharingPolicy::kFifo)
+      : places(devices * (policy == SharingPolicy::kMig ? 1 + kMigPlaces : 1)),
+        topology(sizeof(Header) + devices * sizeof(FactsRecord)),
         faults(topology + topology_bytes),
         engines((faults + faults_bytes + kRecord - 1) / kRecord * kRecord),
-        processes(engines + devices * kEngineCount * sizeof(EngineRecord)),
+        processes(engines + places * kEngineCount * sizeof(EngineRecord)),
         holdings(processes + kProcessCapacity * sizeof(ProcessRecord)),
-        seats(holdings + devices * kProcessCapacity * sizeof(HoldingRecord)),
+        seats(holdings + places * kProcessCapacity * sizeof(HoldingRecord)),
         fault_records(seats + kSeatCapacity * sizeof(SeatRecord)),
         slice_tables((fault_records + profile::kMostFaults * sizeof(FaultRecord) + kRecord - 1) /
                      kRecord * kRecord),
-        clock((slice_tables + (slices ? devices * sizeof(SliceTable) : 0) + kPage - 1) / kPage *
-              kPage),
+        mig_tables(slice_tables +
+                   (policy == SharingPolicy::kTimeSlices ? devices * sizeof(SliceTable) : 0)),
+        clock((mig_tables + (policy == SharingPolicy::kMig ? devices * sizeof(MigTable) : 0) +
+               kPage - 1) /
+              kPage * kPage),
         end(clock + sizeof(sim::ClockPage)) {}
 
   /// Programs map only the clock. Source: the largest page of the processors on which gpemu runs.
@@ -241,6 +263,7 @@ struct Offsets {
   static constexpr std::uint64_t kRecord = alignof(EngineRecord);
 
   static constexpr std::uint64_t kFacts = sizeof(Header);
+  std::uint64_t places;    ///< a number, not an offset.
   std::uint64_t topology;  ///< TOML, in docs/reference/topology-file.md's format.
   std::uint64_t faults;    ///< TOML, in docs/reference/faults-file.md's format, then zeros.
   std::uint64_t engines;
@@ -249,6 +272,7 @@ struct Offsets {
   std::uint64_t seats;
   std::uint64_t fault_records;
   std::uint64_t slice_tables;
+  std::uint64_t mig_tables;
   std::uint64_t clock;
   std::uint64_t end;
 };

@@ -101,10 +101,10 @@ SlicePeers slice_peers_of(Segment& segment, int device) {
               }};
 }
 
-/// Returns the engines of a node, with their sharing policy.
+/// Returns the engines of a node's places, with their sharing policy.
 std::vector<DeviceEngines> engines_of(Segment& segment) {
   std::vector<DeviceEngines> devices;
-  for (int device = 0; std::cmp_less(device, segment.facts().devices.size()); ++device) {
+  for (int device = 0; std::cmp_less(device, segment.places()); ++device) {
     const std::span<layout::EngineRecord> engines = segment.engines(device);
     layout::HoldingRecord& own = segment.own_holding(device);
     auto sharing = make_sharing(
@@ -117,9 +117,9 @@ std::vector<DeviceEngines> engines_of(Segment& segment) {
                                                 segment.slice_table(device),
                                                 slice_peers_of(segment, device));
     }
-    auto speed = segment.faults().may_disturb(device)
-                     ? std::make_unique<Speed>(segment.faults(), device)
-                     : nullptr;
+    const int gpu = segment.facts().device_of(device);
+    auto speed = segment.faults().may_disturb(gpu) ? std::make_unique<Speed>(segment.faults(), gpu)
+                                                   : nullptr;
     devices.push_back({.sharing = std::move(sharing),
                        .records = engines,
                        .own = &own,
@@ -292,6 +292,32 @@ bool Node::temporary() const {
 const profile::TopologySpec* Node::topology() const {
   const NodeFacts& facts = segment_->facts();
   return facts.topology ? &*facts.topology : nullptr;
+}
+
+MigLayout Node::mig_layout(int device, std::span<const profile::MigProfile> profiles) const {
+  GPEMU_CHECK(device >= 0 && device < device_count(), "device index out of range");
+  if (policy() != SharingPolicy::kMig) return MigLayout(profiles);
+  return MigLayout(profiles, segment_->mig_table(device).read().words);
+}
+
+Result<void> Node::change_mig(int device, std::span<const profile::MigProfile> profiles,
+                              const std::function<Result<void>(MigLayout&)>& change) {
+  GPEMU_CHECK(device >= 0 && device < device_count(), "device index out of range");
+  GPEMU_TRY(segment_->check_owner());
+  if (policy() != SharingPolicy::kMig || profiles.empty()) {
+    return fail(ErrorCode::kUnsupported, "{}",
+                profiles.empty()
+                    ? fmt::format("device {} of node '{}', a {}, has no MIG", device, name(),
+                                  segment_->facts(device).gpu)
+                    : fmt::format("node '{}' does not divide its GPUs: make one with `gpemu node "
+                                  "create --sharing mig`",
+                                  name()));
+  }
+  return segment_->mig_table(device).change(profiles, change);
+}
+
+Bytes Node::mig_memory_used(int device, int memory_place) const {
+  return segment_->memory_held_at(segment_->facts().mig_place(device, memory_place));
 }
 
 bool Node::has_faults(int device) const {

@@ -2,6 +2,7 @@
 #include "gpemu/device/node_view.hpp"
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstddef>
@@ -15,6 +16,7 @@
 
 #include "fault_table.hpp"
 #include "layout.hpp"
+#include "mig_table.hpp"
 #include "segment_file.hpp"
 #include "slice_table.hpp"
 #include "snapshot.hpp"
@@ -68,6 +70,15 @@ class WatchedClock final : public sim::Clock {
 
 }  // namespace
 
+/// More attempts than processes that only manage instances ever need.
+constexpr int kMostMigReads = 1000;
+
+/// What is in the segment at a place.
+struct PlaceCopy {
+  std::vector<layout::EngineRecord> engines;
+  std::vector<layout::HoldingRecord> holdings;
+};
+
 struct NodeView::State {
   std::shared_ptr<Node> node;  ///< null for a node that is only watched; then the rest is used.
   NodePath path;
@@ -101,6 +112,33 @@ struct NodeView::State {
     if (slices.sharers.size() < 2) return std::nullopt;
     slices.advance(now, facts.slices);
     return slices;
+  }
+
+  [[nodiscard]] Result<PlaceCopy> read_place(std::uint64_t place) const {
+    const layout::Offsets offsets = facts.offsets();
+    PlaceCopy copy;
+    GPEMU_ASSIGN(
+        copy.engines,
+        read<layout::EngineRecord>(
+            kEngineCount, offsets.engines + place * kEngineCount * sizeof(layout::EngineRecord)));
+    GPEMU_ASSIGN(copy.holdings,
+                 read<layout::HoldingRecord>(layout::kProcessCapacity,
+                                             offsets.holdings + place * layout::kProcessCapacity *
+                                                                    sizeof(layout::HoldingRecord)));
+    return copy;
+  }
+
+  /// Requires: the policy is kMig.
+  [[nodiscard]] Result<MigLayout::Words> mig_words(std::uint64_t device) const {
+    const std::uint64_t offset = facts.offsets().mig_tables + device * sizeof(layout::MigTable);
+    for (int attempt = 0;; ++attempt) {
+      GPEMU_ASSIGN(const auto tables, read<layout::MigTable>(1, offset));
+      GPEMU_ASSIGN(const auto after, read<std::atomic<std::uint64_t>>(1, offset));
+      // Nobody writes the state that counts, so it is whole if it still counts.
+      if (tables.front().current == after.front() || attempt > kMostMigReads) {
+        return MigTable::read(tables.front()).words;
+      }
+    }
   }
 
  private:
@@ -154,6 +192,23 @@ const profile::TopologySpec* NodeView::topology() const {
   return state_->facts.topology ? &*state_->facts.topology : nullptr;
 }
 
+Result<MigLayout> NodeView::mig_layout(int index,
+                                       std::span<const profile::MigProfile> profiles) const {
+  if (state_->node) return state_->node->mig_layout(index, profiles);
+  GPEMU_CHECK(index >= 0 && index < device_count(), "device index out of range");
+  if (policy() != SharingPolicy::kMig) return MigLayout(profiles);
+  GPEMU_ASSIGN(const MigLayout::Words words, state_->mig_words(static_cast<std::uint64_t>(index)));
+  return MigLayout(profiles, words);
+}
+
+Result<Bytes> NodeView::mig_memory_used(int index, int memory_place) const {
+  if (state_->node) return state_->node->mig_memory_used(index, memory_place);
+  GPEMU_CHECK(policy() == SharingPolicy::kMig, "MIG does not divide the node's GPUs");
+  const int place = state_->facts.mig_place(index, memory_place);
+  GPEMU_ASSIGN(const PlaceCopy copy, state_->read_place(static_cast<std::uint64_t>(place)));
+  return memory_held(copy.holdings, slots_alive(state_->file.get(), -1));
+}
+
 bool NodeView::over() const {
   if (state_->node) return false;
   struct stat status{};
@@ -180,24 +235,30 @@ Result<DeviceSnapshot> NodeView::device_snapshot(int index, TimePoint now) const
   GPEMU_CHECK(index >= 0 && index < device_count(), "device index out of range");
   const auto device = static_cast<std::uint64_t>(index);
   const layout::Offsets offsets = state_->facts.offsets();
-  GPEMU_ASSIGN(
-      const auto engines,
-      state_->read<layout::EngineRecord>(
-          kEngineCount, offsets.engines + device * kEngineCount * sizeof(layout::EngineRecord)));
   GPEMU_ASSIGN(const auto processes,
                state_->read<layout::ProcessRecord>(layout::kProcessCapacity, offsets.processes));
-  GPEMU_ASSIGN(const auto holdings,
-               state_->read<layout::HoldingRecord>(
-                   layout::kProcessCapacity, offsets.holdings + device * layout::kProcessCapacity *
-                                                                    sizeof(layout::HoldingRecord)));
-  GPEMU_ASSIGN(const auto slices, state_->time_slices(device, now));
+  GPEMU_ASSIGN(const PlaceCopy own, state_->read_place(device));
   const Slots alive = slots_alive(state_->file.get(), -1);
-  DeviceSnapshot snapshot = make_snapshot(index, state_->facts.devices[device],
-                                          {.engines = engines,
-                                           .processes = processes,
-                                           .holdings = holdings,
-                                           .slices = slices ? &*slices : nullptr},
-                                          alive, now);
+  const auto tables = [&processes](const PlaceCopy& place) {
+    return DeviceTables{
+        .engines = place.engines, .processes = processes, .holdings = place.holdings};
+  };
+  const DeviceFacts& facts = state_->facts.devices[device];
+  GPEMU_ASSIGN(const auto slices, state_->time_slices(device, now));
+  DeviceTables own_tables = tables(own);
+  own_tables.slices = slices ? &*slices : nullptr;
+  DeviceSnapshot snapshot = make_snapshot(index, facts, own_tables, alive, now);
+  if (policy() == SharingPolicy::kMig) {
+    GPEMU_ASSIGN(const MigLayout::Words words, state_->mig_words(device));
+    std::array<PlaceCopy, layout::kMigPlaces> copies;
+    std::array<DeviceTables, layout::kMigPlaces> places;
+    for (std::size_t i = 0; i < copies.size(); ++i) {
+      const int place = state_->facts.mig_place(index, static_cast<int>(i));
+      GPEMU_ASSIGN(copies.at(i), state_->read_place(static_cast<std::uint64_t>(place)));
+      places.at(i) = tables(copies.at(i));
+    }
+    add_mig_places(snapshot, places, MigTable::weights(words), facts, alive, now);
+  }
   GPEMU_ASSIGN(snapshot.health, health(index, now));
   return snapshot;
 }

@@ -2,6 +2,7 @@
 #include "segment.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <fcntl.h>
 #include <sys/file.h>
@@ -73,6 +74,7 @@ Result<std::unique_ptr<Segment>> Segment::adopt(NodePath path, std::unique_ptr<L
   segment->queue_clock_ = clock != nullptr ? clock : segment->clock_.get();
   GPEMU_TRY(segment->register_process());
   segment->make_claims();
+  segment->make_mig_tables();
   auto* const seats = reinterpret_cast<layout::SeatRecord*>(segment->memory_.data() +
                                                             segment->facts_.offsets().seats);
   segment->seats_ = std::make_unique<GroupSeats>(
@@ -84,6 +86,7 @@ Result<std::unique_ptr<Segment>> Segment::adopt(NodePath path, std::unique_ptr<L
 Result<void> Segment::map() {
   const std::size_t devices = facts_.devices.size();
   const layout::Offsets offsets = facts_.offsets();
+  places_ = offsets.places;
   if (locks_) {
     GPEMU_ASSIGN(memory_, Mapping::of_file(locks_->get(), offsets.end));
   } else {
@@ -92,15 +95,18 @@ Result<void> Segment::map() {
   std::byte* const memory = memory_.data();
   // Bytes that are not written yet are zero, which is a valid value of every record.
   engines_ = {reinterpret_cast<layout::EngineRecord*>(memory + offsets.engines),
-              devices * kEngineCount};
+              places_ * kEngineCount};
   processes_ = {reinterpret_cast<layout::ProcessRecord*>(memory + offsets.processes),
                 layout::kProcessCapacity};
   holdings_ = {reinterpret_cast<layout::HoldingRecord*>(memory + offsets.holdings),
-               devices * layout::kProcessCapacity};
+               places_ * layout::kProcessCapacity};
   fault_records_ = {reinterpret_cast<layout::FaultRecord*>(memory + offsets.fault_records),
                     profile::kMostFaults};
   if (facts_.policy == SharingPolicy::kTimeSlices) {
     slice_tables_ = {reinterpret_cast<layout::SliceTable*>(memory + offsets.slice_tables), devices};
+  }
+  if (facts_.policy == SharingPolicy::kMig) {
+    mig_records_ = {reinterpret_cast<layout::MigTable*>(memory + offsets.mig_tables), devices};
   }
   clock_page_ = reinterpret_cast<sim::ClockPage*>(memory + offsets.clock);
   clock_ = std::make_unique<sim::SharedClock>(*clock_page_);
@@ -177,7 +183,7 @@ Result<void> Segment::register_process() {
 
 void Segment::make_claims() {
   const auto slot = static_cast<std::size_t>(slot_);
-  for (int device = 0; std::cmp_less(device, facts_.devices.size()); ++device) {
+  for (int device = 0; std::cmp_less(device, places_); ++device) {
     claims_.push_back(std::make_unique<DeviceClaims>(
         facts(device).memory_bytes, holdings(device), slot,
         DeviceClaims::Others{
@@ -190,6 +196,24 @@ void Segment::make_claims() {
                       (slot + 1) * static_cast<std::size_t>(std::min(attempt + 1, 20))));
                 }}));
   }
+}
+
+void Segment::make_mig_tables() {
+  for (int device = 0; std::cmp_less(device, mig_records_.size()); ++device) {
+    mig_tables_.push_back(std::make_unique<MigTable>(
+        mig_records_[static_cast<std::size_t>(device)], static_cast<std::size_t>(slot_),
+        [this, device](int slice) { return users(facts_.mig_place(device, slice)); }));
+  }
+}
+
+std::string Segment::users(int place) const {
+  std::string users;
+  const Slots living = alive();
+  for (std::size_t slot = 0; slot < processes_.size(); ++slot) {
+    if (!living[slot] || holdings(place)[slot].contexts == 0) continue;
+    users += (users.empty() ? "" : ", ") + describe(process_of(processes_[slot]));
+  }
+  return users;
 }
 
 bool Segment::is_this_process(const layout::ProcessRecord& process) const {
@@ -211,7 +235,7 @@ void Segment::claim_slot(std::size_t slot) {
 }
 
 void Segment::clear_holdings(std::size_t slot) {
-  for (std::size_t device = 0; device < facts_.devices.size(); ++device) {
+  for (std::size_t device = 0; device < places_; ++device) {
     layout::HoldingRecord& holding = holdings(static_cast<int>(device))[slot];
     holding.memory = 0;
     holding.contexts = 0;
@@ -321,7 +345,7 @@ std::string Segment::describe_process(std::uint64_t identity) const {
 
 void Segment::trim_all() {
   const TimePoint now = queue_clock_->now();
-  for (std::size_t device = 0; device < facts_.devices.size(); ++device) {
+  for (std::size_t device = 0; device < places_; ++device) {
     for (std::size_t i = 0; i < kEngineCount; ++i) trim(static_cast<int>(device), i, now, 0);
   }
 }
@@ -354,11 +378,19 @@ void Segment::trim(int device, std::size_t engine, TimePoint time, std::int64_t 
 }
 
 Bytes Segment::memory_used(int device) const {
-  return std::min(memory_held(holdings(device), alive()), facts(device).memory_bytes);
+  return std::min(memory_held(holdings(device), alive()), claims(device).capacity());
 }
 
 std::string Segment::largest_holders(int device) const {
-  return describe_largest_holders(snapshot(device, TimePoint()).processes, own_pid(), locks_.get());
+  const Slots living = alive();
+  std::vector<ProcessSnapshot> processes;
+  for (std::size_t slot = 0; slot < processes_.size(); ++slot) {
+    if (!living[slot]) continue;
+    ProcessSnapshot& process = processes.emplace_back(process_of(processes_[slot]));
+    process.memory_held =
+        std::min(holdings(device)[slot].memory.load(), facts(device).memory_bytes);
+  }
+  return describe_largest_holders(std::move(processes), own_pid(), locks_.get());
 }
 
 Result<void> Segment::add_context(int device) {
@@ -373,6 +405,7 @@ Result<void> Segment::add_context(int device) {
 }
 
 DeviceSnapshot Segment::snapshot(int device, TimePoint now) const {
+  const Slots living = alive();
   DeviceTables device_tables = tables(device);
   TimeSlices slices;
   if (!slice_tables_.empty()) {
@@ -380,7 +413,15 @@ DeviceSnapshot Segment::snapshot(int device, TimePoint now) const {
     slices.advance(now, facts_.slices);
     if (slices.sharers.size() > 1) device_tables.slices = &slices;
   }
-  DeviceSnapshot snapshot = make_snapshot(device, facts(device), device_tables, alive(), now);
+  DeviceSnapshot snapshot = make_snapshot(device, facts(device), device_tables, living, now);
+  if (!mig_records_.empty()) {
+    std::array<DeviceTables, layout::kMigPlaces> places;
+    for (std::size_t i = 0; i < places.size(); ++i) {
+      places.at(i) = tables(facts_.mig_place(device, static_cast<int>(i)));
+    }
+    add_mig_places(snapshot, places, MigTable::weights(mig_table(device).read().words),
+                   facts(device), living, now);
+  }
   snapshot.health = faults().health(device, now);
   return snapshot;
 }

@@ -21,6 +21,7 @@
 #include "layout.hpp"
 #include "lock_file.hpp"
 #include "mapping.hpp"
+#include "mig_table.hpp"
 #include "segment_file.hpp"
 #include "slice_table.hpp"
 #include "snapshot.hpp"
@@ -64,6 +65,10 @@ class Segment {
   }
   /// Returns the memory that all living processes hold, at most the device's.
   [[nodiscard]] Bytes memory_used(int device) const;
+  /// The same, without that limit.
+  [[nodiscard]] Bytes memory_held_at(int device) const {
+    return memory_held(holdings(device), alive());
+  }
   /// Returns which other process holds most memory, for a message; "" if none holds any.
   [[nodiscard]] std::string largest_holders(int device) const;
 
@@ -75,7 +80,13 @@ class Segment {
 
   [[nodiscard]] const NodeFacts& facts() const { return facts_; }
   [[nodiscard]] const DeviceFacts& facts(int device) const {
-    return facts_.devices[static_cast<std::size_t>(device)];
+    return facts_.devices[static_cast<std::size_t>(facts_.device_of(device))];
+  }
+  /// How many places there are (layout.hpp). Here, `device` may be any, except in snapshot().
+  [[nodiscard]] std::size_t places() const { return places_; }
+  /// Returns the instances of a device. Requires: the policy is kMig, and it is a device.
+  [[nodiscard]] MigTable& mig_table(int device) const {
+    return *mig_tables_[static_cast<std::size_t>(device)];
   }
   [[nodiscard]] std::span<layout::EngineRecord> engines(int device) const {
     return engines_.subspan(static_cast<std::size_t>(device) * kEngineCount, kEngineCount);
@@ -138,6 +149,9 @@ class Segment {
   [[nodiscard]] Result<void> map();
   [[nodiscard]] Result<void> register_process();
   void make_claims();
+  void make_mig_tables();
+  /// Returns the living processes with contexts at a place, for a message.
+  [[nodiscard]] std::string users(int place) const;
   [[nodiscard]] bool is_this_process(const layout::ProcessRecord& process) const;
   /// Clears the records of a slot's last holder, and writes the new holder.
   void claim_slot(std::size_t slot);
@@ -162,10 +176,13 @@ class Segment {
   std::span<layout::HoldingRecord> holdings_;
   std::span<layout::FaultRecord> fault_records_;
   std::span<layout::SliceTable> slice_tables_;  ///< by device; none unless the policy uses them.
+  std::span<layout::MigTable> mig_records_;     ///< by device; none unless the policy is kMig.
+  std::vector<std::unique_ptr<MigTable>> mig_tables_;  ///< likewise.
+  std::size_t places_ = 0;
   sim::ClockPage* clock_page_ = nullptr;
   std::unique_ptr<sim::SharedClock> clock_;
   const sim::Clock* queue_clock_ = nullptr;            ///< of the times at which work is queued.
-  std::vector<std::unique_ptr<DeviceClaims>> claims_;  ///< by device.
+  std::vector<std::unique_ptr<DeviceClaims>> claims_;  ///< by place.
   std::ptrdiff_t slot_ = -1;
   std::uint64_t identity_ = 0;
   std::unique_ptr<GroupSeats> seats_;

@@ -365,12 +365,12 @@ namespace {
 
 layout::Offsets offsets_of(const layout::Header& header) {
   return layout::Offsets(header.device_count, header.topology_bytes, header.faults_bytes,
-                         header.policy == static_cast<std::uint8_t>(SharingPolicy::kTimeSlices));
+                         static_cast<SharingPolicy>(header.policy));
 }
 
 layout::Offsets offsets_of(const NodeConfig& config) {
   return layout::Offsets(config.devices.size(), config.topology.size(), config.faults.size(),
-                         config.policy == SharingPolicy::kTimeSlices);
+                         config.policy);
 }
 
 /// Returns whether time slices can have those lengths.
@@ -453,7 +453,7 @@ Result<NodeFacts> parse_static_part(std::vector<std::byte> bytes, std::uint64_t 
   if (header->checksum != checksum(bytes)) return damaged(node, "its checksum is wrong");
   const auto policy = static_cast<SharingPolicy>(header->policy);
   if (policy != SharingPolicy::kFifo && policy != SharingPolicy::kExclusive &&
-      policy != SharingPolicy::kTimeSlices) {
+      policy != SharingPolicy::kTimeSlices && policy != SharingPolicy::kMig) {
     return damaged(node, fmt::format("there is no sharing policy {}", header->policy));
   }
   const TimeSliceRules slices{.quantum = Duration(header->quantum_ns),

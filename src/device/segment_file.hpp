@@ -57,7 +57,16 @@ struct NodeFacts {
   /// The offsets of the parts of such a node's segment.
   [[nodiscard]] layout::Offsets offsets() const {
     return layout::Offsets(devices.size(), topology ? topology->toml.size() : 0, faults.toml.size(),
-                           policy == SharingPolicy::kTimeSlices);
+                           policy);
+  }
+  /// Returns the device to which a place of the segment belongs.
+  [[nodiscard]] int device_of(int place) const {
+    const auto count = static_cast<int>(devices.size());
+    return place < count ? place : (place - count) / static_cast<int>(layout::kMigPlaces);
+  }
+  /// Returns the place of a MIG device. Requires: the policy is kMig.
+  [[nodiscard]] int mig_place(int device, int slice) const {
+    return static_cast<int>(devices.size()) + device * static_cast<int>(layout::kMigPlaces) + slice;
   }
 };
 

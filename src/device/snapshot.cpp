@@ -2,6 +2,7 @@
 #include "snapshot.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <limits>
 #include <utility>
@@ -157,6 +158,42 @@ DeviceSnapshot make_snapshot(int index, const DeviceFacts& facts, const DeviceTa
                                         device.slices->sharers[sharer].wanted());
   }
   return snapshot;
+}
+
+void add_mig_places(DeviceSnapshot& snapshot, std::span<const DeviceTables> places,
+                    const std::array<double, layout::kMigPlaces>& weights, const DeviceFacts& facts,
+                    const Slots& alive, TimePoint now) {
+  Bytes used = 0;
+  for (std::size_t k = 0; k < places.size(); ++k) {
+    const DeviceSnapshot part = make_snapshot(snapshot.index, facts, places[k], alive, now);
+    used = saturating_sum(used, part.memory_used);
+    for (std::size_t i = 0; i < kEngineCount; ++i) {
+      EngineSnapshot& shown = snapshot.engines[i];
+      shown.busy += Duration(std::llround(to_seconds(part.engines[i].busy) * weights.at(k) * 1e9));
+      shown.operations += part.engines[i].operations;
+      shown.bytes += part.engines[i].bytes;
+      shown.idle_from = std::max(shown.idle_from, part.engines[i].idle_from);
+    }
+  }
+  snapshot.memory_used = std::min(used, facts.memory_bytes);
+  for (std::size_t slot = 0; slot < layout::kProcessCapacity; ++slot) {
+    std::size_t in = places.size();
+    Bytes held = 0;
+    for (std::size_t k = 0; k < places.size(); ++k) {
+      held = saturating_sum(held, places[k].holdings[slot].memory.load());
+      if (places[k].holdings[slot].contexts.load() != 0) in = k;
+    }
+    if (!alive[slot] || in == places.size()) continue;
+    const DeviceTables& place = places[in];
+    ProcessSnapshot& shown = snapshot.processes.emplace_back(process_of(place.processes[slot]));
+    shown.memory_held = std::min(held, facts.memory_bytes);
+    for (std::size_t i = 0; i < kEngineCount; ++i) {
+      const layout::HoldingRecord::Use& use = place.holdings[slot].engines[i];
+      const Duration busy =
+          work_done(place.engines[i], use.queued.busy_ns.load(), use.tail_ns.load(), to_ns(now));
+      shown.busy[i] = Duration(std::llround(to_seconds(busy) * weights.at(in) * 1e9));
+    }
+  }
 }
 
 }  // namespace gpemu::device

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <array>
 #include <bitset>
 #include <cstddef>
 #include <cstdint>
@@ -51,6 +52,12 @@ struct DeviceTables {
 [[nodiscard]] DeviceSnapshot make_snapshot(int index, const DeviceFacts& facts,
                                            const DeviceTables& device, const Slots& alive,
                                            TimePoint now);
+
+/// Adds to a device's state what its MIG devices do. `weights`: of the places, the part of the
+/// GPU's compute engine that each is.
+void add_mig_places(DeviceSnapshot& snapshot, std::span<const DeviceTables> places,
+                    const std::array<double, layout::kMigPlaces>& weights, const DeviceFacts& facts,
+                    const Slots& alive, TimePoint now);
 
 /// Returns "process 12 (python)"; for another pid namespace, with its number.
 [[nodiscard]] std::string describe(const ProcessSnapshot& process);

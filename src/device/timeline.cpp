@@ -221,7 +221,7 @@ void Timeline::follow_others(std::size_t engine) {
   if (!state.moves) {
     // So far, work had its final time from its start on.
     for (const auto& group : groups_) {
-      if (group->device == engine / kEngineCount) drop_started(*group, now_);
+      if (group->uses(engine)) drop_started(*group, now_);
     }
   }
   state.followed = now_;
@@ -586,7 +586,7 @@ bool Timeline::find_other(const Lane& lane, std::size_t engine, TimePoint now) {
 }
 
 bool Timeline::has_work(const Lane& lane, std::size_t engine) {
-  return lane.group->device == engine / kEngineCount && lane.work[engine % kEngineCount] > 0;
+  return lane.group->uses(engine) && lane.work[engine % kEngineCount] > 0;
 }
 
 /// Before a lane queues work on an engine for which other lanes have work that has not started:

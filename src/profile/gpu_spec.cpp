@@ -8,6 +8,7 @@
 #include "gpemu/base/file.hpp"
 
 #include "calibration_reader.hpp"
+#include "mig_reader.hpp"
 #include "sourced_file.hpp"
 
 namespace gpemu::profile {
@@ -119,6 +120,7 @@ class SpecReader {
     GPEMU_TRY(file_.read_sources());
     GPEMU_TRY(check_keys());
     for (const NumberField& field : kNumberFields) GPEMU_TRY(read_number(field));
+    GPEMU_ASSIGN(spec_.mig_profiles, read_mig_profiles(root_, file_));
     GPEMU_TRY(check_consistency());
     GPEMU_ASSIGN(FileCalibration calibration, read_calibration(root_, origin_, spec_.name));
     spec_.calibration = std::move(calibration.own);
@@ -151,7 +153,7 @@ class SpecReader {
   [[nodiscard]] Result<void> check_keys() const {
     for (const auto& [key, node] : root_) {
       const std::string_view name = key.str();
-      if (contains(kTextKeys, name) || name == "calibration") continue;
+      if (contains(kTextKeys, name) || name == "calibration" || name == "mig") continue;
       if (!contains(kSections, name)) return file_.fault(node, name, "unknown key");
       if (!node.is_table()) return file_.fault(node, name, "expected a table");
       for (const auto& [inner, value] : *node.as_table()) {
@@ -213,6 +215,13 @@ class SpecReader {
     }
     if (spec_.usable_memory_bytes.value_or(0) > spec_.memory_bytes) {
       return file_.fault(*root_.get("memory"), "memory.usable_mib", "more than capacity_mib");
+    }
+    for (const MigProfile& profile : spec_.mig_profiles) {
+      if (profile.multiprocessors.value_or(0) > spec_.multiprocessors ||
+          profile.memory_bytes.value_or(0) > spec_.memory_bytes) {
+        return file_.fault(*root_.get("mig"), fmt::format("mig.{}", profile.name),
+                           "more multiprocessors or memory than the GPU has");
+      }
     }
     if (spec_.base_clock_mhz.value_or(0) > spec_.boost_clock_mhz) {
       return file_.fault(*root_.get("compute"), "compute.base_clock_mhz",

@@ -147,6 +147,67 @@ TEST(ParseGpuSpec, RefusesNamesThatAreNoFileNames) {
 }
 
 /// The files that gpemu ships.
+constexpr std::string_view kMig = R"([mig."1g.4gb"]
+id = 14
+nvml_profile = 0
+placement = { size = 1, starts = [0, 1, 2, 3] }
+engines = { copy = 1, ofa = 0 }
+source = "smi"
+
+[mig."4g.8gb+me"]
+id = 0
+nvml_profile = 3
+placement = { size = 4, starts = [0] }
+multiprocessors = 8
+memory_mib = 8000
+engines = { copy = 4, decode = 3, jpeg = 2, ofa = 1 }
+source = "smi"
+
+[sources])";
+
+std::string mig(std::string_view from, std::string_view to) {
+  std::string text(kMig);
+  const std::size_t at = text.find(from);
+  EXPECT_NE(at, std::string::npos) << from;
+  return replaced("[sources]", text.replace(at, from.size(), to));
+}
+
+TEST(ParseGpuSpec, ReadsTheProfilesOfMig) {
+  const Result<GpuSpec> spec = parse_gpu_spec(replaced("[sources]", kMig), "x.toml");
+  ASSERT_TRUE(spec) << spec.error().message;
+  ASSERT_EQ(spec->mig_profiles.size(), 2U);
+  const MigProfile& small = spec->mig_profiles[0];
+  EXPECT_EQ(small.name, "1g.4gb");
+  EXPECT_EQ(small.compute_slices, 1);
+  EXPECT_EQ(small.starts, (std::vector<int>{0, 1, 2, 3}));
+  EXPECT_EQ(small.max_instances(), 4);
+  EXPECT_EQ(small.memory_bytes, std::nullopt);
+  const MigProfile& whole = spec->mig_profiles[1];
+  EXPECT_EQ(whole.compute_slices, 4);
+  EXPECT_TRUE(whole.media_extensions);
+  EXPECT_EQ(whole.memory_bytes, 8000 * kMiB);
+  EXPECT_EQ(whole.decoders, 3);
+  EXPECT_EQ(spec->sources.at("mig.1g.4gb"), "A measurement");
+  EXPECT_EQ(memory_slices_of(spec->mig_profiles), 4);
+}
+
+TEST(ParseGpuSpec, RefusesProfilesOfMigThatCannotBe) {
+  EXPECT_EQ(fault_of(mig("[0, 1, 2, 3]", "[0, 2, 1]")),
+            "x.toml:30: mig.1g.4gb: starts: expected rising multiples of 1 up to 7, the last slice "
+            "at which a placement of that size fits");
+  EXPECT_EQ(fault_of(mig("[0, 1, 2, 3]", "[4]")),
+            "x.toml:27: mig.1g.4gb: a start is beyond the 4 slices that the largest profile has");
+  EXPECT_EQ(fault_of(mig("1g.4gb", "small")),
+            "x.toml:27: mig.small: expected a name such as \"3g.20gb\" or \"1g.5gb+me\"");
+  EXPECT_EQ(fault_of(mig("id = 14", "id = 0")),
+            "x.toml:34: mig.4g.8gb+me: has the id or nvml_profile of 1g.4gb");
+  EXPECT_EQ(fault_of(mig("multiprocessors = 8", "multiprocessors = 11")),
+            "x.toml:27: mig.4g.8gb+me: more multiprocessors or memory than the GPU has");
+  EXPECT_EQ(fault_of(mig("ofa = 1", "nvenc = 1")), "x.toml:40: mig.4g.8gb+me: unknown key 'nvenc'");
+  EXPECT_EQ(fault_of(mig("source = \"smi\"", "source = \"hearsay\"")),
+            "x.toml:32: mig.1g.4gb: source 'hearsay' is not in [sources]");
+}
+
 class ShippedGpus : public testing::Test {
  protected:
   void SetUp() override {

@@ -125,6 +125,77 @@ TEST_F(NodeKillTest, TemporaryNodesOfTheKilledAreGone) {
   EXPECT_TRUE(std::filesystem::is_empty(directory_));
 }
 
+/// Profiles of a GPU with two halves and four quarters.
+std::vector<profile::MigProfile> halves_and_quarters() {
+  profile::MigProfile quarter{.name = "1g.1gb", .id = 14, .nvml_profile = 0};
+  quarter.compute_slices = quarter.memory_slices = 1;
+  quarter.starts = {0, 1, 2, 3};
+  quarter.multiprocessors = 10;
+  quarter.memory_bytes = kMemory / 4;
+  profile::MigProfile half{.name = "2g.2gb", .id = 5, .nvml_profile = 1};
+  half.compute_slices = half.memory_slices = 2;
+  half.starts = {0, 2};
+  half.multiprocessors = 20;
+  half.memory_bytes = kMemory / 2;
+  profile::MigProfile whole{.name = "4g.4gb", .id = 0, .nvml_profile = 3};
+  whole.compute_slices = whole.memory_slices = 4;
+  whole.starts = {0};
+  whole.multiprocessors = 40;
+  whole.memory_bytes = kMemory;
+  return {quarter, half, whole};
+}
+
+TEST_F(NodeKillTest, InstancesOfAGpuStayWholeAndUsable) {
+  const std::vector<profile::MigProfile> profiles = halves_and_quarters();
+  NodeConfig mig = config(false);
+  mig.policy = SharingPolicy::kMig;
+  const auto node = Node::create(mig, directory_).value();
+  const auto make_all = [&profiles](MigLayout& layout) -> Result<void> {
+    while (layout.free_count(profiles[0]) > 0) {
+      GPEMU_ASSIGN(const int id, layout.create(14));
+      GPEMU_TRY(layout.create_compute(id, 0));
+    }
+    return {};
+  };
+  const auto destroy_all = [](MigLayout& layout) -> Result<void> {
+    while (!layout.instances().empty()) {
+      const MigInstance instance = layout.instances().front();
+      for (const MigComputeInstance& compute : instance.compute) {
+        GPEMU_TRY(layout.destroy_compute(instance.id, compute.id));
+      }
+      GPEMU_TRY(layout.destroy(instance.id));
+    }
+    return {};
+  };
+  for (int i = 0; i < kKills; ++i) {
+    kill_while([&] {
+      const auto own = Node::open("n", directory_).value();
+      while (true) {
+        static_cast<void>(own->change_mig(0, profiles, make_all));
+        for (const MigDevice& mig_device : own->mig_layout(0, profiles).devices(0, "GPU-1")) {
+          const auto device = Device::open(own, mig_device, clock_);
+          if (device) static_cast<void>((*device)->allocate(kMemory / 8));
+        }
+        static_cast<void>(own->change_mig(0, profiles, destroy_all));
+      }
+    });
+    // The survivor makes, uses and destroys what it likes.
+    const Result<void> made = node->change_mig(0, profiles, make_all);
+    ASSERT_TRUE(made) << "after kill " << i << ": " << made.error().message;
+    const auto devices = node->mig_layout(0, profiles).devices(0, "GPU-1");
+    ASSERT_EQ(devices.size(), 4U) << "after kill " << i;
+    {
+      const auto device = Device::open(node, devices[static_cast<std::size_t>(i) % 4], clock_);
+      ASSERT_TRUE(device) << "after kill " << i << ": " << device.error().message;
+      ASSERT_TRUE((*device)->allocate(kMemory / 4)) << "after kill " << i;
+      ASSERT_FALSE(node->change_mig(0, profiles, destroy_all)) << "after kill " << i;
+    }
+    const Result<void> destroyed = node->change_mig(0, profiles, destroy_all);
+    ASSERT_TRUE(destroyed) << "after kill " << i << ": " << destroyed.error().message;
+    ASSERT_TRUE(node->mig_layout(0, profiles).instances().empty()) << "after kill " << i;
+  }
+}
+
 /// Processes that share a device by time slices and always have work.
 class SharersKillTest : public NodeKillTest {
  protected:

@@ -42,6 +42,7 @@ void add_commands(Command app, const World& world) {
   add_cost_command(app, world);
   add_data_command(app, world);
   add_help_command(app);
+  add_mig_command(app, world);
   add_node_command(app, world);
   add_predict_command(app, world);
   add_profile_command(app, world);

@@ -133,6 +133,25 @@ std::vector<std::string> without_dash_of_json(const CLI::App& app, std::vector<s
   return words;
 }
 
+/// Gives options of `gpemu mig` that have one dash and several letters, as those of nvidia-smi
+/// have, a second one, and -cci without a value the value "default".
+std::vector<std::string> with_long_options(const CLI::App& app, std::vector<std::string> words) {
+  if (words.empty() || words.front() != "mig") return words;
+  const CLI::App* const mig = find_subcommand(app, "mig");
+  for (std::size_t i = 1; i < words.size() && words[i] != "--"; ++i) {
+    const std::string name = "-" + words[i].substr(0, words[i].find('='));
+    if (words[i].size() > 2 && words[i].starts_with('-') && !words[i].starts_with("--") &&
+        mig->get_option_no_throw(name) != nullptr) {
+      words[i].insert(0, "-");
+    }
+    const bool is_last = i + 1 == words.size() || words[i + 1].starts_with('-');
+    if ((words[i] == "--cci" || words[i] == "--create-compute-instance") && is_last) {
+      words[i] += "=default";
+    }
+  }
+  return words;
+}
+
 /// Makes every option refuse "", which scripts pass if a variable is not set, and options for
 /// numbers refuse "nan", which comparisons with limits do not catch.
 void refuse_useless_values(CLI::App& command) {
@@ -168,7 +187,7 @@ Command CommandTree::root() {
 
 Result<int> CommandTree::run(std::vector<std::string> words) {
   refuse_useless_values(*app_);
-  words = without_dash_of_json(*app_, std::move(words));
+  words = with_long_options(*app_, without_dash_of_json(*app_, std::move(words)));
   for (std::string& word : words) {
     if (word.starts_with('[') && word.ends_with(']')) word.insert(word.begin(), kWhole);
   }

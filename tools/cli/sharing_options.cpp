@@ -2,7 +2,10 @@
 #include "cli/sharing_options.hpp"
 
 #include <array>
+#include <span>
 #include <utility>
+
+#include <fmt/format.h>
 
 namespace gpemu::tools {
 namespace {
@@ -10,10 +13,11 @@ namespace {
 using device::SharingPolicy;
 using Milliseconds = std::chrono::duration<double, std::milli>;
 
-constexpr std::array<std::pair<std::string_view, SharingPolicy>, 3> kPolicies = {
+constexpr std::array<std::pair<std::string_view, SharingPolicy>, 4> kPolicies = {
     {{"time-slices", SharingPolicy::kTimeSlices},
      {"fifo", SharingPolicy::kFifo},
-     {"exclusive", SharingPolicy::kExclusive}}};
+     {"exclusive", SharingPolicy::kExclusive},
+     {"mig", SharingPolicy::kMig}}};
 
 double to_ms(Duration time) {
   return Milliseconds(time).count();
@@ -36,12 +40,15 @@ void SharingOptions::apply_to(device::NodeConfig& config) const {
   config.slices = {.quantum = from_ms(time_slice_ms), .context_switch = from_ms(context_switch_ms)};
 }
 
-void add_sharing_options(Command& command, SharingOptions& options) {
+void add_sharing_options(Command& command, SharingOptions& options, bool with_mig) {
+  constexpr std::array<std::string_view, 4> kNames = {"time-slices", "fifo", "exclusive", "mig"};
   command
       .option("--sharing", options.policy,
-              "How processes share a GPU: time-slices: one after the other, as the driver does it; "
-              "fifo: kernels run in the order in which they are queued; exclusive: one process")
-      .one_of({"time-slices", "fifo", "exclusive"})
+              fmt::format("How processes share a GPU: time-slices: one after the other, as the "
+                          "driver does it; fifo: kernels run in the order in which they are "
+                          "queued; exclusive: one process{}",
+                          with_mig ? "; mig: on the MIG devices that `gpemu mig` makes" : ""))
+      .one_of(std::span(kNames).first(with_mig ? 4 : 3))
       .show_default();
   command.option("--time-slice", options.time_slice_ms, "Length of a time slice, in ms")
       .real_range(to_ms(device::kShortestQuantum), to_ms(device::kLongestQuantum))

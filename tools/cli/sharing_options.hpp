@@ -22,8 +22,8 @@ struct SharingOptions {
 };
 
 /// Adds --sharing, --time-slice and --context-switch to a command. `options` must exist when the
-/// command line is parsed.
-void add_sharing_options(Command& command, SharingOptions& options);
+/// command line is parsed. `with_mig`: whether --sharing may be mig, for nodes that stay.
+void add_sharing_options(Command& command, SharingOptions& options, bool with_mig = false);
 
 /// Returns a policy as --sharing names it.
 [[nodiscard]] std::string_view policy_name(device::SharingPolicy policy);

@@ -39,6 +39,17 @@ struct NodeOptions {
   bool as_json = false;
 };
 
+/// Errors: kInvalidArgument if a GPU has no MIG.
+Result<void> check_mig(const profile::Database& database, const std::vector<std::string>& gpus) {
+  for (const std::string& text : gpus) {
+    GPEMU_ASSIGN(const profile::GpuSpec spec, database.gpu(text.substr(0, text.rfind(':'))));
+    if (!spec.mig_profiles.empty()) continue;
+    return fail(ErrorCode::kInvalidArgument,
+                "--sharing mig: MIG cannot divide a {} (its file has no table mig)", spec.name);
+  }
+  return {};
+}
+
 Result<void> create_node(const NodeOptions& options, const World& world) {
   GPEMU_ASSIGN(const profile::Database database, profile::Database::open(world.profiles));
   device::NodeConfig config{.name = options.name};
@@ -53,6 +64,7 @@ Result<void> create_node(const NodeOptions& options, const World& world) {
   GPEMU_ASSIGN(config.devices, read_device_list(database, gpus));
   GPEMU_ASSIGN(config.faults, faults_of(options.faults, config.devices.size()));
   options.sharing.apply_to(config);
+  if (config.policy == device::SharingPolicy::kMig) GPEMU_TRY(check_mig(database, gpus));
   config.mode = options.access == "owner" ? 0600 : options.access == "group" ? 0660 : 0666;
   GPEMU_ASSIGN(const auto node, device::Node::create(config, world.nodes));
   report::print_out("created node '{}' with {} device{}\n", node->name(), node->device_count(),
@@ -200,7 +212,7 @@ void add_node_command(Command app, const World& world) {
   create.option(
       "--faults", options->faults,
       "What goes wrong, and when, from now on: a TOML file (docs/reference/faults-file.md)");
-  add_sharing_options(create, options->sharing);
+  add_sharing_options(create, options->sharing, true);
   create
       .option("--access", options->access,
               "Who may attach, by USER/NAME: owner, group or all. Other users can then take all of "
@@ -212,6 +224,7 @@ void add_node_command(Command app, const World& world) {
       "  gpemu node create n0 --gpu V100-PCIE-32GB:8\n"
       "  gpemu node create dgx --topology dgx-a100\n"
       "  gpemu node create dgx --topology dgx-a100 --faults faults.toml\n"
+      "  gpemu node create divided --gpu A100-SXM4-40GB --sharing mig\n"
       "  gpemu node create mixed --gpu A100-SXM4-40GB:4 --gpu T4:2 --sharing exclusive");
   create.on_run([options, &world] { return create_node(*options, world); });
 

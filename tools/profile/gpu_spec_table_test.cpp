@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "profile/gpu_spec_table.hpp"
 
+#include <algorithm>
 #include <filesystem>
 
 #include <gtest/gtest.h>
@@ -11,7 +12,10 @@ namespace {
 TEST(SpecNumbers, AreAllThatTheFileGives) {
   for (const auto& file : std::filesystem::directory_iterator(GPEMU_GPUS_FOLDER)) {
     const profile::GpuSpec spec = profile::load_gpu_spec(file.path()).value();
-    EXPECT_EQ(spec_numbers(spec).size(), spec.sources.size()) << file.path();
+    // The profiles of MIG are tables, which `gpemu mig -lgip` shows.
+    const auto is_number = [](const auto& source) { return !source.first.starts_with("mig."); };
+    EXPECT_EQ(spec_numbers(spec).size(), std::ranges::count_if(spec.sources, is_number))
+        << file.path();
   }
 }
 

@@ -129,7 +129,10 @@ constexpr Field kDeviceFields[] = {
     {"vbios_version", "", "", not_available},
     {"fan.speed", "", "%", not_available},
     {"ecc.mode.current", "", "", not_available},
-    {"mig.mode.current", "", "", not_available},
+    {"mig.mode.current", "", "",
+     [](const Row& row) {
+       return row.device.divided ? std::string("Enabled") : not_available(row);
+     }},
     {"pstate", "", "",
      [](const Row& row) { return fmt::format("P{}", row.device.load.performance_state); }},
     {"memory.total", "", "MiB",

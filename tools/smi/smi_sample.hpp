@@ -17,6 +17,7 @@ namespace gpemu::tools {
 struct SmiDevice {
   std::string node;
   bool exclusive = false;  ///< one process at a time may use it.
+  bool divided = false;    ///< MIG divides it.
   device::DeviceSnapshot now;
   device::DeviceLoad load;
 };

@@ -60,10 +60,11 @@ std::string rows_of(const SmiDevice& device) {
       fmt::format("{}MiB / {:>6}MiB", mib_text(now.memory_used), mib_text(now.memory_total));
   std::string text = fmt::format("| {:>3}  {:<30}  On | {:>18} Off | {:>20} |\n", now.index,
                                  cut(name_of(now), 30), cut(now.pci_bus_id, 18), "N/A");
-  text += fmt::format("| N/A {:>4.0f}C    P{} {:>23} | {:>22} | {:>6.0f}% {:>12} |\n",
-                      load.temperature_c, load.performance_state, power, memory, 100 * load.compute,
+  text += fmt::format("| N/A {:>4.0f}C    P{} {:>23} | {:>22} | {:>7} {:>12} |\n",
+                      load.temperature_c, load.performance_state, power, memory,
+                      device.divided ? "N/A" : fmt::format("{:.0f}%", 100 * load.compute),
                       device.exclusive ? "E. Process" : "Default");
-  text += fmt::format("| {:>39} | {:>22} | {:>20} |\n", "", "", "N/A");
+  text += fmt::format("| {:>39} | {:>22} | {:>20} |\n", "", "", device.divided ? "Enabled" : "N/A");
   return text;
 }
 

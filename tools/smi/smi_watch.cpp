@@ -21,6 +21,7 @@ Result<std::vector<SmiDevice>> SmiWatch::sample() {
       if (!now) break;  // Damaged since it was opened; the others are shown.
       devices.push_back({.node = node.name(),
                          .exclusive = node.policy() == device::SharingPolicy::kExclusive,
+                         .divided = node.policy() == device::SharingPolicy::kMig,
                          .now = *std::move(now),
                          .load = *std::move(load)});
     }

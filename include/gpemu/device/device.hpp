@@ -110,9 +110,18 @@ class Stream {
 /// Thread safety: any thread. Must not outlive `clock`.
 class Device {
  public:
-  /// Errors: kNotFound when the node has no such device; kUnavailable when it is exclusive and
+  /// Errors: kNotFound when the node has no such device; kUnsupported when MIG divides it, so that
+  /// only its MIG devices can be used; kUnavailable when it is exclusive and
   /// another live process, named in the message, holds it.
   [[nodiscard]] static Result<std::unique_ptr<Device>> open(std::shared_ptr<Node> node, int index,
+                                                            sim::Clock& clock);
+
+  /// Opens a MIG device, with its own memory, compute engine and copy engines. Devices of one GPU
+  /// instance share its memory and its copy engines.
+  ///
+  /// Errors: kNotFound if it does not exist any more; those of open.
+  [[nodiscard]] static Result<std::unique_ptr<Device>> open(std::shared_ptr<Node> node,
+                                                            const MigDevice& mig,
                                                             sim::Clock& clock);
 
   Device(const Device&) = delete;
@@ -120,6 +129,7 @@ class Device {
   /// Gives back the memory that is still held. Queued work stays on the timeline.
   ~Device();
 
+  /// Returns the device's index in the node; of a MIG device, that of its GPU.
   [[nodiscard]] int index() const;
   [[nodiscard]] sim::Clock& clock() const;
   [[nodiscard]] Node& node() const;
@@ -166,6 +176,8 @@ class Device {
   friend class Stream;
   struct State;
   explicit Device(std::unique_ptr<State> state);
+  static Result<std::unique_ptr<State>> attach(std::shared_ptr<Node> node, int place,
+                                               sim::Clock& clock);
   std::unique_ptr<State> state_;
 };
 

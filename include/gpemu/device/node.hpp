@@ -7,6 +7,7 @@
 #include <memory>
 #include <mutex>
 #include <set>
+#include <span>
 #include <string>
 #include <string_view>
 #include <sys/types.h>
@@ -16,6 +17,7 @@
 #include "gpemu/base/error.hpp"
 #include "gpemu/base/mutex.hpp"
 #include "gpemu/base/units.hpp"
+#include "gpemu/device/mig_layout.hpp"
 #include "gpemu/device/node_state.hpp"
 #include "gpemu/profile/fault_plan.hpp"
 #include "gpemu/sim/shared_clock.hpp"
@@ -119,6 +121,23 @@ class Node {
   [[nodiscard]] bool temporary() const;
   /// Returns what joins the devices; null if that is not described. Lives as long as the node.
   [[nodiscard]] const profile::TopologySpec* topology() const;
+
+  /// Returns the instances into which MIG divides a device; none if the policy is not kMig.
+  /// `profiles`: of the device's kind of GPU; they outlive the result. Requires: 0 <= device <
+  /// device_count().
+  [[nodiscard]] MigLayout mig_layout(int device,
+                                     std::span<const profile::MigProfile> profiles) const;
+  /// Changes them, all at once or not at all. `change` may be called several times.
+  ///
+  /// Errors: those of `change`; kUnavailable if a process, named in the message, uses a compute
+  /// instance that it destroys; kUnsupported if the policy is not kMig, the GPU has no MIG, or a
+  /// new instance's size is not known.
+  Result<void> change_mig(int device, std::span<const profile::MigProfile> profiles,
+                          const std::function<Result<void>(MigLayout&)>& change);
+
+  /// Returns the memory that processes hold of the GPU instance whose MIG devices have that
+  /// memory_place. Requires: the policy is kMig.
+  [[nodiscard]] Bytes mig_memory_used(int device, int memory_place) const;
 
   /// Returns whether faults are planned for a device (NodeConfig::faults).
   [[nodiscard]] bool has_faults(int device) const;

@@ -23,6 +23,7 @@ enum class SharingPolicy : std::uint8_t {
   kFifo,        ///< any process; work runs in the order in which it was queued.
   kExclusive,   ///< one process; a second one is refused with kUnavailable.
   kTimeSlices,  ///< any process; kernels run in time slices, one process after the other.
+  kMig,         ///< any process, but only on MIG devices, which the GPUs are divided into.
 };
 
 /// How a GPU divides its time among processes. Source of the usual values: measured on an RTX 3090

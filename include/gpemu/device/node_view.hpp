@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -39,6 +40,15 @@ class NodeView {
   [[nodiscard]] bool temporary() const;
   /// Returns what joins the devices; null if that is not described. Lives as long as this view.
   [[nodiscard]] const profile::TopologySpec* topology() const;
+
+  /// Returns the instances into which MIG divides a device; none if the policy is not kMig.
+  /// `profiles`: as for Node::mig_layout. Errors: as device_snapshot.
+  [[nodiscard]] Result<MigLayout> mig_layout(int index,
+                                             std::span<const profile::MigProfile> profiles) const;
+
+  /// Returns the memory that processes hold of the GPU instance whose MIG devices have that
+  /// memory_place. Errors: as device_snapshot. Requires: the policy is kMig.
+  [[nodiscard]] Result<Bytes> mig_memory_used(int index, int memory_place) const;
 
   /// Returns whether the node was removed, or belongs to a run that has ended.
   [[nodiscard]] bool over() const;

@@ -11,6 +11,7 @@
 #include "gpemu/base/error.hpp"
 #include "gpemu/base/units.hpp"
 #include "gpemu/profile/calibration.hpp"
+#include "gpemu/profile/mig_profile.hpp"
 
 namespace gpemu::profile {
 
@@ -56,6 +57,9 @@ struct GpuSpec {
   std::optional<double> nvlink_bytes_per_s;
   /// How many GPUs of one node NVLink joins: 2 with a bridge, 8 on a baseboard; 1 without NVLink.
   int nvlink_gpus = 1;
+
+  /// The GPU instances that MIG can make of this GPU, in nvidia-smi's order; none if it has no MIG.
+  std::vector<MigProfile> mig_profiles;
 
   /// The calibration that prices operations: this GPU's own or, after Database::gpu(), that of the
   /// GPU named by `calibrated_like`. Absent if the file has neither.

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gpemu/profile/mig_device.hpp"
+
+#include <cmath>
+#include <optional>
+
+namespace gpemu::profile {
+
+GpuSpec mig_device_spec(const GpuSpec& gpu, const MigShare& share) {
+  GpuSpec spec = gpu;
+  const double compute = static_cast<double>(share.multiprocessors) / gpu.multiprocessors;
+  const double memory =
+      static_cast<double>(share.memory_slices) / memory_slices_of(gpu.mig_profiles);
+  const auto scale = [](std::optional<double>& rate, double by) {
+    if (rate) *rate *= by;
+  };
+  spec.name = fmt::format("{} MIG {}", gpu.name, share.name);
+  spec.product_name = fmt::format("{} MIG {}", gpu.product_name, share.name);
+  spec.aliases.clear();
+  spec.mig_profiles.clear();
+  spec.multiprocessors = share.multiprocessors;
+  spec.cuda_cores = gpu.cuda_cores / gpu.multiprocessors * share.multiprocessors;
+  spec.fp32_flops *= compute;
+  scale(spec.fp64_flops, compute);
+  scale(spec.tf32_tensor_flops, compute);
+  scale(spec.fp16_tensor_flops, compute);
+  scale(spec.bf16_tensor_flops, compute);
+  scale(spec.fp8_tensor_flops, compute);
+  spec.memory_bytes = share.memory_bytes;
+  spec.usable_memory_bytes = std::nullopt;
+  spec.memory_bandwidth_bytes_per_s *= memory;
+  spec.memory_bus_bits = static_cast<int>(std::lround(gpu.memory_bus_bits * memory));
+  spec.l2_cache_bytes =
+      static_cast<Bytes>(std::llround(static_cast<double>(gpu.l2_cache_bytes) * memory));
+  spec.nvlink_bytes_per_s = std::nullopt;
+  spec.nvlink_gpus = 1;
+  return spec;
+}
+
+}  // namespace gpemu::profile
