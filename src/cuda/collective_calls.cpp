@@ -139,9 +139,11 @@ Status run_round(const std::shared_ptr<Communicator>& communicator, const Checke
   Exchange exchange{.communicator = communicator, .call = checked.call, .stream = checked.stream};
   GPEMU_CUDA_TRY(communicator->begin(&exchange.number));
   follow(*checked.stream);
-  post_source(exchange);
-  GPEMU_CUDA_TRY(communicator->arrive(stream, cost,
-                                      record_round(*communicator, checked, exchange.number), end));
+  const std::vector<Communicator::Awaiting> awaiting = post_source(exchange);
+  const Status arrived = communicator->arrive(
+      stream, cost, record_round(*communicator, checked, exchange.number), end);
+  Communicator::ring(awaiting);
+  if (arrived != GPEMU_CUDA_SUCCESS) return arrived;
   take_result(exchange, *end);
   return GPEMU_CUDA_SUCCESS;
 }

@@ -144,6 +144,21 @@ void Node::ring(std::uint64_t identity) {
   sim::wake_all(process.bell);
 }
 
+void Node::ring(std::span<const std::uint64_t> identities) {
+  if (identities.size() == 1) ring(identities[0]);
+  if (identities.size() < 2) return;
+  {
+    const Lock lock(schedule_->mutex);
+    for (const std::uint64_t identity : identities)
+      schedule_->ring_soon(segment_->process(identity));
+  }
+  schedule_->ring_settler();
+}
+
+std::uint32_t Node::times_rung(std::uint64_t identity) const {
+  return segment_->process(identity).bell;
+}
+
 void Node::call_when_rung(std::function<void()> function) {
   rung_ = std::move(function);
 }
