@@ -136,6 +136,7 @@ Status run_round(const std::shared_ptr<Communicator>& communicator, const Checke
                  device::Stream& stream, const CollectiveCost& cost, device::Moment* end) {
   count_for_faults(communicator->device());
   GPEMU_CUDA_TRY(check_device(communicator->device()));
+  GPEMU_CUDA_TRY(check_links(*communicator));
   Exchange exchange{.communicator = communicator, .call = checked.call, .stream = checked.stream};
   GPEMU_CUDA_TRY(communicator->begin(&exchange.number));
   follow(*checked.stream);

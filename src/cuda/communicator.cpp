@@ -138,6 +138,21 @@ double slowest_link_share(const Communicator& communicator) {
 
 }  // namespace
 
+Status check_links(const Communicator& communicator) {
+  DeviceState& device = communicator.device();
+  if (!device.has_faults || communicator.fabric().inside != topology::LinkClass::kNvlink) {
+    return GPEMU_CUDA_SUCCESS;
+  }
+  const Member& own =
+      communicator
+          .members()[static_cast<std::size_t>(communicator.model_of(communicator.place().rank))];
+  for (const Member& other : communicator.members()) {
+    if (other.device == device.index || other.computer != own.computer) continue;
+    GPEMU_CUDA_TRY(check_nvlink(device, other.device));
+  }
+  return GPEMU_CUDA_SUCCESS;
+}
+
 HostRing hosts_of(const std::vector<Member>& members) {
   std::vector<std::uint64_t> computers;
   for (const Member& member : members) computers.push_back(member.computer);

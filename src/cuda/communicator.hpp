@@ -170,6 +170,10 @@ class Communicator {
 /// Returns the hosts of a communicator's ranks.
 [[nodiscard]] HostRing hosts_of(const std::vector<Member>& members);
 
+/// Errors: NVLINK_UNCORRECTABLE if the NVLinks between this rank's GPU and another rank's are
+/// broken.
+[[nodiscard]] Status check_links(const Communicator& communicator);
+
 /// Returns what a collective takes. `moved`: the bytes that this rank sends or receives, whichever
 /// are more, in transfers that run at the same time; 0 for collectives.
 [[nodiscard]] CollectiveCost cost_of(const Communicator& communicator, const CollectiveCall& call,

@@ -277,6 +277,14 @@ double Node::link_share(int device, int peer, profile::GpuLink link, TimePoint n
   return segment_->faults().link_share(device, peer, link, now);
 }
 
+bool Node::nvlink_is_broken(int device, int peer, TimePoint now) const {
+  return segment_->faults().nvlink_is_broken(device, peer, now);
+}
+
+std::vector<DeviceXid> Node::xids(int device, TimePoint now) const {
+  return segment_->faults().xids(device, now);
+}
+
 TimePoint Node::lost_from(int device) const {
   return segment_->faults().lost_from(device);
 }

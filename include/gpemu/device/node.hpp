@@ -126,6 +126,10 @@ class Node {
   [[nodiscard]] DeviceHealth health(int device, TimePoint now) const;
   /// Returns what faults leave of the rate of a device's link to a peer, or to the host (-1).
   [[nodiscard]] double link_share(int device, int peer, profile::GpuLink link, TimePoint now) const;
+  /// Whether NVLinks between a device and a peer are broken; peer -1: all of the device.
+  [[nodiscard]] bool nvlink_is_broken(int device, int peer, TimePoint now) const;
+  /// What a driver would have reported of a device by `now`.
+  [[nodiscard]] std::vector<DeviceXid> xids(int device, TimePoint now) const;
   /// Returns when a device falls off the bus; the last TimePoint if that is not known.
   [[nodiscard]] TimePoint lost_from(int device) const;
   /// Returns when the processes that use a device from `now` on are killed; the last TimePoint if
