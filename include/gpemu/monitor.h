@@ -68,7 +68,7 @@ typedef struct gpemu_monitor_path {
 GPEMU_API gpemu_status gpemu_monitor_get_path(int32_t index, int32_t peer,
                                               gpemu_monitor_path* path);
 
-/* What an NVLink of a device leads to, unless that is another device. */
+/* What an NVLink of a device leads to, unless that is another device. Broken ones are inactive. */
 #define GPEMU_MONITOR_NVLINK_INACTIVE (-1)
 #define GPEMU_MONITOR_NVLINK_SWITCH (-2)
 #define GPEMU_MONITOR_NVLINK_UNKNOWN                          \
@@ -81,6 +81,11 @@ GPEMU_API gpemu_status gpemu_monitor_get_nvlink(int32_t index, int32_t link, int
 
 /* Yields 1 if a device has fallen off the bus, because of a fault of the node; else 0. */
 GPEMU_API gpemu_status gpemu_monitor_is_lost(int32_t index, int32_t* lost);
+
+/* Yields up to *count numbers of Xid errors that a driver would have reported of a device so far,
+ * because of faults of the node, in the order of time: 74 for an NVLink that is broken, 79 if it
+ * has fallen off the bus. Sets *count to their total number. `xids` may be NULL if *count is 0. */
+GPEMU_API gpemu_status gpemu_monitor_get_xids(int32_t index, int32_t* xids, int32_t* count);
 
 /* The current state of a device. */
 typedef struct gpemu_monitor_state {

@@ -16,6 +16,7 @@ set -euo pipefail
 declare -A packages=(
   [2.15.0]="torchvision==0.29.2 triton==3.9.0 nvidia-cuda-nvrtc==13.2.86"
   [2.8.0]="torchvision==0.23.0 triton==3.4.0 nvidia-cuda-nvrtc-cu12==12.8.93"
+  [2.5.1]="torchvision==0.20.1 triton==3.1.0 nvidia-cuda-nvrtc-cu12==12.4.127"
 )
 common="numpy==2.4.6 pillow==13.0.0 typing_extensions==4.16.0 sympy==1.14.0 mpmath==1.3.0
   networkx==3.6.1 jinja2==3.1.6 markupsafe==3.0.4 filelock==4.2.11 fsspec==2026.9.0

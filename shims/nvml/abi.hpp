@@ -16,6 +16,7 @@ enum Status {
   kNotFound = 6,
   kInsufficientSize = 7,
   kDriverNotLoaded = 9,
+  kTimeout = 10,
   kGpuIsLost = 15,
   kVersionMismatch = 18,  // of library and driver
   kInUse = 19,
@@ -27,6 +28,19 @@ enum Status {
 
 /// nvmlEnableState_t.
 enum Feature { kDisabled = 0, kEnabled = 1 };
+
+/// nvmlEventTypeXidCriticalError: the only type of event that emulated devices have.
+constexpr uint64_t kXidEvent = 0x8;
+
+/// nvmlEventData_t. The first version ends before `gpu_instance`.
+struct EventData {
+  struct Handle* device;
+  uint64_t type;
+  uint64_t data;  ///< the Xid.
+  unsigned gpu_instance;
+  unsigned compute_instance;
+};
+static_assert(sizeof(EventData) == 32);
 
 /// NVML_API_VERSION.
 constexpr int kApiVersion = 13;

@@ -346,7 +346,12 @@ gpemu_status gpemu_monitor_get_nvlink(int32_t index, int32_t link, int32_t* peer
       return fail(ErrorCode::kNotFound, "device {} has {} NVLinks, so there is no link {}", index,
                   device.facts.nvlink_links, link);
     }
-    *peer = gpemu::seen_here(gpemu::end_of_nvlink(watched.monitor->node(), device, link));
+    const gpemu::device::NodeView& node = watched.monitor->node();
+    const std::int32_t end = gpemu::end_of_nvlink(node, device, link);
+    // What a switch leads to is not one device.
+    GPEMU_ASSIGN(const bool broken,
+                 node.nvlink_is_broken(watched.index, end < 0 ? -1 : end, node.clock().now()));
+    *peer = broken ? GPEMU_MONITOR_NVLINK_INACTIVE : gpemu::seen_here(end);
     return {};
   });
 }
@@ -360,6 +365,18 @@ gpemu_status gpemu_monitor_is_lost(int32_t index, int32_t* lost) {
                  node.health(watched.index, node.clock().now()));
     *lost = health.lost ? 1 : 0;
     return {};
+  });
+}
+
+gpemu_status gpemu_monitor_get_xids(int32_t index, int32_t* xids, int32_t* count) {
+  return guard([=]() -> Result<void> {
+    GPEMU_TRY(require("gpemu_monitor_get_xids", count));
+    GPEMU_ASSIGN(const gpemu::Watched watched, gpemu::watched(index));
+    const gpemu::device::NodeView& node = watched.monitor->node();
+    GPEMU_ASSIGN(const std::vector<gpemu::device::DeviceXid> seen,
+                 node.xids(watched.index, node.clock().now()));
+    return gpemu::put_list(seen, xids, count,
+                           [](const gpemu::device::DeviceXid& xid) { return xid.number; });
   });
 }
 

@@ -141,6 +141,7 @@ TEST_F(CApiMonitor, AnswersOnlyWhileSomebodyIsAttached) {
   EXPECT_EQ(gpemu_monitor_get_state(0, &state), GPEMU_ERROR_UNAVAILABLE);
   EXPECT_EQ(gpemu_monitor_get_load(0, &load), GPEMU_ERROR_UNAVAILABLE);
   EXPECT_EQ(gpemu_monitor_is_lost(0, &count), GPEMU_ERROR_UNAVAILABLE);
+  EXPECT_EQ(gpemu_monitor_get_xids(0, nullptr, &count), GPEMU_ERROR_UNAVAILABLE);
   EXPECT_EQ(gpemu_monitor_get_processes(0, nullptr, &count), GPEMU_ERROR_UNAVAILABLE);
   EXPECT_EQ(gpemu_monitor_get_process_loads(0, nullptr, &count), GPEMU_ERROR_UNAVAILABLE);
   EXPECT_EQ(count, 2) << "on failure, no output is changed";

@@ -136,12 +136,15 @@ Status run_round(const std::shared_ptr<Communicator>& communicator, const Checke
                  device::Stream& stream, const CollectiveCost& cost, device::Moment* end) {
   count_for_faults(communicator->device());
   GPEMU_CUDA_TRY(check_device(communicator->device()));
+  GPEMU_CUDA_TRY(check_links(*communicator));
   Exchange exchange{.communicator = communicator, .call = checked.call, .stream = checked.stream};
   GPEMU_CUDA_TRY(communicator->begin(&exchange.number));
   follow(*checked.stream);
-  post_source(exchange);
-  GPEMU_CUDA_TRY(communicator->arrive(stream, cost,
-                                      record_round(*communicator, checked, exchange.number), end));
+  const std::vector<Communicator::Awaiting> awaiting = post_source(exchange);
+  const Status arrived = communicator->arrive(
+      stream, cost, record_round(*communicator, checked, exchange.number), end);
+  Communicator::ring(awaiting);
+  if (arrived != GPEMU_CUDA_SUCCESS) return arrived;
   take_result(exchange, *end);
   return GPEMU_CUDA_SUCCESS;
 }

@@ -138,6 +138,21 @@ double slowest_link_share(const Communicator& communicator) {
 
 }  // namespace
 
+Status check_links(const Communicator& communicator) {
+  DeviceState& device = communicator.device();
+  if (!device.has_faults || communicator.fabric().inside != topology::LinkClass::kNvlink) {
+    return GPEMU_CUDA_SUCCESS;
+  }
+  const Member& own =
+      communicator
+          .members()[static_cast<std::size_t>(communicator.model_of(communicator.place().rank))];
+  for (const Member& other : communicator.members()) {
+    if (other.device == device.index || other.computer != own.computer) continue;
+    GPEMU_CUDA_TRY(check_nvlink(device, other.device));
+  }
+  return GPEMU_CUDA_SUCCESS;
+}
+
 HostRing hosts_of(const std::vector<Member>& members) {
   std::vector<std::uint64_t> computers;
   for (const Member& member : members) computers.push_back(member.computer);
@@ -240,19 +255,28 @@ Status Communicator::arrive(device::Stream& stream, const CollectiveCost& cost,
   return GPEMU_CUDA_ERROR_NOT_FOUND;
 }
 
-void Communicator::ring(std::uint64_t number) const {
-  device::Node& node = *process().node;
-  bool is_own = false;
+std::vector<Communicator::Awaiting> Communicator::awaiting(std::uint64_t number) const {
+  std::vector<Awaiting> processes;
   for (int rank = 0; rank < real_ranks(); ++rank) {
     if (!mailbox().is_awaited_by(rank, number)) continue;
     const std::uint64_t identity = members()[static_cast<std::size_t>(rank)].identity;
-    if (identity == node.identity()) {
-      is_own = true;
-    } else {
-      node.ring(identity);
+    processes.push_back({identity, process().node->times_rung(identity)});
+  }
+  return processes;
+}
+
+void Communicator::ring(std::span<const Awaiting> processes) {
+  if (processes.empty()) return;
+  device::Node& node = *process().node;
+  std::vector<std::uint64_t> others;
+  for (const Awaiting& one : processes) {
+    if (one.identity == node.identity()) {
+      mover().look_again();
+    } else if (node.times_rung(one.identity) == one.rung) {
+      others.push_back(one.identity);
     }
   }
-  if (is_own) mover().look_again();
+  node.ring(others);
 }
 
 std::vector<std::shared_ptr<Communicator>> Communicator::pairs() const {

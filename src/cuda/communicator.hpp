@@ -108,8 +108,16 @@ class Communicator {
                               std::function<void(const device::RoundTimes&)> observer,
                               device::Moment* end) GPEMU_EXCLUDES(mutex_);
 
-  /// Wakes the ranks that wait for this one's post of a collective.
-  void ring(std::uint64_t number) const;
+  /// A process that waits for a post, and how often it had been rung for at that time.
+  struct Awaiting {
+    std::uint64_t identity = 0;
+    std::uint32_t rung = 0;
+  };
+  /// Returns the processes whose ranks wait for this one's post of a collective. Requires: it has
+  /// been posted.
+  [[nodiscard]] std::vector<Awaiting> awaiting(std::uint64_t number) const;
+  /// Wakes them, except those that something else has woken since: that have seen the post.
+  static void ring(std::span<const Awaiting> processes);
   /// The rank for which this one waited last, for which it is likely to wait again.
   std::atomic<int> slowest{0};
 
@@ -161,6 +169,10 @@ class Communicator {
 
 /// Returns the hosts of a communicator's ranks.
 [[nodiscard]] HostRing hosts_of(const std::vector<Member>& members);
+
+/// Errors: NVLINK_UNCORRECTABLE if the NVLinks between this rank's GPU and another rank's are
+/// broken.
+[[nodiscard]] Status check_links(const Communicator& communicator);
 
 /// Returns what a collective takes. `moved`: the bytes that this rank sends or receives, whichever
 /// are more, in transfers that run at the same time; 0 for collectives.

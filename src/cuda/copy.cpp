@@ -205,6 +205,17 @@ Duration beside_others(const gpemu_cuda_stream& stream,
                                   "copy device to host");
 }
 
+/// Errors: NVLINK_UNCORRECTABLE if a copy crosses a broken link.
+Status check_link_between(const Side& to, const Side& from) {
+  if (!to.on_device() || !from.on_device() || to.device == from.device) return GPEMU_CUDA_SUCCESS;
+  DeviceState& target = device_at(to.device);
+  const DeviceState& source = device_at(from.device);
+  if (!target.has_faults || peer_path(target, source).link != topology::LinkClass::kNvlink) {
+    return GPEMU_CUDA_SUCCESS;
+  }
+  return check_nvlink(target, source.index);
+}
+
 /// Checks that a range lies in memory that a device can use.
 Status check_range(std::uint64_t address, Bytes bytes, Side* found) {
   const Memory& state = memory();
@@ -282,6 +293,7 @@ Status run_copy(const gpemu_cuda_copy& copy, gpemu_cuda_stream& stream, bool blo
     }
     return GPEMU_CUDA_SUCCESS;
   }
+  GPEMU_CUDA_TRY(check_link_between(to, from));
   const device::Interval interval = queue_copy(stream, to, from, bytes);
   copy_host_calls(stream, movement.calls);
   if (rule.wait != CopyWait::kEnd) {

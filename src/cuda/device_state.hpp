@@ -40,10 +40,11 @@ struct DeviceState {
   std::unique_ptr<cost::OperationCostModel> costs;
   /// The primary context; null until it is needed.
   std::unique_ptr<device::Device> device;
-  std::atomic<bool> active{false};     ///< whether the context exists and was not reset.
-  bool has_faults = false;             ///< whether any are planned for it.
-  std::atomic<bool> told_lost{false};  ///< whether the user knows that it is lost.
-  device::DeviceAddress context = 0;   ///< its own memory; guarded by the process's mutex.
+  std::atomic<bool> active{false};            ///< whether the context exists and was not reset.
+  bool has_faults = false;                    ///< whether any are planned for it.
+  std::atomic<bool> told_lost{false};         ///< whether the user knows that it is lost.
+  std::atomic<bool> told_broken_link{false};  ///< likewise, of an NVLink.
+  device::DeviceAddress context = 0;          ///< its own memory; guarded by the process's mutex.
   std::atomic<int> context_users{0};
   /// Whether the runtime API uses the context and therefore keeps it without other users.
   std::atomic<bool> runtime_uses{false};

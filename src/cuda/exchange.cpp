@@ -99,8 +99,8 @@ void post_elements(const Exchange& exchange, const Source& source) {
   mailbox.post(exchange.number, exchange.call, parts, elements.data());
 }
 
-/// Posts what is there now.
-void post_now(const Exchange& exchange) {
+/// Posts what is there now. Returns the processes that waited for it.
+std::vector<Communicator::Awaiting> post_now(const Exchange& exchange) {
   const Source source = source_of(exchange);
   if (source.bytes == 0) {
     exchange.communicator->mailbox().post(exchange.number, exchange.call, {}, nullptr);
@@ -110,7 +110,7 @@ void post_now(const Exchange& exchange) {
     exchange.communicator->mailbox().post(exchange.number, exchange.call, parts_of(source),
                                           reinterpret_cast<const std::byte*>(source.start));
   }
-  exchange.communicator->ring(exchange.number);
+  return exchange.communicator->awaiting(exchange.number);
 }
 
 /// Returns whether a source has so much content in pages that the host must not copy it. Others may
@@ -367,7 +367,7 @@ bool is_in_memory(const CollectiveCall& call, Place place) {
          is_usable(call.destination, destination_bytes(call, place));
 }
 
-void post_source(const Exchange& exchange) {
+std::vector<Communicator::Awaiting> post_source(const Exchange& exchange) {
   const Source source = source_of(exchange);
   HostCalls calls;
   if (source.bytes != 0) copy_host_calls(*exchange.stream, calls);
@@ -378,11 +378,12 @@ void post_source(const Exchange& exchange) {
   Mover::Job job{.accesses = {source.accesses().front()},
                  .end = exchange.stream->stream->last_end(),
                  .lane = Mover::Lane::kToHost,
-                 .work = [exchange] { post_now(exchange); }};
+                 .work = [exchange] { Communicator::ring(post_now(exchange)); }};
   if (!calls.empty()) {
     job.may_begin = [calls = std::move(calls)] { return have_returned(calls); };
   }
   mover().add(std::move(job));
+  return {};
 }
 
 void take_result(const Exchange& exchange, const device::Moment& end) {

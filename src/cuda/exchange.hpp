@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "communicator.hpp"
 #include "status.hpp"
@@ -22,8 +23,9 @@ struct Exchange {
 [[nodiscard]] bool is_in_memory(const CollectiveCall& call, Place place);
 
 /// Posts the rank's source for the others: at once, or by the mover if it is large or not there
-/// yet. Requires: the rank has not arrived yet.
-void post_source(const Exchange& exchange);
+/// yet. Returns the processes that waited for it, which the caller wakes after the rank has
+/// arrived, because the arrival may wake them, too. Requires: the rank has not arrived yet.
+[[nodiscard]] std::vector<Communicator::Awaiting> post_source(const Exchange& exchange);
 
 /// Fills the rank's destination with what others have posted, before `end`, or says that it is not
 /// computed. Requires: post_source() was called.

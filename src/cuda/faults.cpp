@@ -57,6 +57,17 @@ double link_share(int device, int peer, topology::LinkClass link) {
       device, peer, is_nvlink ? profile::GpuLink::kNvlink : profile::GpuLink::kPcie, clock().now());
 }
 
+Status check_nvlink(DeviceState& device, int peer) {
+  const device::Node& node = *process().node;
+  if (!node.nvlink_is_broken(device.index, peer, clock().now())) return GPEMU_CUDA_SUCCESS;
+  if (!device.told_broken_link.exchange(true)) {
+    tell(fmt::format(
+        "Xid ({}): 74, the NVLink of GPU {} of node '{}' to GPU {} is broken, as its faults say",
+        device.info.pci_bus_id, device.index, node.name(), peer));
+  }
+  return GPEMU_CUDA_ERROR_NVLINK_UNCORRECTABLE;
+}
+
 void start_faults(const DeviceState& device) {
   // On virtual time, a thread that waits would make time pass.
   if (!device.has_faults || !process().time_is_real) return;

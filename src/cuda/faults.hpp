@@ -46,6 +46,10 @@ void wait_on_device(const device::Moment& moment, const DeviceState* device);
   return device.has_faults ? link_share(device.index, peer, link) : 1;
 }
 
+/// Errors: NVLINK_UNCORRECTABLE if the NVLinks between a device with faults and a peer are broken.
+/// Requires: they reach each other over NVLink.
+[[nodiscard]] Status check_nvlink(DeviceState& device, int peer);
+
 /// From now on, faults that begin at a given time end this process. Called when it makes its first
 /// context on the device.
 void start_faults(const DeviceState& device);

@@ -29,8 +29,7 @@ struct alignas(64) Mailbox::Entry {
   std::uint64_t count;
   std::uint64_t place;  ///< of the parts and, behind them, the bytes; in the file.
   std::uint8_t kind, type, reduction;
-  /// 1: the source is so small that it is in `small`, and there is one part, which is kept.
-  std::uint8_t is_small;
+  std::uint8_t form;  ///< a Form.
   std::int32_t root;
   std::uint32_t parts;
   std::uint32_t small_bytes;
@@ -38,6 +37,14 @@ struct alignas(64) Mailbox::Entry {
 };
 
 namespace {
+
+/// Where a post has its parts and bytes. One part needs no file, and so no system calls, if it has
+/// few bytes or none.
+enum Form : std::uint8_t {
+  kInFile,
+  kSmall,     ///< one part, which is kept; its bytes are in `small`.
+  kBytesless  ///< one part, whose bytes are nowhere: `small` has its content, `place` its size.
+};
 
 constexpr Bytes kRowBytes = 12288;
 constexpr Bytes kEntryBytes = 64;
@@ -243,10 +250,14 @@ void Mailbox::post(std::uint64_t number, const CollectiveCall& call, std::span<c
   posted.reduction = static_cast<std::uint8_t>(call.reduction);
   posted.root = call.root;
   posted.parts = static_cast<std::uint32_t>(parts.size());
-  posted.is_small = 0;
-  if (parts.size() == 1 && parts[0].content == Content::kKept &&
-      parts[0].bytes <= posted.small.size()) {
-    posted.is_small = 1;
+  posted.form = kInFile;
+  if (parts.size() == 1 && !in_pages(parts[0].content)) {
+    posted.form = kBytesless;
+    posted.small[0] = static_cast<std::byte>(parts[0].content);
+    posted.place = parts[0].bytes;
+  } else if (parts.size() == 1 && parts[0].content == Content::kKept &&
+             parts[0].bytes <= posted.small.size()) {
+    posted.form = kSmall;
     posted.small_bytes = static_cast<std::uint32_t>(parts[0].bytes);
     std::memcpy(posted.small.data(), memory, parts[0].bytes);
   } else if (!parts.empty()) {
@@ -279,9 +290,16 @@ CollectiveCall Mailbox::call(int rank, std::uint64_t number) const {
 
 std::vector<Mailbox::Part> Mailbox::parts(int rank, std::uint64_t number) const {
   const Entry& posted = entry(rank, number);
-  if (posted.is_small != 0) {
+  if (posted.form == kSmall) {
     return {{.bytes = std::min<Bytes>(posted.small_bytes, posted.small.size()),
              .content = Content::kKept}};
+  }
+  const auto is_valid = [](const Part& part) {
+    return part.bytes <= kBytesRegion && part.content <= Content::kNotUpdated;
+  };
+  if (posted.form == kBytesless) {
+    const Part part{.bytes = posted.place, .content = static_cast<Content>(posted.small[0])};
+    return is_valid(part) && !in_pages(part.content) ? std::vector{part} : std::vector<Part>();
   }
   const std::uint32_t count = posted.parts;
   if (count == 0 || count > kMostParts) return {};
@@ -291,15 +309,13 @@ std::vector<Mailbox::Part> Mailbox::parts(int rank, std::uint64_t number) const 
                 posted.place)) {
     return {};
   }
-  const bool are_valid = std::ranges::all_of(parts, [](const Part& part) {
-    return part.bytes <= kBytesRegion && part.content <= Content::kNotUpdated;
-  });
-  return are_valid ? parts : std::vector<Part>();
+  return std::ranges::all_of(parts, is_valid) ? parts : std::vector<Part>();
 }
 
 bool Mailbox::read(int rank, std::uint64_t number, Bytes offset, std::span<std::byte> to) const {
   const Entry& posted = entry(rank, number);
-  if (posted.is_small != 0) {
+  if (posted.form == kBytesless) return false;
+  if (posted.form == kSmall) {
     if (offset > posted.small.size() || to.size() > posted.small.size() - offset) return false;
     std::memcpy(to.data(), &posted.small[0] + offset, to.size());
     return true;

@@ -71,6 +71,24 @@ TEST_F(MailboxTest, PartsThatAreNotInPagesTakeNoPlace) {
   EXPECT_TRUE(boxes_[1]->parts(0, 1).empty());
 }
 
+TEST_F(MailboxTest, OnePartWithoutBytesTakesNoFile) {
+  boxes_[0]->post(0, {}, {}, nullptr);
+  const Bytes log = boxes_[0]->held();
+  for (const Content content : {Content::kZeros, Content::kNotKept, Content::kNotComputed}) {
+    const std::uint64_t number = 1 + static_cast<std::uint64_t>(content);
+    const std::array parts{Mailbox::Part{.bytes = 3 * kMiB, .content = content}};
+    boxes_[0]->post(number, {}, parts, nullptr);
+    const auto seen = boxes_[1]->parts(0, number);
+    ASSERT_EQ(seen.size(), 1U);
+    EXPECT_EQ(seen[0].bytes, 3 * kMiB);
+    EXPECT_EQ(seen[0].content, content);
+    std::array<std::byte, 1> byte{};
+    EXPECT_FALSE(boxes_[1]->read(0, number, 0, byte))
+        << "nobody may ask for bytes that are not there";
+  }
+  EXPECT_EQ(boxes_[0]->held(), log);
+}
+
 TEST_F(MailboxTest, WhatAllHaveReadIsGivenBack) {
   constexpr Bytes kLarge = kMiB;
   const std::string large(kLarge, 'y');

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <functional>
 #include <limits>
 
 #include "gpemu/base/saturate.hpp"
@@ -12,10 +13,51 @@ namespace gpemu::device {
 using profile::Fault;
 using profile::FaultKind;
 
+namespace {
+
+/// NVIDIA's numbers. Source: NVIDIA's Xid catalog: "NVLink error", "GPU has fallen off the bus".
+constexpr int kNvlinkXid = 74, kLostXid = 79;
+
+bool is_of_link(const Fault& fault) {
+  return fault.kind == FaultKind::kSlowLink || fault.kind == FaultKind::kBrokenLink;
+}
+
+/// Returns whether a fault of a link concerns that between two devices, or a device and the host.
+bool joins(const Fault& fault, int device, int peer) {
+  const bool is_its_end = fault.gpu == device || fault.gpu == peer;
+  const int other_end = fault.gpu == device ? peer : device;
+  return is_its_end && fault.peer.value_or(other_end) == other_end;
+}
+
+}  // namespace
+
 bool FaultTable::has_any(int device) const {
-  return std::ranges::any_of(faults_, [device](const Fault& fault) {
-    return fault.gpu == device || fault.kind == FaultKind::kSlowLink;
-  });
+  return std::ranges::any_of(
+      faults_, [device](const Fault& fault) { return fault.gpu == device || is_of_link(fault); });
+}
+
+bool FaultTable::nvlink_is_broken(int device, int peer, TimePoint now) const {
+  for (std::size_t i = 0; i < faults_.size(); ++i) {
+    if (faults_[i].kind == FaultKind::kBrokenLink && joins(faults_[i], device, peer) &&
+        begin_of(i) <= now) {
+      return true;
+    }
+  }
+  return false;
+}
+
+std::vector<DeviceXid> FaultTable::xids(int device, TimePoint now) const {
+  std::vector<DeviceXid> found;
+  for (std::size_t i = 0; i < faults_.size(); ++i) {
+    const Fault& fault = faults_[i];
+    const bool is_link = fault.kind == FaultKind::kBrokenLink;
+    // Both ends of a link report it.
+    const bool concerns = fault.gpu == device || (is_link && fault.peer == device);
+    if (!concerns || (!is_link && fault.kind != FaultKind::kLost) || begin_of(i) > now) continue;
+    found.push_back({.time = begin_of(i), .number = is_link ? kNvlinkXid : kLostXid});
+  }
+  std::ranges::stable_sort(found, std::less(), &DeviceXid::time);
+  return found;
 }
 
 bool FaultTable::may_disturb(int device) const {
@@ -56,9 +98,7 @@ double FaultTable::link_share(int device, int peer, profile::GpuLink link, TimeP
   for (std::size_t i = 0; i < faults_.size(); ++i) {
     const Fault& fault = faults_[i];
     if (fault.kind != FaultKind::kSlowLink || fault.link != link) continue;
-    const bool is_its_end = fault.gpu == device || fault.gpu == peer;
-    const int other_end = fault.gpu == device ? peer : device;
-    if (!is_its_end || fault.peer.value_or(other_end) != other_end) continue;
+    if (!joins(fault, device, peer)) continue;
     const TimePoint begin = begin_of(i);
     const TimePoint end = fault.lasts ? saturating_add(begin, *fault.lasts) : TimePoint::max();
     if (begin <= now && now < end) share = std::min(share, fault.rate);

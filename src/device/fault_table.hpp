@@ -43,6 +43,12 @@ class FaultTable {
   /// Returns what is left of the rate of a device's link to a peer, or to the host (-1).
   [[nodiscard]] double link_share(int device, int peer, profile::GpuLink link, TimePoint now) const;
 
+  /// Returns whether NVLinks between a device and a peer are broken; peer -1: all of the device.
+  [[nodiscard]] bool nvlink_is_broken(int device, int peer, TimePoint now) const;
+
+  /// Returns what a driver would have reported of a device by `now`, in the order of time.
+  [[nodiscard]] std::vector<DeviceXid> xids(int device, TimePoint now) const;
+
   /// Returns how long work takes that starts at a time and would take `cost` on the healthy device.
   /// If the device is lost meanwhile, the work ends then.
   [[nodiscard]] Duration time_of(int device, TimePoint start, Duration cost) const;

@@ -89,6 +89,32 @@ TEST_F(FaultTableTest, ProcessesThatComeLaterAreNotKilled) {
   EXPECT_FALSE(table().may_disturb(0));
 }
 
+TEST_F(FaultTableTest, ABrokenLinkStaysBrokenAndBothEndsReportIt) {
+  add({.kind = FaultKind::kBrokenLink,
+       .gpu = 1,
+       .at = 5ms,
+       .link = profile::GpuLink::kNvlink,
+       .peer = 2});
+  add({.kind = FaultKind::kLost, .gpu = 2, .at = 8ms});
+  const auto broken = [this](int device, int peer, Duration time) {
+    return table().nvlink_is_broken(device, peer, since_zero(1s + time));
+  };
+  EXPECT_FALSE(broken(1, 2, 4ms));
+  EXPECT_TRUE(broken(1, 2, 5ms));
+  EXPECT_TRUE(broken(2, 1, 1h));
+  EXPECT_FALSE(broken(1, 3, 5ms));
+  EXPECT_FALSE(broken(1, -1, 5ms)) << "not all of its links";
+  EXPECT_TRUE(table().has_any(2));
+  EXPECT_FALSE(table().may_disturb(1));
+  EXPECT_EQ(table().xids(1, since_zero(1s + 4ms)).size(), 0U);
+  const auto seen = table().xids(2, since_zero(1s + 8ms));
+  ASSERT_EQ(seen.size(), 2U);
+  EXPECT_EQ(seen[0].number, 74);
+  EXPECT_EQ(seen[1].number, 79);
+  EXPECT_EQ(seen[1].time, since_zero(1s + 8ms));
+  EXPECT_EQ(table().xids(1, since_zero(1h)).size(), 1U);
+}
+
 TEST_F(FaultTableTest, ALinkIsSlowAtBothEndsForAWhile) {
   using profile::GpuLink;
   add({.kind = FaultKind::kSlowLink,

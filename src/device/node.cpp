@@ -187,6 +187,21 @@ void Node::ring(std::uint64_t identity) {
   sim::wake_all(process.bell);
 }
 
+void Node::ring(std::span<const std::uint64_t> identities) {
+  if (identities.size() == 1) ring(identities[0]);
+  if (identities.size() < 2) return;
+  {
+    const Lock lock(schedule_->mutex);
+    for (const std::uint64_t identity : identities)
+      schedule_->ring_soon(segment_->process(identity));
+  }
+  schedule_->ring_settler();
+}
+
+std::uint32_t Node::times_rung(std::uint64_t identity) const {
+  return segment_->process(identity).bell;
+}
+
 void Node::call_when_rung(std::function<void()> function) {
   const Lock lock(rung_mutex_);
   rung_ = std::move(function);
@@ -330,6 +345,14 @@ DeviceHealth Node::health(int device, TimePoint now) const {
 
 double Node::link_share(int device, int peer, profile::GpuLink link, TimePoint now) const {
   return segment_->faults().link_share(device, peer, link, now);
+}
+
+bool Node::nvlink_is_broken(int device, int peer, TimePoint now) const {
+  return segment_->faults().nvlink_is_broken(device, peer, now);
+}
+
+std::vector<DeviceXid> Node::xids(int device, TimePoint now) const {
+  return segment_->faults().xids(device, now);
 }
 
 TimePoint Node::lost_from(int device) const {

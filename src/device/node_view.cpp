@@ -230,6 +230,24 @@ Result<DeviceHealth> NodeView::health(int index, TimePoint now) const {
   return FaultTable(state_->facts, records).health(index, now);
 }
 
+Result<bool> NodeView::nvlink_is_broken(int index, int peer, TimePoint now) const {
+  if (state_->node) return state_->node->nvlink_is_broken(index, peer, now);
+  if (state_->facts.faults.faults.empty()) return false;
+  GPEMU_ASSIGN(const auto records,
+               state_->read<layout::FaultRecord>(profile::kMostFaults,
+                                                 state_->facts.offsets().fault_records));
+  return FaultTable(state_->facts, records).nvlink_is_broken(index, peer, now);
+}
+
+Result<std::vector<DeviceXid>> NodeView::xids(int index, TimePoint now) const {
+  if (state_->node) return state_->node->xids(index, now);
+  if (state_->facts.faults.faults.empty()) return std::vector<DeviceXid>();
+  GPEMU_ASSIGN(const auto records,
+               state_->read<layout::FaultRecord>(profile::kMostFaults,
+                                                 state_->facts.offsets().fault_records));
+  return FaultTable(state_->facts, records).xids(index, now);
+}
+
 Result<DeviceSnapshot> NodeView::device_snapshot(int index, TimePoint now) const {
   if (state_->node) return state_->node->device_snapshot(index, now);
   GPEMU_CHECK(index >= 0 && index < device_count(), "device index out of range");

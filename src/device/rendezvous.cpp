@@ -76,10 +76,16 @@ Rendezvous::~Rendezvous() {
 Result<Moment> Rendezvous::arrive(Stream& stream, Duration cost,
                                   std::function<void(const RoundTimes&)> observer) {
   GPEMU_TRY(check_stream(stream));
-  const Lock lock(state_->schedule.mutex);
+  Schedule& schedule = state_->schedule;
+  Lock lock(schedule.mutex);
   GPEMU_TRY(state_->check());
-  return state_->schedule.arrive(state_->party, stream.lane(), state_->clock.now(), cost,
-                                 std::move(observer));
+  schedule.hold_ring();
+  Moment end =
+      schedule.arrive(state_->party, stream.lane(), state_->clock.now(), cost, std::move(observer));
+  const bool rings = schedule.release_ring();
+  lock.unlock();
+  if (rings) schedule.ring_settler();
+  return end;
 }
 
 Result<Moment> Rendezvous::arrive_open(Stream& stream, Duration cost, Begin begin,

@@ -115,12 +115,14 @@ Party::Round& Schedule::queue_round(Party& party, Lane& lane, TimePoint now, Dur
 }
 
 void Schedule::call_settler(const NextLook& look) {
-  layout::ProcessRecord& own = *peers_.own;
+  // If the ends of all rounds are known, as those of a process that has all parties, there is
+  // nothing to look for.
+  if (open_marks_ == 0) return;
+  const layout::ProcessRecord& own = *peers_.own;
   // A thread that settles and does not plan to look finds no failures either.
   const bool sleeps = planned_look_ == TimePoint::max();
   if (!sleeps && look.time >= planned_look_ && (!look.listens || own.listening != 0)) return;
-  ring(own);
-  planned_look_ = TimePoint::min();  // It looks as soon as it runs.
+  ring_own();
 }
 
 /// Takes back all arrivals that are not final. Returns the time at which what was about to be
@@ -283,11 +285,34 @@ void Schedule::give_end(Party& party, TimePoint end) {
 }
 
 /// Wakes the threads that settle, where they listen for other parties, including this process's
-/// own.
+/// own. Waking a thread takes some microseconds, so this process's own thread wakes the others if
+/// they are several: the program's thread, which may be what calls this, has other things to do.
 void Schedule::ring_listeners(Party& party) {
+  layout::ProcessRecord& own = *peers_.own;
+  const std::size_t before = to_ring_.size();
+  bool is_own = false;
   for (const layout::SeatRecord& seat : party.seats()) {
     layout::ProcessRecord& process = peers_.process(seat.owner);
-    if (process.listening != 0 && process.listening.exchange(0) != 0) ring(process);
+    if (process.listening == 0 || process.listening.exchange(0) == 0) continue;
+    if (&process == &own) {
+      is_own = true;
+    } else {
+      to_ring_.push_back(&process);
+    }
+  }
+  if (to_ring_.size() - before == 1) {
+    ring(*to_ring_.back());
+    to_ring_.pop_back();
+  }
+  if (is_own || to_ring_.size() > before) ring_own();
+}
+
+void Schedule::ring_own() {
+  planned_look_ = TimePoint::min();  // It looks as soon as it runs.
+  if (holds_ring_) {
+    owes_ring_ = true;
+  } else {
+    ring(*peers_.own);
   }
 }
 

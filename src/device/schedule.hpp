@@ -163,6 +163,26 @@ class Schedule {
   /// Makes the thread that settles look, if it would otherwise look later than `look` or never.
   void call_settler(const NextLook& look) GPEMU_REQUIRES(mutex);
 
+  /// Returns the processes that the thread that settles rings for.
+  [[nodiscard]] std::vector<layout::ProcessRecord*> take_to_ring() GPEMU_REQUIRES(mutex) {
+    return std::exchange(to_ring_, {});
+  }
+  static void ring(layout::ProcessRecord& process);
+  /// Has the thread that settles ring for a process. Requires: ring_settler() follows.
+  void ring_soon(layout::ProcessRecord& process) GPEMU_REQUIRES(mutex) {
+    to_ring_.push_back(&process);
+  }
+
+  /// Until release_ring(), this process's thread that settles is not woken: it would wait for the
+  /// mutex at once.
+  void hold_ring() GPEMU_REQUIRES(mutex) { holds_ring_ = true; }
+  /// Returns whether the caller must call ring_settler() after it has let the mutex go.
+  [[nodiscard]] bool release_ring() GPEMU_REQUIRES(mutex) {
+    holds_ring_ = false;
+    return std::exchange(owes_ring_, false);
+  }
+  void ring_settler() { ring(*peers_.own); }
+
   /// Finds parties that wait for a party that cannot come any more, and repairs the seats of
   /// parties that wait.
   void find_failures() GPEMU_REQUIRES(mutex);
@@ -198,8 +218,8 @@ class Schedule {
   [[nodiscard]] TimePoint ready_known_at(Party& party, const Party::Round& round)
       GPEMU_REQUIRES(mutex);
   [[nodiscard]] bool never_arrives(Party& party, const Party::Round& round) GPEMU_REQUIRES(mutex);
-  void ring_listeners(Party& party);
-  static void ring(layout::ProcessRecord& process);
+  void ring_listeners(Party& party) GPEMU_REQUIRES(mutex);
+  void ring_own() GPEMU_REQUIRES(mutex);
 
   Peers peers_;
   sim::Clock* clock_ = nullptr;  ///< if there are parties.
@@ -208,6 +228,9 @@ class Schedule {
   TimePoint reached_ GPEMU_GUARDED_BY(mutex){};
   std::vector<Party*> parties_ GPEMU_GUARDED_BY(mutex);
   Lateness lateness_ GPEMU_GUARDED_BY(mutex);
+  std::vector<layout::ProcessRecord*> to_ring_ GPEMU_GUARDED_BY(mutex);
+  bool holds_ring_ GPEMU_GUARDED_BY(mutex) = false;
+  bool owes_ring_ GPEMU_GUARDED_BY(mutex) = false;
   /// Rounds of all parties, and what is outside, without an end.
   std::size_t open_marks_ GPEMU_GUARDED_BY(mutex) = 0;
   /// The next look of the thread that settles, if there is one.

@@ -34,7 +34,15 @@ class FaultReader {
     if (fault_.kind == FaultKind::kSlow) {
       GPEMU_ASSIGN(fault_.clock, share("clock"));
     }
-    if (fault_.kind == FaultKind::kSlowLink) GPEMU_TRY(read_link());
+    if (fault_.kind == FaultKind::kSlowLink) {
+      GPEMU_TRY(read_link());
+      GPEMU_ASSIGN(fault_.rate, share("rate"));
+    }
+    if (fault_.kind == FaultKind::kBrokenLink) {
+      GPEMU_TRY(read_link());
+      // The driver sees that the GPU does not answer.
+      if (fault_.link == GpuLink::kPcie) fault_.kind = FaultKind::kLost;
+    }
     if (!table_.contains("for_s")) return fault_;
     GPEMU_ASSIGN(const double lasts, real("for_s", 0, kMostSeconds));
     fault_.lasts = from_seconds(lasts);
@@ -56,12 +64,14 @@ class FaultReader {
         {"slow", FaultKind::kSlow},
         {"lost", FaultKind::kLost},
         {"kill", FaultKind::kKill},
-        {"slow-link", FaultKind::kSlowLink}};
+        {"slow-link", FaultKind::kSlowLink},
+        {"broken-link", FaultKind::kBrokenLink}};
     const toml::node* node = table_.get("kind");
     const std::string text = node == nullptr ? "" : node->value<std::string>().value_or("");
     const auto found = std::ranges::find(kKinds, text, [](const auto& kind) { return kind.first; });
     if (found == std::end(kKinds)) {
-      return wrong("kind", "expected \"slow\", \"lost\", \"kill\" or \"slow-link\"");
+      return wrong("kind",
+                   "expected \"slow\", \"lost\", \"kill\", \"slow-link\" or \"broken-link\"");
     }
     fault_.kind = found->second;
     return {};
@@ -74,6 +84,7 @@ class FaultReader {
     };
     if (kind == FaultKind::kSlow) add({"clock", "for_s"});
     if (kind == FaultKind::kSlowLink) add({"link", "peer", "rate", "for_s"});
+    if (kind == FaultKind::kBrokenLink) add({"link", "peer"});
     return keys;
   }
 
@@ -108,7 +119,6 @@ class FaultReader {
       return wrong("link", "expected \"pcie\" or \"nvlink\"");
     }
     fault_.link = text == "pcie" ? GpuLink::kPcie : GpuLink::kNvlink;
-    GPEMU_ASSIGN(fault_.rate, share("rate"));
     if (!table_.contains("peer")) return {};
     if (fault_.link == GpuLink::kPcie) {
       return wrong("peer", "the PCIe link of a GPU leads to all others, so it has no peer");

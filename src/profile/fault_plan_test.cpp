@@ -63,11 +63,26 @@ at_s = 1
   EXPECT_EQ(plan.faults[3].rate, 0.25);
 }
 
+TEST(FaultPlan, AGpuWithABrokenPcieLinkIsLost) {
+  const auto plan = parse_fault_plan(
+      "[[fault]]\nkind = \"broken-link\"\ngpu = 1\nlink = \"nvlink\"\npeer = 2\nat_s = 1\n"
+      "[[fault]]\nkind = \"broken-link\"\ngpu = 1\nlink = \"pcie\"\nat_s = 1\n",
+      "f.toml", 4);
+  ASSERT_TRUE(plan) << plan.error().message;
+  EXPECT_EQ(plan->faults[0].kind, FaultKind::kBrokenLink);
+  EXPECT_EQ(plan->faults[0].peer, 2);
+  EXPECT_EQ(plan->faults[1].kind, FaultKind::kLost);
+}
+
 TEST(FaultPlan, MessagesNameLineAndKey) {
   const struct {
     std::string_view fault, message;
   } wrong[] = {
-      {"gpu = 0\nat_s = 1", "f.toml:1: fault: kind: expected \"slow\", \"lost\", \"kill\" or"},
+      {"gpu = 0\nat_s = 1", "f.toml:1: fault: kind: expected \"slow\", \"lost\", \"kill\", "},
+      {"kind = \"broken-link\"\ngpu = 1\nat_s = 1\nlink = \"nvlink\"\nrate = 0.5",
+       "f.toml:6: fault: unknown key 'rate'"},
+      {"kind = \"broken-link\"\ngpu = 1\nat_s = 1\nlink = \"pcie\"\npeer = 2",
+       "f.toml:6: fault: peer: the PCIe link"},
       {"kind = \"fire\"\ngpu = 0", "f.toml:2: fault: kind: expected \"slow\""},
       {"kind = \"kill\"\nat_s = 1", "f.toml:1: fault: gpu: expected a whole number from 0 to 3"},
       {"kind = \"kill\"\ngpu = 4\nat_s = 1", "f.toml:3: fault: gpu: expected a whole number"},

@@ -15,7 +15,7 @@ import unittest
 
 COMMAND = sys.argv.pop(1) if len(sys.argv) > 1 else "gpemu"
 GPU = "A100-SXM4-80GB"
-UNKNOWN, LOST, UNHANDLED_CUDA_ERROR, REMOTE_ERROR = 999, 15, 1, 6
+UNKNOWN, LOST, UNHANDLED_CUDA_ERROR, REMOTE_ERROR, TIMEOUT = 999, 15, 1, 6, 10
 
 BEGIN = """
 import ctypes, os, sys, time
@@ -112,6 +112,40 @@ status = wait()
 say("waited", status)
 """
 
+
+WATCH = """
+class Event(ctypes.Structure):
+    _fields_ = [("device", ctypes.c_void_p), ("type", ctypes.c_uint64), ("data", ctypes.c_uint64),
+                ("instances", ctypes.c_uint * 2)]
+events, event = ctypes.c_void_p(), Event()
+def next_xid(seconds):
+    status = nvml.nvmlEventSetWait_v2(events, ctypes.byref(event), int(1000 * seconds))
+    return (status, event.type, event.data, event.device) if status == 0 else status
+assert nvml.nvmlInit_v2() == 0
+assert nvml.nvmlEventSetCreate(ctypes.byref(events)) == 0
+gpus = [handle(0)[1], handle(1)[1]]
+for gpu in gpus:
+    assert nvml.nvmlDeviceRegisterEvents(gpu, ctypes.c_uint64(8), events) == 0
+say("first", next_xid(0.1))
+"""
+
+AFTER_THE_BREAK = """
+say("xid", *[(xid[:3], xid[3] == gpus[0].value) for xid in (next_xid(5),)], next_xid(0.1))
+active = ctypes.c_uint()
+states = []
+for gpu in gpus:
+    assert nvml.nvmlDeviceGetNvLinkState(gpu, 0, ctypes.byref(active)) == 0
+    states.append(active.value)
+say("links", states)
+if number == 1:
+    assert nccl.ncclCommAbort(comm) == 0
+    other = ctypes.c_void_p()
+    assert cuda.cudaSetDevice(0) == cuda.cudaMalloc(ctypes.byref(other), SIZE) == 0
+    host = ctypes.create_string_buffer(8)
+    say("copies", cuda.cudaMemcpy(memory, other, 8, 3), cuda.cudaMemcpy(host, memory, 8, 2))
+    assert nvml.nvmlEventSetFree(events) == 0
+    say("freed", nvml.nvmlEventSetFree(events))
+"""
 
 BIG_REDUCTION = """
 host = ctypes.create_string_buffer(SIZE.value)
@@ -218,6 +252,28 @@ class GpuFaults(unittest.TestCase):
         for slow, faster in zip(*times):
             self.assertGreater(slow, 1.8 * faster)
             self.assertLess(slow, 2.001 * faster)
+
+    def test_a_broken_nvlink_fails_what_crosses_it_and_nvml_reports_it(self):
+        said, _ = self.run_ranks(
+            WATCH + UNTIL_IT_FAILS + AFTER_THE_BREAK,
+            'kind = "broken-link"\ngpu = 0\nlink = "nvlink"\nat_collective = 3')
+        self.assertIn(f"rank 0: step 3 fails with {UNHANDLED_CUDA_ERROR}", said)
+        self.assertTrue(
+            f"rank 1: step 3 does not end; the next call returns {UNHANDLED_CUDA_ERROR}" in said
+            or f"rank 1: step 3 fails with {UNHANDLED_CUDA_ERROR}" in said, said)
+        for rank in (0, 1):
+            self.assertIn(f"rank {rank}: first {TIMEOUT}", said)
+            self.assertIn(f"rank {rank}: xid ((0, 8, 74), True) {TIMEOUT}", said)
+            self.assertIn(f"rank {rank}: links [0, 1]", said)
+        self.assertIn("rank 1: copies 220 0", said)
+        self.assertIn("rank 1: freed 2", said)
+        self.assertIn("74, the NVLink of GPU 0 of node", self.messages)
+
+    def test_nvml_reports_that_a_gpu_is_lost(self):
+        said, _ = self.run_ranks(WATCH + "say('xid', next_xid(100)[:3], next_xid(0.1))\n",
+                                 'kind = "lost"\ngpu = 1\nat_s = 50')
+        for rank in (0, 1):
+            self.assertIn(f"rank {rank}: xid (0, 8, 79) {TIMEOUT}", said)
 
     def refuse(self, *arguments):
         done = subprocess.run((COMMAND, *arguments), capture_output=True, text=True, timeout=60,

@@ -83,7 +83,9 @@ Result<json> describe(const device::NodeView& node) {
                        {"pci_bus_id", device.pci_bus_id},
                        {"memory_total_mib", to_mib(device.memory_total)},
                        {"memory_used_mib", to_mib(device.memory_used)},
-                       {"processes", device.processes.size()}});
+                       {"processes", device.processes.size()},
+                       {"lost", device.health.lost},
+                       {"clock_share", device.health.clock}});
   }
   json description{{"name", node.name()},
                    {"sharing", policy_name(node.policy())},
@@ -115,6 +117,15 @@ Result<void> show_node(const NodeOptions& options, const World& world) {
                    device["uuid"]});
   }
   report::print_out("{}", table.str(world.terminal().output_columns));
+  for (const json& device : description["devices"]) {
+    const double clock = device["clock_share"].get<double>();
+    if (device["lost"].get<bool>()) {
+      report::print_out("device {} has fallen off the bus (Xid 79)\n", device["index"].get<int>());
+    } else if (clock < 1) {
+      report::print_out("device {} is slow: it has {:.3g} % of its clock\n",
+                        device["index"].get<int>(), 100 * clock);
+    }
+  }
   return {};
 }
 
@@ -175,11 +186,7 @@ Result<void> list_topologies(const NodeOptions& options, const World& world) {
 Result<profile::TopologySpec> topology_to_show(const NodeOptions& options, const World& world) {
   if (options.name.empty()) return profile::find_topology(world.topologies, options.topology);
   GPEMU_ASSIGN(const auto node, device::NodeView::open(options.name, world.nodes));
-  if (const profile::TopologySpec* topology = node->topology()) return *topology;
-  return fail(ErrorCode::kNotFound,
-              "the node '{}' has no topology: what joins its GPUs follows from their kind alone; "
-              "`gpemu node create --topology` makes nodes with one (`gpemu node topo` lists them)",
-              node->name());
+  return topology_of(*node);
 }
 
 Result<void> show_topology(const NodeOptions& options, const World& world) {
@@ -248,15 +255,12 @@ void add_node_command(Command app, const World& world) {
               "Show a machine instead, by name or by the path of a TOML file")
       .excludes("name");
   topo.flag("--json", options->as_json, "Print JSON");
-  topo.notes(
-      "NV# is a number of NVLinks. Over PCIe, a path crosses at most one switch (PIX), several "
-      "switches (PXB), a host bridge (PHB), several host bridges of a NUMA node (NODE), or the "
-      "link between NUMA nodes (SYS).\n\n"
-      "Examples:\n"
-      "  gpemu node topo\n"
-      "  gpemu node topo n0\n"
-      "  gpemu node topo --topology dgx-a100\n"
-      "  gpemu node topo --topology ./my-machine.toml --json");
+  topo.notes(std::string(kPathLegend) +
+             "\n\nExamples:\n"
+             "  gpemu node topo\n"
+             "  gpemu node topo n0\n"
+             "  gpemu node topo --topology dgx-a100\n"
+             "  gpemu node topo --topology ./my-machine.toml --json");
   topo.on_run([options, &world] { return show_topology(*options, world); });
 
   Command remove = node.subcommand("remove", "Remove a node").alias("rm");

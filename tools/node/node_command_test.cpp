@@ -44,6 +44,24 @@ TEST(NodeCommandTest, CreatesShowsListsAndRemoves) {
   EXPECT_EQ(parsed(made_up.run({"node", "list", "--json"}).output).size(), 1U);
 }
 
+TEST(NodeCommandTest, ShowsWhatFaultsDo) {
+  const TestWorld made_up;
+  const std::string file =
+      made_up.write("faults.toml",
+                    "[[fault]]\nkind = \"slow\"\ngpu = 0\nclock = 0.25\nat_s = 0\n"
+                    "[[fault]]\nkind = \"lost\"\ngpu = 1\nat_s = 0\n");
+  ASSERT_EQ(made_up.run({"node", "create", "n0", "--gpu", "T4:3", "--faults", file}).code, 0);
+  const std::string shown = made_up.run({"node", "show", "n0"}).output;
+  EXPECT_TRUE(
+      shown.ends_with("\ndevice 0 is slow: it has 25 % of its clock\n"
+                      "device 1 has fallen off the bus (Xid 79)\n"))
+      << shown;
+  const json devices = parsed(made_up.run({"node", "show", "n0", "--json"}).output)["devices"];
+  EXPECT_EQ(devices[0]["clock_share"], 0.25);
+  EXPECT_EQ(devices[1]["lost"], true);
+  EXPECT_EQ(devices[2]["lost"], false);
+}
+
 TEST(NodeCommandTest, AccessDecidesWhoMayAttach) {
   const TestWorld made_up;
   using std::filesystem::perms;
@@ -122,6 +140,22 @@ TEST(NodeCommandTest, ANodeHasItsTopology) {
   EXPECT_TRUE(made_up.run({"node", "show", "n0"})
                   .output.starts_with("node 'n0': sharing time-slices, topology toy\n"));
   EXPECT_EQ(parsed(made_up.run({"node", "show", "n0", "--json"}).output)["topology"], "toy");
+}
+
+TEST(NodeCommandTest, SmiPrintsTheMatrixOfANode) {
+  const TestWorld made_up;
+  write_toy(made_up);
+  ASSERT_EQ(made_up.run({"node", "create", "n0", "--topology", "toy"}).code, 0);
+  const Outcome matrix = made_up.run({"smi", "topo", "-m"});
+  EXPECT_EQ(matrix.code, 0) << matrix.errors;
+  const std::string words = squeezed(matrix.output);
+  EXPECT_TRUE(words.starts_with("GPU0 GPU1 GPU2 net0 NUMA node\nGPU0 X PIX PHB PIX 1\n")) << words;
+  EXPECT_EQ(made_up.run({"smi", "topo", "-m", "n0"}), matrix);
+  EXPECT_TRUE(made_up.run({"smi", "topo"}).errors.find("give -m") != std::string::npos);
+  ASSERT_EQ(made_up.run({"node", "create", "n1", "--gpu", "T4:2"}).code, 0);
+  const Outcome none = made_up.run({"smi", "topo", "-m", "n1"});
+  EXPECT_TRUE(none.errors.find("the node 'n1' has no topology") != std::string::npos)
+      << none.errors;
 }
 
 TEST(NodeCommandTest, RefusesATopologyOfOtherGpus) {

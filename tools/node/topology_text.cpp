@@ -92,6 +92,14 @@ void add_switches(const TopologySpec& machine, bool below_switch, std::size_t in
 
 }  // namespace
 
+Result<TopologySpec> topology_of(const device::NodeView& node) {
+  if (const TopologySpec* topology = node.topology()) return *topology;
+  return fail(ErrorCode::kNotFound,
+              "the node '{}' has no topology: what joins its GPUs follows from their kind alone; "
+              "`gpemu node create --topology` makes nodes with one (`gpemu node topo` lists them)",
+              node.name());
+}
+
 std::string topology_matrix(const TopologySpec& machine, int columns) {
   const Devices devices = devices_of(machine);
   std::vector<std::string> header = devices.names;

@@ -5,6 +5,8 @@
 
 #include <nlohmann/json_fwd.hpp>
 
+#include "gpemu/base/error.hpp"
+#include "gpemu/device/node_view.hpp"
 #include "gpemu/profile/topology_spec.hpp"
 
 namespace gpemu::tools {
@@ -15,6 +17,15 @@ namespace gpemu::tools {
 
 /// Returns the PCIe tree of a machine, one line for each socket, host bridge and switch.
 [[nodiscard]] std::string topology_tree(const profile::TopologySpec& machine);
+
+/// Returns the topology of a node. Errors: kNotFound if it has none.
+[[nodiscard]] Result<profile::TopologySpec> topology_of(const device::NodeView& node);
+
+/// What the words of topology_matrix() mean.
+inline constexpr char kPathLegend[] =
+    "NV# is a number of NVLinks. Over PCIe, a path crosses at most one switch (PIX), several "
+    "switches (PXB), a host bridge (PHB), several host bridges of a NUMA node (NODE), or the "
+    "link between NUMA nodes (SYS).";
 
 /// Returns a machine with its matrix: the row and the column of each of "devices".
 [[nodiscard]] nlohmann::ordered_json topology_json(const profile::TopologySpec& machine);

@@ -15,10 +15,12 @@
 #include "gpemu/base/log.hpp"
 #include "gpemu/base/variables.hpp"
 #include "gpemu/device/node.hpp"
+#include "gpemu/device/node_view.hpp"
 #include "gpemu/report/json_text.hpp"
 #include "gpemu/report/terminal.hpp"
 
 #include "cli/command_line.hpp"
+#include "node/topology_text.hpp"
 #include "smi/smi_query.hpp"
 #include "smi/smi_table.hpp"
 #include "smi/smi_watch.hpp"
@@ -38,6 +40,7 @@ struct SmiOptions {
   std::string format;
   bool list = false;
   bool as_json = false;
+  bool matrix = false;
 };
 
 json describe(const SmiDevice& device) {
@@ -61,6 +64,8 @@ json describe(const SmiDevice& device) {
           {"utilization_copy_d2h", device.load.copy_d2h},
           {"power_w", device.load.power_w},
           {"power_limit_w", now.max_power_w},
+          {"lost", now.health.lost},
+          {"clock_share", now.health.clock},
           {"kernels", now.engines[0].operations},
           {"bytes_h2d", now.engines[1].bytes},
           {"bytes_d2h", now.engines[2].bytes},
@@ -143,6 +148,47 @@ Result<void> run_smi(const SmiOptions& options, const World& world) {
   }
 }
 
+/// Prints what joins the GPUs of each node that is shown.
+Result<void> show_topology(const SmiOptions& options, const World& world) {
+  if (!options.matrix) {
+    return fail(ErrorCode::kInvalidArgument, "give -m: `gpemu smi topo -m` prints the matrix");
+  }
+  std::string name = options.node;
+  if (name.empty()) name = world.variable(variable::kNode).value_or("");
+  std::vector<std::string> names;
+  if (!name.empty()) {
+    names.push_back(name);
+  } else {
+    GPEMU_ASSIGN(const std::vector<device::NodeEntry> nodes, device::Node::list(world.nodes));
+    for (const device::NodeEntry& node : nodes) {
+      if (!node.problem) names.push_back(node.name);
+    }
+  }
+  if (names.empty()) {
+    return fail(ErrorCode::kNotFound,
+                "there is no node: create one with `gpemu node create --topology`, or name a "
+                "machine with `gpemu node topo --topology`");
+  }
+  for (const std::string& one : names) {
+    GPEMU_ASSIGN(const auto node, device::NodeView::open(one, world.nodes));
+    GPEMU_ASSIGN(const profile::TopologySpec machine, topology_of(*node));
+    if (names.size() > 1) report::print_out("node '{}'\n", node->name());
+    report::print_out("{}\n", topology_matrix(machine, world.terminal().output_columns));
+  }
+  report::print_out("Legend: X is the device itself. {}\n", kPathLegend);
+  return {};
+}
+
+void add_topo_command(Command smi, const std::shared_ptr<SmiOptions>& options, const World& world) {
+  Command topo = smi.subcommand("topo", "Show what joins the GPUs, as nvidia-smi does");
+  topo.option("node", options->node,
+              "NAME, or USER/NAME for another user's node; without it, GPEMU_NODE or all your "
+              "nodes");
+  topo.flag("-m,--matrix", options->matrix, "Print the matrix of the paths between the GPUs");
+  topo.notes("Example:\n  gpemu smi topo -m");
+  topo.on_run([options, &world] { return show_topology(*options, world); });
+}
+
 }  // namespace
 
 void add_smi_command(Command app, const World& world) {
@@ -170,6 +216,7 @@ void add_smi_command(Command app, const World& world) {
       "  gpemu smi\n"
       "  gpemu smi --query-gpu=index,utilization.gpu,memory.used --format=csv,noheader -l 1\n"
       "  gpemu smi n0 --period-ms 1000 --json");
+  add_topo_command(smi, options, world);
   smi.on_run([options, &world] { return run_smi(*options, world); });
 }
 

@@ -87,6 +87,10 @@ std::string power_limit(const Row& row) {
   return watts(row.device.now.max_power_w);
 }
 
+std::string hw_slowdown(const Row& row) {
+  return row.device.now.health.clock < 1 ? "Active" : "Not Active";
+}
+
 std::string timestamp(const Row& row) {
   return row.sample.time;
 }
@@ -168,7 +172,14 @@ constexpr Field kDeviceFields[] = {
     {"clocks.max.graphics", "clocks.max.gr", "MHz", max_sm_clock},
     {"clocks.max.sm", "", "MHz", max_sm_clock},
     {"clocks.max.memory", "clocks.max.mem", "MHz", memory_clock},
+    {"clocks_event_reasons.hw_slowdown", "clocks_throttle_reasons.hw_slowdown", "", hw_slowdown},
 };
+
+/// What the driver knows without asking the device. Of a device that has fallen off the bus,
+/// nvidia-smi answers every other field with kLost.
+constexpr std::string_view kKnownWithoutDevice[] = {
+    "timestamp", "node", "driver_version", "count", "index", "name", "uuid", "pci.bus_id"};
+constexpr std::string_view kLost = "[GPU is lost]";
 
 // The names are those of `nvidia-smi --help-query-compute-apps`; `node` is ours.
 constexpr Field kProcessFields[] = {
@@ -266,10 +277,13 @@ std::string SmiQuery::lines(const SmiSample& sample) const {
     std::string line;
     for (const std::size_t place : fields_) {
       const Field& field = fields_of(subject_)[place];
-      const std::string value = printable(field.value(row));
+      const bool lost =
+          row.process == nullptr && row.device.now.health.lost &&
+          std::ranges::find(kKnownWithoutDevice, field.name) == std::end(kKnownWithoutDevice);
+      const std::string value = lost ? std::string(kLost) : printable(field.value(row));
       if (!line.empty()) line += ", ";
       line += value;
-      if (format_.units && !field.unit.empty() && value != kNotAvailable) {
+      if (format_.units && !field.unit.empty() && value != kNotAvailable && !lost) {
         line += fmt::format(" {}", field.unit);
       }
     }

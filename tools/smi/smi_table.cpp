@@ -52,6 +52,21 @@ std::string head_of(const std::string& node) {
                      device::kDriverVersion, device::kCudaVersion);
 }
 
+/// Says what faults do to a device; "" if nothing.
+std::string health_text(const device::DeviceHealth& health) {
+  if (health.lost) return "lost: fell off the bus (Xid 79)";
+  if (health.clock < 1) return fmt::format("slow: {:.3g} % of its clock", 100 * health.clock);
+  return "";
+}
+
+/// As nvidia-smi, shows ERR! for what cannot be read.
+std::string rows_of_lost(const SmiDevice& device, const std::string& first) {
+  return first +
+         fmt::format("| {:<4} {:>4}   {:>4} {:>22} | {:>22} | {:>7} {:>12} |\n", "ERR!", "ERR!",
+                     "ERR!", "ERR! /  ERR!", "ERR! /  ERR!", "ERR!", "ERR!") +
+         fmt::format("| {:<39} | {:>22} | {:>20} |\n", health_text(device.now.health), "", "ERR!");
+}
+
 std::string rows_of(const SmiDevice& device) {
   const device::DeviceSnapshot& now = device.now;
   const device::DeviceLoad& load = device.load;
@@ -60,11 +75,13 @@ std::string rows_of(const SmiDevice& device) {
       fmt::format("{}MiB / {:>6}MiB", mib_text(now.memory_used), mib_text(now.memory_total));
   std::string text = fmt::format("| {:>3}  {:<30}  On | {:>18} Off | {:>20} |\n", now.index,
                                  cut(name_of(now), 30), cut(now.pci_bus_id, 18), "N/A");
+  if (now.health.lost) return rows_of_lost(device, text);
   text += fmt::format("| N/A {:>4.0f}C    P{} {:>23} | {:>22} | {:>7} {:>12} |\n",
                       load.temperature_c, load.performance_state, power, memory,
                       device.divided ? "N/A" : fmt::format("{:.0f}%", 100 * load.compute),
                       device.exclusive ? "E. Process" : "Default");
-  text += fmt::format("| {:>39} | {:>22} | {:>20} |\n", "", "", device.divided ? "Enabled" : "N/A");
+  text += fmt::format("| {:<39} | {:>22} | {:>20} |\n", health_text(now.health), "",
+                      device.divided ? "Enabled" : "N/A");
   return text;
 }
 

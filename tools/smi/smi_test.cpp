@@ -117,6 +117,32 @@ TEST(SmiTableTest, ShowsLoadMemoryAndProcesses) {
   EXPECT_FALSE(contains(table, "No running processes"));
 }
 
+TEST(SmiTableTest, ShowsWhatFaultsDo) {
+  SmiSample faulty = sample();
+  faulty.devices[0].now.health.clock = 0.5;
+  faulty.devices[1].now.health.lost = true;
+  const std::string table = smi_table(faulty);
+  EXPECT_TRUE(contains(table, "| slow: 50 % of its clock                 |")) << table;
+  EXPECT_TRUE(contains(table, "| lost: fell off the bus (Xid 79)         |")) << table;
+  EXPECT_TRUE(contains(table, "| ERR! ERR!   ERR!")) << table;
+  std::istringstream lines(table);
+  for (std::string line; std::getline(lines, line);) {
+    EXPECT_TRUE(line.empty() || line.size() == 91 || line == faulty.time) << line;
+  }
+}
+
+TEST(SmiQueryTest, SaysThatADeviceIsLostOrSlow) {
+  SmiSample faulty = sample();
+  faulty.devices[0].now.health.clock = 0.5;
+  faulty.devices[1].now.health.lost = true;
+  const auto query = SmiQuery::read(
+      Subject::kDevices, "index,memory.used,clocks_event_reasons.hw_slowdown", {.header = false});
+  ASSERT_TRUE(query);
+  EXPECT_EQ(query->lines(faulty),
+            "0, 6650 MiB, Active\n"
+            "1, [GPU is lost], [GPU is lost]\n");
+}
+
 TEST(SmiTableTest, SaysThatNothingRuns) {
   SmiSample idle = sample();
   idle.devices.erase(idle.devices.begin());

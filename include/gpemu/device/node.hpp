@@ -145,6 +145,10 @@ class Node {
   [[nodiscard]] DeviceHealth health(int device, TimePoint now) const;
   /// Returns what faults leave of the rate of a device's link to a peer, or to the host (-1).
   [[nodiscard]] double link_share(int device, int peer, profile::GpuLink link, TimePoint now) const;
+  /// Whether NVLinks between a device and a peer are broken; peer -1: all of the device.
+  [[nodiscard]] bool nvlink_is_broken(int device, int peer, TimePoint now) const;
+  /// What a driver would have reported of a device by `now`.
+  [[nodiscard]] std::vector<DeviceXid> xids(int device, TimePoint now) const;
   /// Returns when a device falls off the bus; the last TimePoint if that is not known.
   [[nodiscard]] TimePoint lost_from(int device) const;
   /// Returns when the processes that use a device from `now` on are killed; the last TimePoint if
@@ -168,6 +172,11 @@ class Node {
   /// Wakes the thread that settles the rounds of a process, which then calls the function that
   /// process gave to call_when_rung. Any number is valid; it may ring for another process.
   void ring(std::uint64_t identity);
+  /// As ring() for each, by this process's own thread if they are several: waking a thread takes
+  /// some microseconds. Requires: this process has a seat.
+  void ring(std::span<const std::uint64_t> identities);
+  /// Returns how often a process has been rung for; as ring(), it may be that of another process.
+  [[nodiscard]] std::uint32_t times_rung(std::uint64_t identity) const;
   /// Makes the thread that settles rounds call a function after each ring, without a lock. Other
   /// changes at a rendezvous ring, too. Requires: this process has not taken a seat yet.
   void call_when_rung(std::function<void()> function);

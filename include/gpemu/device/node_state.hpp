@@ -85,6 +85,12 @@ struct DeviceHealth {
   double clock = 1;   ///< the share of its clock that is left.
 };
 
+/// A serious event of a device, which a driver would report.
+struct DeviceXid {
+  TimePoint time{};  ///< on the node's clock.
+  int number = 0;    ///< NVIDIA's: 74 for an NVLink, 79 for a device that has fallen off the bus.
+};
+
 /// Counters of one engine since the node was created.
 struct EngineSnapshot {
   Duration busy{};  ///< work done so far, without work that is queued for later.

@@ -6,6 +6,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "gpemu/base/error.hpp"
 #include "gpemu/base/units.hpp"
@@ -59,6 +60,9 @@ class NodeView {
 
   /// Returns what faults do to a device at time `now`. Errors: as device_snapshot.
   [[nodiscard]] Result<DeviceHealth> health(int index, TimePoint now) const;
+  /// As Node::nvlink_is_broken and Node::xids.
+  [[nodiscard]] Result<bool> nvlink_is_broken(int index, int peer, TimePoint now) const;
+  [[nodiscard]] Result<std::vector<DeviceXid>> xids(int index, TimePoint now) const;
 
   /// Returns the state of a device at time `now`. Requires: 0 <= index < device_count().
   ///

@@ -20,6 +20,8 @@ enum class FaultKind : std::uint8_t {
   kLost,      ///< a GPU falls off the bus: Xid 79.
   kKill,      ///< the processes that use a GPU are killed.
   kSlowLink,  ///< a link of a GPU is slower, so copies and collectives over it take longer.
+  /// NVLinks of a GPU do not work any more: Xid 74. (A GPU whose PCIe link is broken is lost.)
+  kBrokenLink,
 };
 
 /// The links of a GPU.
@@ -34,7 +36,7 @@ struct Fault {
   std::optional<Duration> lasts;    ///< of a slow GPU or link: until it is as before.
   double clock = 1;                 ///< of a slow GPU: the share of its clock that is left.
   double rate = 1;                  ///< of a slow link: the share of its rate that is left.
-  GpuLink link = GpuLink::kPcie;    ///< which link of the GPU is slow;
+  GpuLink link = GpuLink::kPcie;    ///< which link of the GPU is slow or broken;
   std::optional<int> peer;          ///< of NVLink: only those to this GPU.
 };
 

@@ -1,0 +1,96 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Compares what a second GPU adds to a step of torch.nn.DataParallel with what GPEmu's study
+measured on two P100 (docs/design/many-gpus.md).
+
+Runs examples/pytorch/train_data_parallel.py on one and on two emulated P100, without cuDNN, as the
+study did. The overhead is the time that the second GPU adds, divided by the study's time on one
+GPU. It is not divided by the emulated time, which the table shows beside it, because gpemu's P100
+is fitted to programs with cuDNN. The host's part is real. The exit code is 1 if an overhead, or a
+part of ResNet-18's, is not what the study measured.
+
+Usage: scripts/claims/check_data_parallel.py --python PYTHON [--gpemu COMMAND] [--steps N]
+       (PyTorch 2.8 or 2.5.1 as scripts/build/install_torch.sh installs it; a minute)
+"""
+
+import argparse
+import pathlib
+import re
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+# Model, images per GPU, ms of a step on one GPU, overhead of two in percent, allowed points.
+# Source: github.com/mengwanguc/gpufs, branch Haoran_inter_gpu_study, emulator/inter-gpu-study/
+# imagenette, medians. For AlexNet with 512 images, the study takes twice the time of 256.
+STUDY = (("resnet18", 128, 752.4, 3.1, 1), ("alexnet", 64, 124.1, 11, 2),
+         ("alexnet", 128, 239.6, 8.8, 2), ("alexnet", 256, 475.8, 6.1, 2),
+         ("alexnet", 512, 951.6, 4.7, 2))
+# What ResNet-18 takes longer on two GPUs, in ms, and the allowed share.
+PARTS = {"scatter": 6.6, "forward": 8.2, "backward": 8.2}
+PARTS_SHARE = 0.25
+
+
+def run(options, model, batch, gpus):
+    """Returns the median time of each phase, and of a step, in ms."""
+    command = [options.gpemu, "run", "--quiet", "--drop-data", "--clock", "virtual", "--topology",
+               str(ROOT / "scaling/p100-x2.toml"), "--", options.python, "-W", "ignore",
+               str(ROOT / "examples/pytorch/train_data_parallel.py"), "--no-cudnn", "--model",
+               model, "--batch", str(batch), "--gpus", str(gpus), "--steps", str(options.steps)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    step = re.search(r"^([\d.]+) ms per step", done.stdout, re.MULTILINE)
+    if done.returncode != 0 or not step:
+        sys.exit(f"check_data_parallel: {' '.join(command)}: {done.stderr.strip()}")
+    phases = {name: float(ms) for name, ms in re.findall(r"(\w+) ([\d.]+)", done.stdout)}
+    return {**phases, "step": float(step[1])}
+
+
+def compare_step(options, row):
+    """Prints a row; returns both runs, and whether the overhead is the study's."""
+    model, batch, published_ms, published, points = row
+    one, two = (run(options, model, batch, gpus) for gpus in (1, 2))
+    added = two["step"] - one["step"]
+    overhead = 100 * added / published_ms
+    within = abs(overhead - published) <= points
+    print(f"{model:9} {batch:5} {published_ms:9.1f} {one['step']:8.1f} {two['step']:8.1f} "
+          f"{published_ms * published / 100:9.1f} {added:8.1f} {published:+9.1f} {overhead:+8.1f}  "
+          f"{'yes' if within else 'no'}", flush=True)
+    return one, two, within
+
+
+def compare_parts(one, two):
+    """Prints the parts of ResNet-18's overhead; returns how many are not the study's."""
+    added = {"scatter": two["scatter"],
+             "forward": two["forward"] - one["forward"] - two["scatter"],
+             "backward": two["backward"] - one["backward"]}
+    missed = 0
+    for part, published in PARTS.items():
+        within = abs(added[part] / published - 1) <= PARTS_SHARE
+        missed += not within
+        print(f"{part:9} {published:9.1f} {added[part]:8.1f}  {'yes' if within else 'no'}")
+    return missed
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--gpemu", default="gpemu", help="the gpemu command")
+    parser.add_argument("--python", required=True, help="a Python with PyTorch and torchvision")
+    parser.add_argument("--steps", type=int, default=10, help="steps of each run")
+    options = parser.parse_args()
+    print("                 one GPU, ms        two, ms   added, ms          overhead, %\n"
+          "model     batch published emulated emulated published emulated published emulated  "
+          "within")
+    missed = 0
+    for row in STUDY:
+        one, two, within = compare_step(options, row)
+        missed += not within
+        if row[0] == "resnet18":
+            resnet = one, two
+    print("\nResNet-18: ms that are added\npart      published emulated  within")
+    missed += compare_parts(*resnet)
+    return 1 if missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
