@@ -116,6 +116,8 @@ GPEMU_API gpemu_status gpemu_monitor_get_load(int32_t index, gpemu_monitor_load*
 typedef struct gpemu_monitor_process {
   uint32_t pid;
   uint64_t memory_held;
+  int32_t mig; /* 1: on a MIG device of these instances; else 0 */
+  int32_t gpu_instance, compute_instance;
 } gpemu_monitor_process;
 
 /* Yields up to *count processes, and sets *count to their total number. `processes` may be NULL if

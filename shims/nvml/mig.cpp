@@ -300,6 +300,10 @@ bool is_mig_handle(const Handle* device) {
   return place_of_device(device).index >= 0;
 }
 
+Handle* gpu_of(const Handle* mig_device) {
+  return handle_of(place_of_device(mig_device).index);
+}
+
 int mig_device_of(const Handle* device, MigDevice& found) {
   return find_device(place_of_device(device), found);
 }

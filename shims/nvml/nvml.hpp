@@ -40,6 +40,8 @@ bool is_divided(const Handle* device);
 bool is_mig_handle(const Handle* device);
 /// Reads what a MIG device is. Returns NVML's status.
 int mig_device_of(const Handle* device, gpemu_monitor_mig_device& found);
+/// Returns the GPU of a MIG device. Requires: is_mig_handle().
+Handle* gpu_of(const Handle* mig_device);
 /// Yields the name of a MIG device, after that of its GPU.
 int put_mig_name(const Handle* device, char* name, unsigned length);
 /// Finds a MIG device by its UUID.

@@ -31,14 +31,36 @@ int get_all(const Handle* device, gpemu_status (*get)(int32_t, Element*, int32_t
   return status == kSuccess ? get_all(index, get, elements) : status;
 }
 
+unsigned gpu_instance_of(const gpemu_monitor_process& process) {
+  return process.mig != 0 ? static_cast<unsigned>(process.gpu_instance) : kNoInstance;
+}
+unsigned compute_instance_of(const gpemu_monitor_process& process) {
+  return process.mig != 0 ? static_cast<unsigned>(process.compute_instance) : kNoInstance;
+}
+
+/// Reads the processes of a GPU, or of a MIG device.
+int get_processes(const Handle* device, std::vector<gpemu_monitor_process>& processes) {
+  if (!is_mig_handle(device)) return get_all(device, gpemu_monitor_get_processes, processes);
+  gpemu_monitor_mig_device known{};
+  int status = mig_device_of(device, known);
+  if (status != kSuccess) return status;
+  status = get_all(gpu_of(device), gpemu_monitor_get_processes, processes);
+  std::erase_if(processes, [&known](const gpemu_monitor_process& process) {
+    return process.mig == 0 || process.gpu_instance != known.gpu_instance ||
+           process.compute_instance != known.compute_instance;
+  });
+  return status;
+}
+
 void convert(const gpemu_monitor_process& process, ProcessInfoV1& info) {
   info = {process.pid, process.memory_held};
 }
 void convert(const gpemu_monitor_process& process, ProcessInfo& info) {
-  info = {process.pid, process.memory_held, kNoInstance, kNoInstance};
+  info = {process.pid, process.memory_held, gpu_instance_of(process), compute_instance_of(process)};
 }
 void convert(const gpemu_monitor_process& process, ProcessDetail& info) {
-  info = {process.pid, process.memory_held, kNoInstance, kNoInstance, 0};
+  info = {process.pid, process.memory_held, gpu_instance_of(process), compute_instance_of(process),
+          0};
 }
 
 /// Yields the processes to a caller with room for *count of them, or their number.
@@ -46,7 +68,7 @@ template <typename Info>
 int put_processes(const Handle* device, unsigned* count, Info* infos) {
   if (count == nullptr || (*count > 0 && infos == nullptr)) return kInvalidArgument;
   std::vector<gpemu_monitor_process> processes;
-  const int status = get_all(device, gpemu_monitor_get_processes, processes);
+  const int status = get_processes(device, processes);
   if (status != kSuccess) return status;
   const bool fits = *count >= processes.size();
   *count = static_cast<unsigned>(processes.size());

@@ -233,6 +233,19 @@ std::vector<Process> visible(std::vector<Process> processes) {
   return processes;
 }
 
+gpemu_monitor_process describe(const device::ProcessSnapshot& process,
+                               const std::vector<device::MigDevice>& mig) {
+  gpemu_monitor_process description{.pid = static_cast<std::uint32_t>(process.pid),
+                                    .memory_held = process.memory_held};
+  const auto used = std::ranges::find(mig, process.mig_place, &device::MigDevice::compute_place);
+  if (used != mig.end()) {
+    description.mig = 1;
+    description.gpu_instance = used->gpu_instance;
+    description.compute_instance = used->compute_instance;
+  }
+  return description;
+}
+
 /// Yields as many elements as the caller has room for, and their number.
 template <typename Source, typename Element, typename Convert>
 Result<void> put_list(const Source& source, Element* destination, std::int32_t* count,
@@ -427,11 +440,10 @@ gpemu_status gpemu_monitor_get_processes(int32_t index, gpemu_monitor_process* p
     GPEMU_ASSIGN(const gpemu::Watched watched, gpemu::watched(index));
     GPEMU_ASSIGN(const gpemu::device::DeviceSnapshot device,
                  watched.monitor->snapshot(watched.index));
+    GPEMU_ASSIGN(const std::vector<gpemu::device::MigDevice> mig, gpemu::mig_devices(watched));
     return gpemu::put_list(gpemu::visible(device.processes), processes, count,
-                           [](const gpemu::device::ProcessSnapshot& process) {
-                             return gpemu_monitor_process{
-                                 .pid = static_cast<std::uint32_t>(process.pid),
-                                 .memory_held = process.memory_held};
+                           [&mig](const gpemu::device::ProcessSnapshot& process) {
+                             return gpemu::describe(process, mig);
                            });
   });
 }

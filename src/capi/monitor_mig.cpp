@@ -51,18 +51,22 @@ struct Divided {
 };
 
 /// Errors: kUnsupported for a GPU without MIG.
-Result<Divided> divided(int index) {
-  GPEMU_ASSIGN(Watched watched, gpemu::watched(index));
+Result<Divided> divide(Watched watched) {
   GPEMU_ASSIGN(const device::DeviceSnapshot now, watched.monitor->snapshot(watched.index));
   GPEMU_ASSIGN(profile::GpuSpec spec, find_gpu(now.gpu));
   if (spec.mig_profiles.empty()) {
-    return fail(ErrorCode::kUnsupported, "device {}, a {}, has no MIG", index, now.gpu);
+    return fail(ErrorCode::kUnsupported, "device {}, a {}, has no MIG", watched.index, now.gpu);
   }
   Divided divided{
       .watched = std::move(watched), .uuid = now.uuid, .profiles = std::move(spec.mig_profiles)};
   GPEMU_ASSIGN(divided.layout,
                divided.watched.monitor->node().mig_layout(divided.watched.index, divided.profiles));
   return divided;
+}
+
+Result<Divided> divided(int index) {
+  GPEMU_ASSIGN(Watched watched, gpemu::watched(index));
+  return divide(std::move(watched));
 }
 
 /// Errors: kNotFound if a list has no element of that number.
@@ -171,6 +175,15 @@ Result<int> change_mig(int index, const gpemu_monitor_mig_change& change) {
 }
 
 }  // namespace
+
+Result<std::vector<MigDevice>> mig_devices(const Watched& watched) {
+  if (watched.monitor->node().policy() != device::SharingPolicy::kMig) {
+    return std::vector<MigDevice>();
+  }
+  GPEMU_ASSIGN(const Divided gpu, divide(watched));
+  return gpu.layout.devices(gpu.watched.index, gpu.uuid);
+}
+
 }  // namespace gpemu
 
 using gpemu::guard;

@@ -2,8 +2,10 @@
 #pragma once
 
 #include <memory>
+#include <vector>
 
 #include "gpemu/base/error.hpp"
+#include "gpemu/device/mig_layout.hpp"
 #include "gpemu/device/monitor.hpp"
 
 namespace gpemu {
@@ -17,5 +19,8 @@ struct Watched {
 /// Finds a device by the index that it has in this process. Errors: kUnavailable without a user of
 /// the monitor, kNotFound.
 [[nodiscard]] Result<Watched> watched(int index);
+
+/// Returns the MIG devices of a device. None if MIG does not divide it.
+[[nodiscard]] Result<std::vector<device::MigDevice>> mig_devices(const Watched& watched);
 
 }  // namespace gpemu

@@ -187,6 +187,7 @@ void add_mig_places(DeviceSnapshot& snapshot, std::span<const DeviceTables> plac
     const DeviceTables& place = places[in];
     ProcessSnapshot& shown = snapshot.processes.emplace_back(process_of(place.processes[slot]));
     shown.memory_held = std::min(held, facts.memory_bytes);
+    shown.mig_place = static_cast<int>(in);
     for (std::size_t i = 0; i < kEngineCount; ++i) {
       const layout::HoldingRecord::Use& use = place.holdings[slot].engines[i];
       const Duration busy =

@@ -59,6 +59,11 @@ class Attributes(ctypes.Structure):
                      ("memory_mib", ctypes.c_ulonglong)]
 
 
+class ProcessInfo(ctypes.Structure):
+    _fields_ = [("pid", UINT), ("memory", ctypes.c_ulonglong), ("gpu_instance", UINT),
+                ("compute_instance", UINT)]
+
+
 class Memory(ctypes.Structure):
     _fields_ = [(name, ctypes.c_ulonglong) for name in ("total", "free", "used")]
 
@@ -218,6 +223,19 @@ def manage():
     print(json.dumps(result))
 
 
+def watch():
+    """Shows the processes of the GPU and of its MIG devices."""
+    nvml = Nvml()
+    device = nvml.handle("DeviceGetHandleByIndex_v2", 0)
+    lists = []
+    for handle in (device, *nvml.mig_devices(device)):
+        infos, count = (ProcessInfo * 8)(), UINT(8)
+        nvml("DeviceGetComputeRunningProcesses_v3", handle, ctypes.byref(count), infos)
+        lists.append([[info.gpu_instance, info.compute_instance, info.memory // MIB]
+                      for info in infos[:count.value]])
+    print(json.dumps(lists))
+
+
 def compute():
     """Shows what CUDA sees, takes all memory, and waits for a line."""
     cuda = ctypes.CDLL("libcudart.so.12")
@@ -314,6 +332,7 @@ class MigTest(unittest.TestCase):
         with self.start("compute") as process:
             process.stdout.readline()
             self.assertIn("In use by another client", self.gpemu("mig", "n", "-dci", code=9))
+            self.assertEqual(self.run_role("watch"), [[[2, 0, 19968]], [[2, 0, 19968]]])
             process.stdin.write("\n")
             process.stdin.close()
         self.assertIn("Successfully destroyed", self.gpemu("mig", "n", "-dci"))
@@ -326,5 +345,7 @@ if __name__ == "__main__":
         manage()
     elif ROLE == "compute":
         compute()
+    elif ROLE == "watch":
+        watch()
     else:
         unittest.main()

@@ -107,6 +107,7 @@ struct ProcessSnapshot {
   Bytes memory_held = 0;
   /// Its part of the work that each engine has done, without work that is queued for later.
   std::array<Duration, kEngineCount> busy{};
+  int mig_place = -1;  ///< the compute_place of its MIG device; -1 without one.
 };
 
 /// The state of a device. Only living processes count.
