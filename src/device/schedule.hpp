@@ -56,7 +56,7 @@ class Schedule {
     const Interval interval = timeline_.queue(lane, engine, now, cost, bytes);
     if (timeline_.has_work_in_line()) advance(now);
     // It sleeps as long as this process has no work that others can move.
-    if (planned_look_ == TimePoint::max() && timeline_.is_shared()) call_settler({.time = now});
+    if (planned_look_ == TimePoint::max() && timeline_.is_shared()) ring_own();
     return interval;
   }
   /// As Timeline::join.
