@@ -311,6 +311,10 @@ TEST_F(CApiMonitorAttached, NoDeviceIsLostWithoutFaults) {
   EXPECT_EQ(lost, 0);
   EXPECT_EQ(gpemu_monitor_is_lost(2, &lost), GPEMU_ERROR_NOT_FOUND);
   EXPECT_EQ(gpemu_monitor_is_lost(0, nullptr), GPEMU_ERROR_INVALID_ARGUMENT);
+  int32_t count = 0;
+  EXPECT_EQ(gpemu_monitor_get_xids(1, nullptr, &count), GPEMU_OK) << gpemu_last_error();
+  EXPECT_EQ(count, 0);
+  EXPECT_EQ(gpemu_monitor_get_xids(2, nullptr, &count), GPEMU_ERROR_NOT_FOUND);
 }
 
 TEST_F(CApiMonitorAttached, TellsTheLoadOfAnIdleDevice) {

@@ -76,15 +76,14 @@ Rendezvous::~Rendezvous() {
 Result<Moment> Rendezvous::arrive(Stream& stream, Duration cost,
                                   std::function<void(const RoundTimes&)> observer) {
   GPEMU_TRY(check_stream(stream));
-  Schedule& schedule = state_->schedule;
-  Lock lock(schedule.mutex);
+  Lock lock(state_->schedule.mutex);
   GPEMU_TRY(state_->check());
-  schedule.hold_ring();
-  Moment end =
-      schedule.arrive(state_->party, stream.lane(), state_->clock.now(), cost, std::move(observer));
-  const bool rings = schedule.release_ring();
+  state_->schedule.hold_ring();
+  Moment end = state_->schedule.arrive(state_->party, stream.lane(), state_->clock.now(), cost,
+                                       std::move(observer));
+  const bool rings = state_->schedule.release_ring();
   lock.unlock();
-  if (rings) schedule.ring_settler();
+  if (rings) state_->schedule.ring_settler();
   return end;
 }
 
