@@ -42,7 +42,7 @@ namespace {
 /// few bytes or none.
 enum Form : std::uint8_t {
   kInFile,
-  kSmall,     ///< one part, which is kept; its bytes are in `small`.
+  kInPost,    ///< one part, which is kept; its bytes are in `small`.
   kBytesless  ///< one part, whose bytes are nowhere: `small` has its content, `place` its size.
 };
 
@@ -257,7 +257,7 @@ void Mailbox::post(std::uint64_t number, const CollectiveCall& call, std::span<c
     posted.place = parts[0].bytes;
   } else if (parts.size() == 1 && parts[0].content == Content::kKept &&
              parts[0].bytes <= posted.small.size()) {
-    posted.form = kSmall;
+    posted.form = kInPost;
     posted.small_bytes = static_cast<std::uint32_t>(parts[0].bytes);
     std::memcpy(posted.small.data(), memory, parts[0].bytes);
   } else if (!parts.empty()) {
@@ -290,7 +290,7 @@ CollectiveCall Mailbox::call(int rank, std::uint64_t number) const {
 
 std::vector<Mailbox::Part> Mailbox::parts(int rank, std::uint64_t number) const {
   const Entry& posted = entry(rank, number);
-  if (posted.form == kSmall) {
+  if (posted.form == kInPost) {
     return {{.bytes = std::min<Bytes>(posted.small_bytes, posted.small.size()),
              .content = Content::kKept}};
   }
@@ -315,7 +315,7 @@ std::vector<Mailbox::Part> Mailbox::parts(int rank, std::uint64_t number) const 
 bool Mailbox::read(int rank, std::uint64_t number, Bytes offset, std::span<std::byte> to) const {
   const Entry& posted = entry(rank, number);
   if (posted.form == kBytesless) return false;
-  if (posted.form == kSmall) {
+  if (posted.form == kInPost) {
     if (offset > posted.small.size() || to.size() > posted.small.size() - offset) return false;
     std::memcpy(to.data(), &posted.small[0] + offset, to.size());
     return true;
