@@ -46,6 +46,11 @@ void close_own(FileDescriptor& descriptor, std::string_view kind) {
 }  // namespace
 
 struct DeathWatch::Shared {
+  Shared() = default;
+  Shared(const Shared&) = delete;
+  Shared& operator=(const Shared&) = delete;
+  ~Shared() { close_own(bell, kEventfd); }
+
   std::atomic<bool> works{true};
   Mutex mutex;
   std::function<void()> tell GPEMU_GUARDED_BY(mutex);  ///< null: the watch has ended.
@@ -149,7 +154,6 @@ void DeathWatch::run(Shared& shared) {
   }
   shared.works = false;
   for (auto& [process, descriptor] : watched) close_own(descriptor, kPidfd);
-  close_own(shared.bell, kEventfd);
 }
 
 }  // namespace gpemu::device
