@@ -117,20 +117,24 @@ WATCH = """
 class Event(ctypes.Structure):
     _fields_ = [("device", ctypes.c_void_p), ("type", ctypes.c_uint64), ("data", ctypes.c_uint64),
                 ("instances", ctypes.c_uint * 2)]
-events, event = ctypes.c_void_p(), Event()
+events, first_version, event = ctypes.c_void_p(), ctypes.c_void_p(), Event()
 def next_xid(seconds):
     status = nvml.nvmlEventSetWait_v2(events, ctypes.byref(event), int(1000 * seconds))
     return (status, event.type, event.data, event.device) if status == 0 else status
 assert nvml.nvmlInit_v2() == 0
-assert nvml.nvmlEventSetCreate(ctypes.byref(events)) == 0
 gpus = [handle(0)[1], handle(1)[1]]
-for gpu in gpus:
-    assert nvml.nvmlDeviceRegisterEvents(gpu, ctypes.c_uint64(8), events) == 0
+for one in (events, first_version):
+    assert nvml.nvmlEventSetCreate(ctypes.byref(one)) == 0
+    for gpu in gpus:
+        assert nvml.nvmlDeviceRegisterEvents(gpu, ctypes.c_uint64(8), one) == 0
 say("first", next_xid(0.1))
 """
 
 AFTER_THE_BREAK = """
 say("xid", *[(xid[:3], xid[3] == gpus[0].value) for xid in (next_xid(5),)], next_xid(0.1))
+event = Event(instances=(7, 7))
+say("first version", nvml.nvmlEventSetWait(first_version, ctypes.byref(event), 5000),
+    event.type, event.data, event.device == gpus[0].value, *event.instances)
 active = ctypes.c_uint()
 states = []
 for gpu in gpus:
@@ -264,6 +268,7 @@ class GpuFaults(unittest.TestCase):
         for rank in (0, 1):
             self.assertIn(f"rank {rank}: first {TIMEOUT}", said)
             self.assertIn(f"rank {rank}: xid ((0, 8, 74), True) {TIMEOUT}", said)
+            self.assertIn(f"rank {rank}: first version 0 8 74 True 7 7", said)
             self.assertIn(f"rank {rank}: links [0, 1]", said)
         self.assertIn("rank 1: copies 220 0", said)
         self.assertIn("rank 1: freed 2", said)

@@ -141,6 +141,18 @@ TEST_F(Nvml, PairsOfNumbersAreYielded) {
   }
 }
 
+TEST_F(Nvml, WithoutMigThereAreNoInstances) {
+  int activation = 7;
+  EXPECT_EQ(call("nvmlDeviceSetMigMode", device_, nvml::kDisabled, &activation), kSuccess);
+  EXPECT_EQ(activation, kSuccess);
+  EXPECT_EQ(call("nvmlDeviceSetMigMode", device_, nvml::kEnabled, &activation), kNotSupported);
+  unsigned count = 1;
+  void* instance = nullptr;
+  const unsigned profile = 9;  // 3g.20gb
+  EXPECT_EQ(call("nvmlDeviceCreateGpuInstance", device_, profile, &instance), kNotSupported);
+  EXPECT_EQ(call("nvmlDeviceGetGpuInstances", device_, profile, &instance, &count), kNotSupported);
+}
+
 TEST_F(Nvml, FeaturesThatNoBoardHasAreNotSupported) {
   uint64_t places[3]{};
   for (const char* function :
@@ -501,6 +513,29 @@ TEST_F(NvmlTopology, LinksInUseLeadToThePeer) {
     EXPECT_EQ(call(function, devices_[0], 3, none_), kInvalidArgument) << function;
   }
   EXPECT_EQ(call("nvmlDeviceGetNvLinkCapability", devices_[0], 3, 6U, &number), kInvalidArgument);
+}
+
+TEST_F(Nvml, AWaitForEventsEndsWithoutAFault) {
+  void* set = nullptr;
+  ASSERT_EQ(call("nvmlEventSetCreate", &set), kSuccess);
+  EXPECT_EQ(call("nvmlEventSetCreate", none_), kInvalidArgument);
+  expect_number("nvmlDeviceGetSupportedEventTypes", nvml::kXidEvent, device_);
+  const char* function = "nvmlDeviceRegisterEvents";
+  EXPECT_EQ(call(function, device_, nvml::kXidEvent, set), kSuccess);
+  EXPECT_EQ(call(function, device_, nvml::kXidEvent, set), kSuccess) << "once more";
+  EXPECT_EQ(call(function, device_, uint64_t{1}, set), kNotSupported) << "a single-bit ECC error";
+  EXPECT_EQ(call(function, none_, nvml::kXidEvent, set), kInvalidArgument);
+  EXPECT_EQ(call(function, device_, nvml::kXidEvent, device_), kInvalidArgument);
+  nvml::EventData event{};
+  for (const char* wait : {"nvmlEventSetWait", "nvmlEventSetWait_v2"}) {
+    EXPECT_EQ(call(wait, set, &event, 1U), nvml::kTimeout) << wait;
+    EXPECT_EQ(event.type, 0U) << wait;
+    EXPECT_EQ(call(wait, set, none_, 1U), kInvalidArgument) << wait;
+    EXPECT_EQ(call(wait, device_, &event, 1U), kInvalidArgument) << wait;
+  }
+  EXPECT_EQ(call("nvmlEventSetFree", set), kSuccess);
+  EXPECT_EQ(call("nvmlEventSetFree", set), kInvalidArgument) << "it is freed";
+  EXPECT_EQ(call("nvmlEventSetWait_v2", set, &event, 1U), kInvalidArgument);
 }
 
 TEST_F(Nvml, TheLoadIsTheKernels) {
