@@ -188,14 +188,7 @@ void Node::ring(std::uint64_t identity) {
 }
 
 void Node::ring(std::span<const std::uint64_t> identities) {
-  if (identities.size() == 1) ring(identities[0]);
-  if (identities.size() < 2) return;
-  {
-    const Lock lock(schedule_->mutex);
-    for (const std::uint64_t identity : identities)
-      schedule_->ring_soon(segment_->process(identity));
-  }
-  schedule_->ring_settler();
+  for (const std::uint64_t identity : identities) ring(identity);
 }
 
 std::uint32_t Node::times_rung(std::uint64_t identity) const {

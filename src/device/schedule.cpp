@@ -285,26 +285,18 @@ void Schedule::give_end(Party& party, TimePoint end) {
 }
 
 /// Wakes the threads that settle, where they listen for other parties, including this process's
-/// own. Waking a thread takes some microseconds, so this process's own thread wakes the others if
-/// they are several: the program's thread, which may be what calls this, has other things to do.
+/// own. At once: this process may end before a thread of its own could do it.
 void Schedule::ring_listeners(Party& party) {
   layout::ProcessRecord& own = *peers_.own;
-  const std::size_t before = to_ring_.size();
-  bool is_own = false;
   for (const layout::SeatRecord& seat : party.seats()) {
     layout::ProcessRecord& process = peers_.process(seat.owner);
     if (process.listening == 0 || process.listening.exchange(0) == 0) continue;
     if (&process == &own) {
-      is_own = true;
+      ring_own();
     } else {
-      to_ring_.push_back(&process);
+      ring(process);
     }
   }
-  if (to_ring_.size() - before == 1) {
-    ring(*to_ring_.back());
-    to_ring_.pop_back();
-  }
-  if (is_own || to_ring_.size() > before) ring_own();
 }
 
 void Schedule::ring_own() {

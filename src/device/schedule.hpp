@@ -163,16 +163,6 @@ class Schedule {
   /// Makes the thread that settles look, if it would otherwise look later than `look` or never.
   void call_settler(const NextLook& look) GPEMU_REQUIRES(mutex);
 
-  /// Returns the processes that the thread that settles rings for.
-  [[nodiscard]] std::vector<layout::ProcessRecord*> take_to_ring() GPEMU_REQUIRES(mutex) {
-    return std::exchange(to_ring_, {});
-  }
-  static void ring(layout::ProcessRecord& process);
-  /// Has the thread that settles ring for a process. Requires: ring_settler() follows.
-  void ring_soon(layout::ProcessRecord& process) GPEMU_REQUIRES(mutex) {
-    to_ring_.push_back(&process);
-  }
-
   /// Until release_ring(), this process's thread that settles is not woken: it would wait for the
   /// mutex at once.
   void hold_ring() GPEMU_REQUIRES(mutex) { holds_ring_ = true; }
@@ -219,6 +209,7 @@ class Schedule {
       GPEMU_REQUIRES(mutex);
   [[nodiscard]] bool never_arrives(Party& party, const Party::Round& round) GPEMU_REQUIRES(mutex);
   void ring_listeners(Party& party) GPEMU_REQUIRES(mutex);
+  static void ring(layout::ProcessRecord& process);
   void ring_own() GPEMU_REQUIRES(mutex);
 
   Peers peers_;
@@ -228,7 +219,6 @@ class Schedule {
   TimePoint reached_ GPEMU_GUARDED_BY(mutex){};
   std::vector<Party*> parties_ GPEMU_GUARDED_BY(mutex);
   Lateness lateness_ GPEMU_GUARDED_BY(mutex);
-  std::vector<layout::ProcessRecord*> to_ring_ GPEMU_GUARDED_BY(mutex);
   bool holds_ring_ GPEMU_GUARDED_BY(mutex) = false;
   bool owes_ring_ GPEMU_GUARDED_BY(mutex) = false;
   /// Rounds of all parties, and what is outside, without an end.

@@ -86,7 +86,7 @@ void Settler::run(std::uint32_t last) {
 
 Settler::Look look_at(Schedule& schedule) {
   return [&schedule, looked_for_failures = TimePoint()](TimePoint now, bool has_rung) mutable {
-    Lock lock(schedule.mutex);
+    const Lock lock(schedule.mutex);
     schedule.advance(now);
     // What others have published may change until when this process's threads wait.
     if (has_rung) schedule.news.tell();
@@ -94,12 +94,7 @@ Settler::Look look_at(Schedule& schedule) {
       schedule.find_failures();
       looked_for_failures = now;
     }
-    const Schedule::NextLook next =
-        schedule.plan_look(now, saturating_add(looked_for_failures, kFailurePeriod));
-    const std::vector<layout::ProcessRecord*> to_ring = schedule.take_to_ring();
-    lock.unlock();
-    for (layout::ProcessRecord* const process : to_ring) Schedule::ring(*process);
-    return next;
+    return schedule.plan_look(now, saturating_add(looked_for_failures, kFailurePeriod));
   };
 }
 

@@ -172,8 +172,7 @@ class Node {
   /// Wakes the thread that settles the rounds of a process, which then calls the function that
   /// process gave to call_when_rung. Any number is valid; it may ring for another process.
   void ring(std::uint64_t identity);
-  /// As ring() for each, by this process's own thread if they are several: waking a thread takes
-  /// some microseconds. Requires: this process has a seat.
+  /// As ring() for each.
   void ring(std::span<const std::uint64_t> identities);
   /// Returns how often a process has been rung for; as ring(), it may be that of another process.
   [[nodiscard]] std::uint32_t times_rung(std::uint64_t identity) const;
