@@ -65,9 +65,11 @@ Interval EngineQueue::serve_moving(TimePoint now, TimePoint from, Duration cost)
       while (turns_[next].end <= interval.end) ++next;
     } else if (!has_asked) {
       has_asked = true;
-      sharing_->want(
-          now,
-          {.earliest = std::max(now, interval.end), .after = {}, .cost = cost - interval.busy});
+      // If the process wants more before, then without a pause: when that ends is only expected.
+      const bool follows = !turns_.empty() && turns_.back().end > now;
+      sharing_->want(now, {.earliest = follows ? now : std::max(now, interval.end),
+                           .after = {},
+                           .cost = cost - interval.busy});
     } else {
       // Only with damage: no process gets the engine.
       interval.end = saturating_add(std::max(known, interval.end), cost - interval.busy);
