@@ -201,7 +201,7 @@ class SharersKillTest : public NodeKillTest {
  protected:
   /// More than a process has in its life.
   static constexpr std::size_t kMostTurns = 4096;
-  static constexpr Duration kAhead = 200ms;
+  static constexpr Duration kAhead = 500ms;
   static constexpr Duration kLongestWork = 2ms;
   static constexpr TimeSliceRules kRules{};
 
@@ -254,12 +254,12 @@ class SharersKillTest : public NodeKillTest {
 
 TEST_F(SharersKillTest, SurvivorsGetTheTimeOfTheKilledWithinTwoSlices) {
   const char* const wanted = std::getenv("GPEMU_TEST_KILLS");
-  if (wanted == nullptr) {
-    GTEST_SKIP() << "a busy machine runs the survivors late: on an idle one, set GPEMU_TEST_KILLS";
-  }
-  const std::size_t kills = std::stoul(wanted);
-  const std::size_t sharers = 8;
-  const Duration window = 60ms;
+  // Strict, if asked, because a busy machine runs the survivors late. Otherwise there are two, and
+  // a survivor must get much more than the half that it has beside a process that lives.
+  const bool strict = wanted != nullptr;
+  const std::size_t kills = strict ? std::stoul(wanted) : 4;
+  const std::size_t sharers = strict ? 8 : 2;
+  const Duration window = strict ? 60ms : 300ms;
   const Duration turn = kRules.quantum + kRules.context_switch;
   NodeConfig shared = config(false);
   shared.policy = SharingPolicy::kTimeSlices;
@@ -315,10 +315,13 @@ TEST_F(SharersKillTest, SurvivorsGetTheTimeOfTheKilledWithinTwoSlices) {
       least = std::min(least, had);
       most = std::max(most, had);
     }
-    const Duration expected = (time.end - time.start) / turn * kRules.quantum - kRules.quantum;
+    const Duration whole = (time.end - time.start) / turn * kRules.quantum - kRules.quantum;
+    const Duration expected = strict ? whole : whole * 3 / 4;
     ASSERT_GE(busy, expected) << "after kill " << i << " of " << kills << ", in "
                               << (time.end - time.start).count() << " ns";
-    ASSERT_LE(most - least, 2 * kRules.quantum) << "after kill " << i << " of " << kills;
+    if (strict) {
+      ASSERT_LE(most - least, 2 * kRules.quantum) << "after kill " << i << " of " << kills;
+    }
   }
   // Nothing is left in anybody's way.
   const auto device = Device::open(node, 0, clock_).value();
