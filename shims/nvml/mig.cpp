@@ -164,6 +164,16 @@ int put_placements(const int32_t (&starts)[8], int32_t start_count, int32_t size
   return kSuccess;
 }
 
+/// Fills the counts of engines of a profile's structure.
+template <typename Info>
+void fill_engines(Info& info, const MigProfile& profile) {
+  info.copy_engines = static_cast<unsigned>(profile.copy_engines);
+  info.decoders = static_cast<unsigned>(profile.decoders);
+  info.encoders = 0;
+  info.jpegs = static_cast<unsigned>(profile.jpegs);
+  info.ofas = static_cast<unsigned>(profile.ofas);
+}
+
 /// Fills what all versions of a profile's structure have.
 template <typename Info>
 void fill(Info& info, const MigProfile& profile) {
@@ -171,11 +181,7 @@ void fill(Info& info, const MigProfile& profile) {
   info.slices = static_cast<unsigned>(profile.compute_slices);
   info.instances = static_cast<unsigned>(profile.max_count);
   info.multiprocessors = static_cast<unsigned>(profile.multiprocessors);
-  info.copy_engines = static_cast<unsigned>(profile.copy_engines);
-  info.decoders = static_cast<unsigned>(profile.decoders);
-  info.encoders = 0;
-  info.jpegs = static_cast<unsigned>(profile.jpegs);
-  info.ofas = static_cast<unsigned>(profile.ofas);
+  fill_engines(info, profile);
   info.memory_mib = profile.memory_bytes >> 20;
 }
 
@@ -230,11 +236,7 @@ void fill(Info& info, const MigComputeProfile& profile, const MigProfile& of_ins
   info.slices = static_cast<unsigned>(profile.slices);
   info.instances = static_cast<unsigned>(profile.max_count);
   info.multiprocessors = static_cast<unsigned>(profile.multiprocessors);
-  info.copy_engines = static_cast<unsigned>(of_instance.copy_engines);
-  info.decoders = static_cast<unsigned>(of_instance.decoders);
-  info.encoders = 0;
-  info.jpegs = static_cast<unsigned>(of_instance.jpegs);
-  info.ofas = static_cast<unsigned>(of_instance.ofas);
+  fill_engines(info, of_instance);
 }
 
 int change(int32_t index, MigChange change, int32_t* id) {

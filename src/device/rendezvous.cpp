@@ -78,10 +78,9 @@ Result<Moment> Rendezvous::arrive(Stream& stream, Duration cost,
   GPEMU_TRY(check_stream(stream));
   Lock lock(state_->schedule.mutex);
   GPEMU_TRY(state_->check());
-  state_->schedule.hold_ring();
   Moment end = state_->schedule.arrive(state_->party, stream.lane(), state_->clock.now(), cost,
                                        std::move(observer));
-  const bool rings = state_->schedule.release_ring();
+  const bool rings = state_->schedule.take_owed_ring();
   lock.unlock();
   if (rings) state_->schedule.ring_settler();
   return end;

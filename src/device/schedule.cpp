@@ -44,6 +44,9 @@ void Schedule::abort(Party& party, TimePoint now) {
 
 Moment Schedule::arrive(Party& party, Lane& lane, TimePoint now, Duration cost,
                         std::function<void(const RoundTimes&)> observer) {
+  bool& holds_ring = holds_ring_;
+  holds_ring = true;
+  const Undo held([&holds_ring] { holds_ring = false; });
   enter(now);
   const MarkReference mark = queue_round(party, lane, now, cost, std::move(observer)).mark;
   advance(now);

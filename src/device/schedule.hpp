@@ -163,12 +163,9 @@ class Schedule {
   /// Makes the thread that settles look, if it would otherwise look later than `look` or never.
   void call_settler(const NextLook& look) GPEMU_REQUIRES(mutex);
 
-  /// Until release_ring(), this process's thread that settles is not woken: it would wait for the
-  /// mutex at once.
-  void hold_ring() GPEMU_REQUIRES(mutex) { holds_ring_ = true; }
-  /// Returns whether the caller must call ring_settler() after it has let the mutex go.
-  [[nodiscard]] bool release_ring() GPEMU_REQUIRES(mutex) {
-    holds_ring_ = false;
+  /// Returns whether the caller of arrive() must call ring_settler() once it has let the mutex go:
+  /// if that thread were woken before, it would wait for the mutex at once.
+  [[nodiscard]] bool take_owed_ring() GPEMU_REQUIRES(mutex) {
     return std::exchange(owes_ring_, false);
   }
   void ring_settler() { ring(*peers_.own); }
