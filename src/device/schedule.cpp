@@ -16,6 +16,18 @@ bool is_round_of(Party& party, const Mark* mark) {
                              [&](const Party::Round& round) { return round.mark.get() == mark; });
 }
 
+/// A flag that is raised in a scope.
+class Raised {
+ public:
+  explicit Raised(bool& flag) : flag_(flag) { flag_ = true; }
+  Raised(const Raised&) = delete;
+  Raised& operator=(const Raised&) = delete;
+  ~Raised() { flag_ = false; }
+
+ private:
+  bool& flag_;
+};
+
 }  // namespace
 
 Schedule::Schedule(std::vector<DeviceEngines> devices, Peers peers)
@@ -44,9 +56,7 @@ void Schedule::abort(Party& party, TimePoint now) {
 
 Moment Schedule::arrive(Party& party, Lane& lane, TimePoint now, Duration cost,
                         std::function<void(const RoundTimes&)> observer) {
-  bool& holds_ring = holds_ring_;
-  holds_ring = true;
-  const Undo held([&holds_ring] { holds_ring = false; });
+  const Raised held(holds_ring_);
   enter(now);
   const MarkReference mark = queue_round(party, lane, now, cost, std::move(observer)).mark;
   advance(now);

@@ -116,7 +116,7 @@ class Schedule {
   }
 
   /// Queues a round of a rendezvous in a lane and returns when it ends. Requires: the party has
-  /// been added. `observer`: as of Rendezvous::arrive.
+  /// been added; take_owed_ring() follows. `observer`: as of Rendezvous::arrive.
   Moment arrive(Party& party, Lane& lane, TimePoint now, Duration cost,
                 std::function<void(const RoundTimes&)> observer) GPEMU_REQUIRES(mutex);
 

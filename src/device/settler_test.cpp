@@ -167,7 +167,9 @@ class LookAtTest : public testing::Test {
   }
   Moment arrive(TimePoint now, Duration cost) {
     const Lock lock(schedule_.mutex);
-    return schedule_.arrive(party_, lane_, now, cost, {});
+    Moment end = schedule_.arrive(party_, lane_, now, cost, {});
+    if (schedule_.take_owed_ring()) schedule_.ring_settler();
+    return end;
   }
 
   std::vector<DeviceEngines> devices() {
