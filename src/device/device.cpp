@@ -27,6 +27,7 @@ struct Device::State {
   int index = 0;
   /// Where the segment has its contexts and its compute engine, and its memory and copy engines.
   int compute_place, memory_place;
+  std::array<std::size_t, kEngineCount> engines{};  ///< of the schedule.
   sim::Clock* clock;
   /// Of this process and device, however often the device is open.
   DeviceClaims* claims;  ///< of memory.
@@ -47,6 +48,11 @@ Device::Device(std::unique_ptr<State> state) : state_(std::move(state)) {
   state_->lanes->legacy = lane.get();
   state_->lanes->device = static_cast<std::size_t>(state_->compute_place);
   state_->lanes->copies = static_cast<std::size_t>(state_->memory_place);
+  for (std::size_t i = 0; i < kEngineCount; ++i) {
+    const bool computes = i == static_cast<std::size_t>(Engine::kCompute);
+    const std::size_t place = computes ? state_->lanes->device : state_->lanes->copies;
+    state_->engines[i] = place * kEngineCount + i;
+  }
   {
     const Lock lock(state_->schedule->mutex);
     state_->schedule->add(state_->lanes);
@@ -157,12 +163,13 @@ Stream& Device::default_stream() {
   return *state_->default_stream;
 }
 
-std::unique_ptr<Stream> Device::create_stream(StreamKind kind) {
+std::unique_ptr<Stream> Device::create_stream(StreamKind kind, std::int8_t priority) {
   auto lane = std::make_unique<Lane>(state_->lanes);
   lane->blocking = kind == StreamKind::kBlocking;
-  if (lane->blocking) {
+  {
     const Lock lock(state_->schedule->mutex);
-    state_->lanes->blocking.push_back(lane.get());
+    if (lane->blocking) state_->lanes->blocking.push_back(lane.get());
+    state_->schedule->set_priority(*lane, priority);
   }
   return std::unique_ptr<Stream>(new Stream(*this, std::move(lane)));
 }
@@ -246,11 +253,10 @@ const Node& Stream::node() const {
   return *device_.state_->node;
 }
 
-Interval Stream::enqueue(Engine engine, Bytes bytes, Duration cost) {
+/// Inline, because each launch gets here.
+[[gnu::always_inline]] inline Interval Stream::enqueue(Engine engine, Bytes bytes, Duration cost) {
   const Device::State& device = *device_.state_;
-  const int place = engine == Engine::kCompute ? device.compute_place : device.memory_place;
-  const std::size_t index =
-      static_cast<std::size_t>(place) * kEngineCount + static_cast<std::size_t>(engine);
+  const std::size_t index = device.engines[static_cast<std::size_t>(engine)];
   const Lock lock(device.schedule->mutex);
   return device.schedule->queue(*lane_, index, device.clock->now(), cost, bytes);
 }

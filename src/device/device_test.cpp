@@ -146,6 +146,29 @@ TEST_F(DeviceTest, WorkThatIsReadyComesBeforeWorkThatIsQueuedAhead) {
   EXPECT_EQ(third.moment().time(), at(33ms));
 }
 
+TEST_F(DeviceTest, KernelsOfUrgentStreamsComeFirst) {
+  const auto training = device_->create_stream(StreamKind::kNonBlocking);
+  const auto serving = device_->create_stream(StreamKind::kNonBlocking, -5);
+  for (int i = 0; i < 3; ++i) training->launch(10ms);
+  training->copy(Engine::kCopyHostToDevice, 1, 5ms);
+  clock_.wait_until(at(8ms));
+  serving->launch(2ms);
+  serving->copy(Engine::kCopyDeviceToHost, 1, 1ms);
+  serving->launch(2ms);
+  EXPECT_EQ(serving->tail().time(), at(24ms)) << "each waits for the kernel that runs";
+  EXPECT_EQ(training->tail().time(), at(39ms));
+}
+
+TEST_F(DeviceTest, CopiesHaveNoPriorities) {
+  const auto serving = device_->create_stream(StreamKind::kNonBlocking, -5);
+  for (int i = 0; i < 2; ++i) {
+    const auto queued = device_->create_stream(StreamKind::kNonBlocking);
+    queued->copy(Engine::kCopyHostToDevice, 1, 10ms);
+  }
+  serving->copy(Engine::kCopyHostToDevice, 1, 1ms);
+  EXPECT_EQ(serving->tail().time(), at(21ms));
+}
+
 TEST_F(DeviceTest, WorkThatIsPutOffKeepsOthersWaiting) {
   const auto first = device_->create_stream(StreamKind::kNonBlocking);
   const auto second = device_->create_stream(StreamKind::kNonBlocking);

@@ -46,6 +46,11 @@ class Schedule {
     timeline_.add(std::move(group));
   }
 
+  /// As Timeline::set_priority.
+  void set_priority(Lane& lane, std::int8_t priority) GPEMU_REQUIRES(mutex) {
+    timeline_.set_priority(lane, priority);
+  }
+
   /// As Timeline::queue.
   Interval queue(Lane& lane, std::size_t engine, TimePoint now, Duration cost, Bytes bytes)
       GPEMU_REQUIRES(mutex) {

@@ -9,6 +9,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <ranges>
 #include <set>
 #include <string>
 #include <vector>
@@ -30,6 +31,7 @@ class Model {
   struct Work {
     int engine = 0;    ///< kRound for a party's part in a round.
     int process = -1;  ///< of work on an engine that processes share by time slices.
+    int priority = 0;
     std::int64_t cost = 0;
     std::int64_t asked = 0;
     std::set<int> after;  ///< numbers of work that must have ended.
@@ -65,7 +67,8 @@ class Model {
   }
 
   /// Runs all work that ever runs. Each engine does one piece at a time: of those that are ready
-  /// the one that has been so for longest, of several the one that was queued first. A round ends
+  /// the most urgent one, of several the one that has been so for longest, of several the one that
+  /// was queued first. A round ends
   /// when all parties are ready for it and the largest cost has passed, and one after the other.
   void run() {
     std::int64_t latest = 0;
@@ -73,6 +76,12 @@ class Model {
     std::int64_t last = latest;
     for (const Work& work : all_) last += (work.cost + 1) * (sharers_ > 0 ? 1 + kSwitch : 1);
     for (std::int64_t now = 0; now <= last; ++now) {
+      // What is queued now does not put off what starts now and was queued before.
+      for (queued_ = 0; queued_ < all_.size(); ++queued_) {
+        if (all_[queued_].asked != now) continue;
+        while (look(now)) {
+        }
+      }
       while (look(now)) {
       }
       if (sharers_ > 0) work_for_sharers(now);
@@ -122,18 +131,27 @@ class Model {
         before = round.end;
       }
     }
-    Work* next = nullptr;
+    std::map<int, Work*> candidates;  // by engine.
     for (Work& work : all_) {
       if (work.start >= 0 || work.ready < 0 || work.engine == kRound || work.process >= 0 ||
           is_busy(work.engine, now)) {
         continue;
       }
-      if (next == nullptr || work.ready < next->ready) next = &work;
+      Work*& candidate = candidates[work.engine];
+      if (candidate == nullptr || comes_before(work, *candidate)) candidate = &work;
     }
-    if (next == nullptr) return did;
+    if (candidates.empty()) return did;
+    // If several engines start work at the same time, that which was ready first starts first,
+    // because some takes no time.
+    Work* const next = std::ranges::min(candidates | std::views::values, {}, [](const Work* work) {
+      return std::pair(work->ready, work);
+    });
     next->start = now;
     next->end = now + next->cost;
     return true;
+  }
+  [[nodiscard]] static bool comes_before(const Work& work, const Work& other) {
+    return std::pair(work.priority, work.ready) < std::pair(other.priority, other.ready);
   }
   bool try_to_end(Round& round, std::int64_t before) {
     if (round.work.size() < round.parties) return false;
@@ -154,7 +172,7 @@ class Model {
     for (Work& work : all_) {
       if (work.process != process || work.ready < 0 || work.ready > now || work.left == 0) continue;
       if (work.start >= 0) return &work;
-      if (first == nullptr || work.ready < first->ready) first = &work;
+      if (first == nullptr || comes_before(work, *first)) first = &work;
     }
     return first;
   }
@@ -183,7 +201,8 @@ class Model {
     if (--work.left == 0) work.end = now + 1;
   }
   [[nodiscard]] bool is_ready(const Work& work, std::int64_t now) const {
-    return work.asked <= now &&
+    const auto number = static_cast<std::size_t>(&work - all_.data());
+    return (work.asked < now || (work.asked == now && number < queued_)) &&
            std::ranges::all_of(work.after, [&](int number) { return all_[number].has_ended; });
   }
   [[nodiscard]] bool is_busy(int engine, std::int64_t now) const {
@@ -193,6 +212,7 @@ class Model {
   }
 
   std::vector<Work> all_;
+  std::size_t queued_ = 0;  ///< of the work that is queued at this time, as much as this is queued.
   std::map<int, std::vector<Round>> groups_;
   std::map<int, std::int64_t> tails_;  ///< when shared engines have nothing left to do.
   int sharers_ = 0;
@@ -283,6 +303,7 @@ class Program {
     int process = 0;
     int device = 0;
     Kind kind = Kind::kLegacy;
+    int priority = 0;
     bool shares = false;
     std::unique_ptr<Stream> owned;
     Stream* stream = nullptr;
@@ -334,17 +355,21 @@ class Program {
   void add_streams(int device, int process) {
     open(device, process);
     Device& opened = *opened_.back();
+    const bool urgent = below(2) == 0;
     streams_.push_back({.process = process,
                         .device = device,
                         .kind = Kind::kLegacy,
                         .stream = &opened.default_stream()});
     for (int k = below(4); k > 0; --k) {
       const bool blocking = below(2) == 0;
+      const int priority = urgent ? -below(3) : 0;
       streams_.push_back({.process = process,
                           .device = device,
                           .kind = blocking ? Kind::kBlocking : Kind::kNonBlocking,
-                          .owned = opened.create_stream(blocking ? StreamKind::kBlocking
-                                                                 : StreamKind::kNonBlocking)});
+                          .priority = priority,
+                          .owned = opened.create_stream(
+                              blocking ? StreamKind::kBlocking : StreamKind::kNonBlocking,
+                              static_cast<std::int8_t>(priority))});
       streams_.back().stream = streams_.back().owned.get();
     }
   }
@@ -515,14 +540,15 @@ class Program {
         // What takes no time has no place in line where processes share an engine.
         const std::int64_t cost = stream.shares ? below(15) + 1 : below(5) == 0 ? 0 : below(15);
         Model::Work work{.engine = stream.device * 3 + static_cast<int>(engine),
+                         .priority = engine == Engine::kCompute ? stream.priority : 0,
                          .cost = cost,
                          .asked = now(),
                          .after = before(stream)};
         if (stream.shares && slices()) work.process = stream.process;
         const int number = stream.shares && !slices() ? model_.add_shared(std::move(work))
                                                       : model_.add(std::move(work));
-        tell("{} on engine {}, stream {} ({}, device {}, process {}), cost {}", number,
-             static_cast<int>(engine), number_of(stream),
+        tell("{} on engine {}, stream {} (priority {}, {}, device {}, process {}), cost {}", number,
+             static_cast<int>(engine), number_of(stream), stream.priority,
              stream.kind == Kind::kLegacy     ? "legacy"
              : stream.kind == Kind::kBlocking ? "blocking"
                                               : "non-blocking",

@@ -149,7 +149,10 @@ class Device {
 
   /// Returns the legacy default stream: it and all blocking streams wait for each other's work.
   [[nodiscard]] Stream& default_stream();
-  [[nodiscard]] std::unique_ptr<Stream> create_stream(StreamKind kind = StreamKind::kBlocking);
+  /// Creates a stream. Of the kernels that are ready when the compute engine is free, those of the
+  /// streams with the lowest `priority` run first. Copies have no priorities.
+  [[nodiscard]] std::unique_ptr<Stream> create_stream(StreamKind kind = StreamKind::kBlocking,
+                                                      std::int8_t priority = 0);
 
   /// Allocates device memory, rounded up to kAllocationGranularity.
   ///
