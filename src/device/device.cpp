@@ -55,34 +55,45 @@ Device::Device(std::unique_ptr<State> state) : state_(std::move(state)) {
 }
 
 Result<std::unique_ptr<Device::State>> Device::attach(std::shared_ptr<Node> node, int place,
-                                                      sim::Clock& clock) {
+                                                      sim::Clock& clock,
+                                                      std::optional<MpsClient> client) {
   Segment& segment = *node->segment_;
   Schedule& schedule = *node->schedule_;
+  if (node->policy() == SharingPolicy::kMps) {
+    client = client.value_or(MpsClient{});
+    client->server = MpsClient{}.server;
+  } else if (client && !layout::has_slice_tables(node->policy())) {
+    return fail(ErrorCode::kUnsupported,
+                "clients of MPS cannot share the devices of node '{}': make one with `gpemu node "
+                "create --sharing time-slices` or `--sharing mps`",
+                node->name());
+  }
   GPEMU_TRY(segment.add_context(place));
   {
     const Lock lock(schedule.mutex);
-    if (!schedule.join(static_cast<std::size_t>(place), clock.now())) {
+    if (!schedule.join(static_cast<std::size_t>(place), clock.now(), client)) {
       segment.claims(place).remove_context();
-      return fail(
-          ErrorCode::kResourceLimit,
-          "device {} of node '{}' has {} processes, and no more can share it by time slices; "
-          "end some of them (`gpemu smi {}` shows them)",
-          place, node->name(), layout::kMostSharers, node->name());
+      return fail(ErrorCode::kResourceLimit,
+                  "device {} of node '{}' has {} processes, and no more can share it; "
+                  "end some of them (`gpemu smi {}` shows them)",
+                  place, node->name(), layout::kMostSharers, node->name());
     }
   }
-  if (node->policy() == SharingPolicy::kTimeSlices) node->start_to_settle(clock);
+  if (layout::has_slice_tables(node->policy())) node->start_to_settle(clock);
   auto state = std::make_unique<State>(place);
   state->index = segment.facts().device_of(place);
   state->node = std::move(node);
   state->segment = &segment;
   state->clock = &clock;
   state->claims = &segment.claims(place);
+  if (client && client->memory) state->claims->set_limit(*client->memory);
   state->schedule = &schedule;
   return state;
 }
 
 Result<std::unique_ptr<Device>> Device::open(std::shared_ptr<Node> node, int index,
-                                             sim::Clock& clock) {
+                                             sim::Clock& clock,
+                                             const std::optional<MpsClient>& client) {
   if (index < 0 || index >= node->device_count()) {
     return fail(ErrorCode::kNotFound, "node '{}' has no device {}: its devices are 0 to {}",
                 node->name(), index, node->device_count() - 1);
@@ -93,7 +104,7 @@ Result<std::unique_ptr<Device>> Device::open(std::shared_ptr<Node> node, int ind
                 "CUDA programs see the one whose UUID CUDA_VISIBLE_DEVICES has",
                 index, node->name());
   }
-  GPEMU_ASSIGN(std::unique_ptr<State> state, attach(std::move(node), index, clock));
+  GPEMU_ASSIGN(std::unique_ptr<State> state, attach(std::move(node), index, clock, client));
   return std::unique_ptr<Device>(new Device(std::move(state)));
 }
 
@@ -109,7 +120,7 @@ Result<std::unique_ptr<Device>> Device::open(std::shared_ptr<Node> node, const M
   Segment& segment = *node->segment_;
   const NodeFacts& facts = segment.facts();
   const int place = facts.mig_place(mig.gpu, mig.compute_place);
-  GPEMU_ASSIGN(std::unique_ptr<State> state, attach(node, place, clock));
+  GPEMU_ASSIGN(std::unique_ptr<State> state, attach(node, place, clock, {}));
   // From here on, the destructor gives back what was taken.
   state->memory_place = facts.mig_place(mig.gpu, mig.memory_place);
   state->claims = &segment.claims(state->memory_place);
@@ -167,24 +178,35 @@ std::unique_ptr<Stream> Device::create_stream(StreamKind kind) {
   return std::unique_ptr<Stream>(new Stream(*this, std::move(lane)));
 }
 
+/// Returns why so much memory could not be taken.
+std::unexpected<Error> Device::out_of_memory(Bytes bytes) const {
+  const Segment& segment = *state_->segment;
+  const Bytes total = state_->claims->capacity();
+  const Bytes used = segment.memory_used(state_->memory_place);
+  const Bytes held = std::min(state_->claims->memory(), used);
+  const std::string& gpu = segment.facts(state_->index).gpu;
+  if (const Bytes limit = state_->claims->limit(); bytes <= total - used && limit < total) {
+    return fail(ErrorCode::kOutOfMemory,
+                "out of memory on device {} ({}): {:.1f} MiB requested; this process holds {:.1f} "
+                "of the {:.1f} MiB to which MPS limits it",
+                state_->index, gpu, to_mib(bytes), to_mib(held), to_mib(limit));
+  }
+  const std::string others = segment.largest_holders(state_->memory_place);
+  return fail(ErrorCode::kOutOfMemory,
+              "out of memory on device {} ({}): {:.1f} MiB requested, {:.1f} MiB free of {:.1f} "
+              "MiB; this process holds {:.1f} MiB, others {:.1f} MiB{}{}",
+              state_->index, gpu, to_mib(bytes), to_mib(total - used), to_mib(total), to_mib(held),
+              to_mib(used - held), others.empty() ? "" : ": ", others);
+}
+
 Result<DeviceAddress> Device::allocate(Bytes bytes) {
   if (bytes == 0) return fail(ErrorCode::kInvalidArgument, "cannot allocate 0 bytes");
   GPEMU_TRY(state_->segment->check_owner());
-  Segment& segment = *state_->segment;
   const Bytes total = state_->claims->capacity();
   const Bytes rounded = bytes > total ? bytes
                                       : (bytes + kAllocationGranularity - 1) /
                                             kAllocationGranularity * kAllocationGranularity;
-  if (!state_->claims->take_memory(rounded)) {
-    const MemoryInfo info = memory_info();
-    const std::string others = segment.largest_holders(state_->memory_place);
-    return fail(ErrorCode::kOutOfMemory,
-                "out of memory on device {} ({}): {:.1f} MiB requested, {:.1f} MiB free of {:.1f} "
-                "MiB; this process holds {:.1f} MiB, others {:.1f} MiB{}{}",
-                state_->index, segment.facts(state_->index).gpu, to_mib(rounded), to_mib(info.free),
-                to_mib(info.total), to_mib(info.held), to_mib(info.total - info.free - info.held),
-                others.empty() ? "" : ": ", others);
-  }
+  if (!state_->claims->take_memory(rounded)) return out_of_memory(rounded);
   Undo taken([&] { state_->claims->give_back_memory(rounded); });
   const Lock lock(state_->mutex);
   const DeviceAddress address = state_->next_address;
@@ -214,7 +236,10 @@ Result<void> Device::free(DeviceAddress address) {
 MemoryInfo Device::memory_info() const {
   const Bytes total = state_->claims->capacity();
   const Bytes used = state_->segment->memory_used(state_->memory_place);
-  return {.total = total, .free = total - used, .held = std::min(state_->claims->memory(), used)};
+  const Bytes held = std::min(state_->claims->memory(), used);
+  const Bytes limit = std::min(state_->claims->limit(), total);
+  return {
+      .total = limit, .free = std::min(total - used, limit - std::min(held, limit)), .held = held};
 }
 
 std::vector<Moment> Device::ends() const {

@@ -93,6 +93,7 @@ std::unique_ptr<DeviceSharing> make_sharing(SharingPolicy policy,
     case SharingPolicy::kFifo:
     case SharingPolicy::kMig:         // Each compute instance is a device for its processes.
     case SharingPolicy::kTimeSlices:  // SlicedSharing divides the time of the compute engine.
+    case SharingPolicy::kMps:         // It does so for MPS, too.
       break;
   }
   return std::make_unique<FirstInFirstOut>(engines, own, std::move(trim));

@@ -50,12 +50,16 @@ Interval EngineQueue::serve_moving(TimePoint now, TimePoint from, Duration cost)
     for (; next < turns_.size(); ++next) {
       const Turn& turn = turns_[next];
       const TimePoint start = std::max(turn.start, interval.end);
-      const TimePoint end = std::min(turn.end, saturating_add(start, cost - interval.busy));
-      if (end <= start) continue;
+      if (turn.end <= start) continue;
+      const Duration before = turn.done_by(start);
+      const Duration done = std::min(turn.done_by(turn.end) - before, cost - interval.busy);
+      if (done == Duration()) continue;
       if (interval.busy == Duration()) interval.start = start;
-      interval.end = end;
-      interval.busy += end - start;
-      if (interval.busy == cost) return interval;
+      interval.busy += done;
+      interval.end = turn.end;
+      if (interval.busy < cost) continue;
+      interval.end = turn.when_done(before + done);
+      return interval;
     }
     const TimePoint known = turns_.empty() ? from : std::max(from, turns_.back().end);
     sharing_->expect(known, turns_);

@@ -64,7 +64,8 @@ class EngineQueue {
   /// Adds this process's turns between two times.
   void add_turns(TimePoint start, TimePoint end, std::vector<Turn>& turns) const {
     for (const Turn& turn : turns_) {
-      const Turn part{.start = std::max(turn.start, start), .end = std::min(turn.end, end)};
+      const Turn part{
+          .start = std::max(turn.start, start), .end = std::min(turn.end, end), .pace = turn.pace};
       if (part.start < part.end) turns.push_back(part);
     }
   }
@@ -90,7 +91,7 @@ class EngineQueue {
   std::int64_t busy_ns_ = 0;
   std::uint64_t operations_ = 0;
   Bytes bytes_ = 0;
-  std::vector<Turn> turns_;  ///< in order of time; no two meet.
+  std::vector<Turn> turns_;  ///< in order of time; those at full pace do not meet.
   Duration unstarted_{};
   TimePoint settled_end_{};
 };

@@ -22,7 +22,7 @@
 ///     HoldingRecord[places][process_capacity]
 ///     SeatRecord[kSeatCapacity]
 ///     FaultRecord[profile::kMostFaults]
-///     SliceTable[device_count]                                    only for the policy kTimeSlices
+///     SliceTable[device_count]                                    only if has_slice_tables()
 ///     MigTable[device_count]                                      only for the policy kMig
 ///     ClockPage                                                   at a page of its own
 ///
@@ -38,7 +38,7 @@
 namespace gpemu::device::layout {
 
 inline constexpr char kMagic[8] = {'G', 'P', 'E', 'M', 'U', 'N', 'O', 'D'};
-inline constexpr std::uint32_t kVersion = 12;
+inline constexpr std::uint32_t kVersion = 13;
 inline constexpr std::uint32_t kMaxDevices = 4096;
 inline constexpr std::uint32_t kProcessCapacity = 256;
 inline constexpr std::size_t kNameBytes = 64;
@@ -160,12 +160,18 @@ struct alignas(64) HoldingRecord {
   Use engines[kEngineCount];
 };
 
-/// Processes with contexts on a device that processes share by time slices.
-inline constexpr std::size_t kMostSharers = 32;
+/// Returns whether processes share the compute engines of devices as SlicedSharing does.
+[[nodiscard]] constexpr bool has_slice_tables(SharingPolicy policy) {
+  return policy == SharingPolicy::kTimeSlices || policy == SharingPolicy::kMps;
+}
+
+/// Processes with contexts on a device that processes share by time slices. Source: the 60 clients
+/// of an MPS server, and a few processes beside them.
+inline constexpr std::size_t kMostSharers = 64;
 
 /// A state of the time slices of a device's compute engine. Source of the size: TimeSlices.
 struct alignas(64) SliceState {
-  std::atomic<std::int64_t> words[8 + 48 * kMostSharers];
+  std::atomic<std::int64_t> words[8 + 66 * kMostSharers];
 };
 
 /// The time slices of a device's compute engine (docs/design/time-slices.md).
@@ -175,6 +181,11 @@ struct alignas(64) SliceTable {
   std::atomic<std::uint64_t> owners[kMostSharers];
   SliceState states[2 * kMostSharers];
 };
+
+/// Returns the size of a table with only so many of its states.
+[[nodiscard]] constexpr std::size_t offset_of_slices(std::size_t states) {
+  return sizeof(SliceTable) - (2 * kMostSharers - states) * sizeof(SliceState);
+}
 
 /// Places of a device for its MIG devices. Source: memory slices of a GPU.
 inline constexpr std::size_t kMigPlaces = 8;
@@ -249,8 +260,7 @@ struct Offsets {
         fault_records(seats + kSeatCapacity * sizeof(SeatRecord)),
         slice_tables((fault_records + profile::kMostFaults * sizeof(FaultRecord) + kRecord - 1) /
                      kRecord * kRecord),
-        mig_tables(slice_tables +
-                   (policy == SharingPolicy::kTimeSlices ? devices * sizeof(SliceTable) : 0)),
+        mig_tables(slice_tables + (has_slice_tables(policy) ? devices * sizeof(SliceTable) : 0)),
         clock((mig_tables + (policy == SharingPolicy::kMig ? devices * sizeof(MigTable) : 0) +
                kPage - 1) /
               kPage * kPage),

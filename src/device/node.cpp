@@ -112,7 +112,7 @@ std::vector<DeviceEngines> engines_of(Segment& segment) {
         [&segment, device](std::size_t engine, TimePoint now, std::int64_t own_tail_ns) {
           segment.trim(device, engine, now, own_tail_ns);
         });
-    if (segment.facts().policy == SharingPolicy::kTimeSlices) {
+    if (layout::has_slice_tables(segment.facts().policy)) {
       sharing = std::make_unique<SlicedSharing>(std::move(sharing), segment.facts().slices,
                                                 segment.slice_table(device),
                                                 slice_peers_of(segment, device));

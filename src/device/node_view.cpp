@@ -97,7 +97,7 @@ struct NodeView::State {
   /// Returns the time slices of a device up to now; nothing if at most one process uses it.
   [[nodiscard]] Result<std::optional<TimeSlices>> time_slices(std::uint64_t device,
                                                               TimePoint now) const {
-    if (facts.policy != SharingPolicy::kTimeSlices) return std::nullopt;
+    if (!layout::has_slice_tables(facts.policy)) return std::nullopt;
     const std::uint64_t table = facts.offsets().slice_tables + device * sizeof(layout::SliceTable);
     TimeSlices slices;
     for (int attempt = 0; attempt < kMostReads; ++attempt) {

@@ -60,8 +60,9 @@ class Schedule {
     return interval;
   }
   /// As Timeline::join.
-  [[nodiscard]] bool join(std::size_t device, TimePoint now) GPEMU_REQUIRES(mutex) {
-    return timeline_.join(device, now);
+  [[nodiscard]] bool join(std::size_t device, TimePoint now, const std::optional<MpsClient>& client)
+      GPEMU_REQUIRES(mutex) {
+    return timeline_.join(device, now, client);
   }
   /// As Timeline::leave.
   void leave(std::size_t device, TimePoint now) GPEMU_REQUIRES(mutex) {

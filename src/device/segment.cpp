@@ -11,6 +11,7 @@
 #include <unistd.h>
 #include <utility>
 
+#include "gpemu/base/log.hpp"
 #include "gpemu/base/saturate.hpp"
 
 #include "device_sharing.hpp"
@@ -21,22 +22,37 @@
 namespace gpemu::device {
 namespace {
 
-Result<FileDescriptor> allocate_file(const std::filesystem::path& folder, mode_t mode,
-                                     std::uint64_t size) {
+/// Allocates what a new segment needs. The states of time slices take most space, and only some
+/// processes share a device, so each allocates its own: see SliceTable::take_place().
+int allocate(const FileDescriptor& file, const NodeConfig& config) {
+  const layout::Offsets offsets = offsets_of(config);
+  if (!layout::has_slice_tables(config.policy)) return take_space(file, 0, offsets.end);
+  if (const int error = take_space(file, 0, offsets.slice_tables); error != 0) return error;
+  for (std::uint64_t device = 0; device < config.devices.size(); ++device) {
+    // The first state counts before anybody has written one.
+    const int error = take_space(file, offsets.slice_tables + device * sizeof(layout::SliceTable),
+                                 layout::offset_of_slices(1));
+    if (error != 0) return error;
+  }
+  return take_space(file, offsets.mig_tables, offsets.end - offsets.mig_tables);
+}
+
+Result<FileDescriptor> allocate_file(const std::filesystem::path& folder,
+                                     const NodeConfig& config) {
   // The file has no name until it is complete, so a process that is killed before leaves nothing.
-  FileDescriptor file(::open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, mode));
+  FileDescriptor file(::open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, config.mode));
   if (!file.valid()) {
     return fail(ErrorCode::kIo, "cannot create a node segment in {}: {}", folder.string(),
                 errno_message(errno));
   }
-  ::fchmod(file.get(), mode);
+  ::fchmod(file.get(), config.mode);
   // Really allocated: a sparse segment would kill its users later if the file system is full.
-  if (const int error = take_space(file, 0, size); error != 0) {
+  if (const int error = allocate(file, config); error != 0) {
     return fail(
         error == ENOSPC ? ErrorCode::kResourceLimit : ErrorCode::kIo,
         "cannot allocate {} KiB for a node segment in {}: {}; free some space there, or name "
         "another folder with GPEMU_NODE_DIR",
-        size / kKiB, folder.string(), errno_message(error));
+        offsets_of(config).end / kKiB, folder.string(), errno_message(error));
   }
   return file;
 }
@@ -102,7 +118,7 @@ Result<void> Segment::map() {
                places_ * layout::kProcessCapacity};
   fault_records_ = {reinterpret_cast<layout::FaultRecord*>(memory + offsets.fault_records),
                     profile::kMostFaults};
-  if (facts_.policy == SharingPolicy::kTimeSlices) {
+  if (layout::has_slice_tables(facts_.policy)) {
     slice_tables_ = {reinterpret_cast<layout::SliceTable*>(memory + offsets.slice_tables), devices};
   }
   if (facts_.policy == SharingPolicy::kMig) {
@@ -116,7 +132,7 @@ Result<void> Segment::map() {
 Result<std::unique_ptr<Segment>> Segment::create_anonymous(const NodeConfig& config) {
   NodePath path{.name = config.name, .folder = {}, .file = config.name, .owner = 0};
   GPEMU_ASSIGN(NodeFacts facts,
-               parse_static_part(static_part(config), segment_bytes(config), path));
+               parse_static_part(static_part(config), offsets_of(config).end, path));
   return adopt(std::move(path), nullptr, std::move(facts), nullptr);
 }
 
@@ -126,14 +142,12 @@ Result<std::unique_ptr<Segment>> Segment::create_file(const NodeConfig& config,
   GPEMU_TRY(make_folder(folder));
   sweep(folder);
   NodePath path{.name = config.name, .folder = folder, .file = config.name, .owner = ::geteuid()};
-  const std::uint64_t size = segment_bytes(config);
-  GPEMU_ASSIGN(std::unique_ptr<LockFile> locks,
-               lock_file(allocate_file, folder, config.mode, size));
+  GPEMU_ASSIGN(std::unique_ptr<LockFile> locks, lock_file(allocate_file, folder, config));
   // No time has been skipped yet.
   std::vector<std::byte> bytes =
       static_part(config, clock != nullptr ? clock->now() : sim::RealClock().now());
   GPEMU_TRY(write_static_part(locks->file(), bytes, folder));
-  GPEMU_ASSIGN(NodeFacts facts, parse_static_part(std::move(bytes), size, path));
+  GPEMU_ASSIGN(NodeFacts facts, parse_static_part(std::move(bytes), offsets_of(config).end, path));
   if (!try_lock(locks->get(), LOCK_SH)) {
     return fail(ErrorCode::kIo, "cannot lock a node segment in {}: {}", folder.string(),
                 errno_message(errno));
@@ -214,6 +228,17 @@ std::string Segment::users(int place) const {
     users += (users.empty() ? "" : ", ") + describe(process_of(processes_[slot]));
   }
   return users;
+}
+
+bool Segment::allocate_slices(int device, std::size_t offset, std::size_t size) const {
+  if (!locks_) return true;
+  const std::size_t table =
+      facts_.offsets().slice_tables + static_cast<std::size_t>(device) * sizeof(layout::SliceTable);
+  const int error = take_space(locks_->file(), table + offset, size);
+  if (error == 0) return true;
+  log(LogLevel::kError, "cannot allocate {} KiB of the node segment {}: {}; free some space in {}",
+      size / kKiB, path_.path().string(), errno_message(error), path_.folder.string());
+  return false;
 }
 
 bool Segment::is_this_process(const layout::ProcessRecord& process) const {

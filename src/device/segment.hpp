@@ -99,10 +99,15 @@ class Segment {
   [[nodiscard]] layout::HoldingRecord& holding(int device, std::uint64_t identity) const {
     return holdings(device)[identity % layout::kProcessCapacity];
   }
-  /// Returns the time slices of a device's compute engine. Requires: the policy is kTimeSlices.
+  /// Returns the time slices of a device's compute engine. Requires: has_slice_tables() of
+  /// the policy.
   [[nodiscard]] SliceTable slice_table(int device) const {
-    return SliceTable(slice_tables_[static_cast<std::size_t>(device)], identity_,
-                      [this](std::uint64_t identity) { return is_alive(identity); });
+    return SliceTable(
+        slice_tables_[static_cast<std::size_t>(device)], identity_,
+        [this](std::uint64_t identity) { return is_alive(identity); },
+        [this, device](std::size_t offset, std::size_t size) {
+          return allocate_slices(device, offset, size);
+        });
   }
   /// Returns the node's faults.
   [[nodiscard]] FaultTable faults() const { return FaultTable(facts_, fault_records_); }
@@ -163,6 +168,8 @@ class Segment {
   [[nodiscard]] DeviceTables tables(int device) const;
   [[nodiscard]] Slots alive() const;
   [[nodiscard]] Slots others_alive() const;
+  /// Allocates a part of the time slices of a device. Returns whether there was space for it.
+  [[nodiscard]] bool allocate_slices(int device, std::size_t offset, std::size_t size) const;
   /// Gives back engine time that no living process has reserved.
   void trim_all();
   void unlink_if_unused();

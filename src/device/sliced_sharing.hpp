@@ -7,6 +7,7 @@
 #include <deque>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "gpemu/base/units.hpp"
@@ -31,8 +32,8 @@ struct SlicePeers {
   std::function<void(Duration cost)> drop;
 };
 
-/// Time slices on the compute engine (docs/design/time-slices.md); first in, first out on the copy
-/// engines, and as long as a process has the device alone.
+/// Time slices on the compute engine (docs/design/time-slices.md), and MPS (docs/design/mps.md);
+/// first in, first out on the copy engines, and as long as a process has the device alone.
 class SlicedSharing final : public DeviceSharing {
  public:
   /// `alone`: the policy of all engines that are not sliced now.
@@ -51,7 +52,7 @@ class SlicedSharing final : public DeviceSharing {
   [[nodiscard]] TimePoint next_start(std::size_t engine, TimePoint now, TimePoint from) override;
   [[nodiscard]] bool is_last(std::size_t engine, TimePoint now) const override;
 
-  [[nodiscard]] bool join(TimePoint now) override;
+  [[nodiscard]] bool join(TimePoint now, const std::optional<MpsClient>& client) override;
   void leave(TimePoint now) override;
   [[nodiscard]] bool can_move() const override { return true; }
   [[nodiscard]] bool moves(std::size_t engine) const override {

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -64,8 +65,10 @@ class Timeline {
     }
   }
 
-  /// Counts a context on a device. Returns whether there is room for one.
-  [[nodiscard]] bool join(std::size_t device, TimePoint now);
+  /// Counts a context on a device. Returns whether there is room for one. `client`: as of
+  /// DeviceSharing::join.
+  [[nodiscard]] bool join(std::size_t device, TimePoint now,
+                          const std::optional<MpsClient>& client = {});
   void leave(std::size_t device, TimePoint now);
   /// Returns when pass() is due although nothing is queued or asked.
   [[nodiscard]] TimePoint next_look();

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -20,9 +21,9 @@ namespace gpemu::device {
 using DeviceAddress = std::uint64_t;
 
 struct MemoryInfo {
-  Bytes total = 0;
-  Bytes free = 0;  ///< what no process holds.
-  Bytes held = 0;  ///< what this context holds.
+  Bytes total = 0;  ///< what this process may hold.
+  Bytes free = 0;   ///< what it may still take, which no process holds.
+  Bytes held = 0;   ///< what this context holds.
 };
 
 /// A point in a stream's work, like a CUDA event: recorded, then waited for or timed.
@@ -110,11 +111,16 @@ class Stream {
 /// Thread safety: any thread. Must not outlive `clock`.
 class Device {
  public:
+  /// `client`: of which MPS server this process is a client, if of any. Not used if it has the
+  /// device open already. With the policy kMps, all processes are clients of one.
+  ///
   /// Errors: kNotFound when the node has no such device; kUnsupported when MIG divides it, so that
-  /// only its MIG devices can be used; kUnavailable when it is exclusive and
-  /// another live process, named in the message, holds it.
-  [[nodiscard]] static Result<std::unique_ptr<Device>> open(std::shared_ptr<Node> node, int index,
-                                                            sim::Clock& clock);
+  /// only its MIG devices can be used, and when its policy knows no clients of MPS; kUnavailable
+  /// when it is exclusive and another live process, named in the message, holds it; kResourceLimit
+  /// when too many processes share it.
+  [[nodiscard]] static Result<std::unique_ptr<Device>> open(
+      std::shared_ptr<Node> node, int index, sim::Clock& clock,
+      const std::optional<MpsClient>& client = {});
 
   /// Opens a MIG device, with its own memory, compute engine and copy engines. Devices of one GPU
   /// instance share its memory and its copy engines.
@@ -177,7 +183,8 @@ class Device {
   struct State;
   explicit Device(std::unique_ptr<State> state);
   static Result<std::unique_ptr<State>> attach(std::shared_ptr<Node> node, int place,
-                                               sim::Clock& clock);
+                                               sim::Clock& clock, std::optional<MpsClient> client);
+  [[nodiscard]] std::unexpected<Error> out_of_memory(Bytes bytes) const;
   std::unique_ptr<State> state_;
 };
 

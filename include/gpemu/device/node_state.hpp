@@ -24,6 +24,18 @@ enum class SharingPolicy : std::uint8_t {
   kExclusive,   ///< one process; a second one is refused with kUnavailable.
   kTimeSlices,  ///< any process; kernels run in time slices, one process after the other.
   kMig,         ///< any process, but only on MIG devices, which the GPUs are divided into.
+  kMps,         ///< any process; kernels run side by side: all are clients of one MPS server.
+};
+
+/// The width of a whole GPU.
+inline constexpr std::uint32_t kWholeWidth = 10'000;
+
+/// What a client of an MPS server may use of a device.
+struct MpsClient {
+  /// Clients of one server run side by side; for others, they are one process. Not 0.
+  std::uint64_t server = 1;
+  std::uint32_t width = kWholeWidth;  ///< the share of the GPU that its kernels can use; not 0.
+  std::optional<Bytes> memory{};      ///< the most memory that it may hold, if there is a limit.
 };
 
 /// How a GPU divides its time among processes. Source of the usual values: measured on an RTX 3090
