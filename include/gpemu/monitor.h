@@ -83,8 +83,9 @@ GPEMU_API gpemu_status gpemu_monitor_get_nvlink(int32_t index, int32_t link, int
 GPEMU_API gpemu_status gpemu_monitor_is_lost(int32_t index, int32_t* lost);
 
 /* Yields up to *count numbers of Xid errors that a driver would have reported of a device so far,
- * because of faults of the node, in the order of time: 74 for an NVLink that is broken, 79 if it
- * has fallen off the bus. Sets *count to their total number. `xids` may be NULL if *count is 0. */
+ * because of faults of the node, in the order of time: 31 for an illegal address, 74 for an NVLink
+ * that is broken, 79 if it has fallen off the bus. Sets *count to their total number. `xids` may be
+ * NULL if *count is 0. */
 GPEMU_API gpemu_status gpemu_monitor_get_xids(int32_t index, int32_t* xids, int32_t* count);
 
 /* The current state of a device. */
@@ -118,6 +119,7 @@ typedef struct gpemu_monitor_process {
   uint64_t memory_held;
   int32_t mig; /* 1: on a MIG device of these instances; else 0 */
   int32_t gpu_instance, compute_instance;
+  int32_t mps; /* 1: it is a client of an MPS server; else 0 */
 } gpemu_monitor_process;
 
 /* Yields up to *count processes, and sets *count to their total number. `processes` may be NULL if

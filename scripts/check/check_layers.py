@@ -20,9 +20,10 @@ ALLOWED = {
     "cost": {"abi", "base", "profile"},
     "calibrate": {"base", "profile", "topology", "cost"},
     "device": {"base", "sim", "profile", "cost"},
+    "mps": {"base"},
     "data": {"base", "sim"},
     "train": {"base", "sim", "profile", "topology", "cost", "device", "data"},
-    "cuda": {"abi", "base", "sim", "profile", "topology", "cost", "device"},
+    "cuda": {"abi", "base", "sim", "profile", "topology", "cost", "device", "mps"},
     "capi": {"abi", "base", "sim", "profile", "topology", "cost", "calibrate", "device", "data",
              "train", "cuda"},
     # Modules of the command, which libgpemu.so does not use.

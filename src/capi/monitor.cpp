@@ -236,7 +236,8 @@ std::vector<Process> visible(std::vector<Process> processes) {
 gpemu_monitor_process describe(const device::ProcessSnapshot& process,
                                const std::vector<device::MigDevice>& mig) {
   gpemu_monitor_process description{.pid = static_cast<std::uint32_t>(process.pid),
-                                    .memory_held = process.memory_held};
+                                    .memory_held = process.memory_held,
+                                    .mps = process.is_mps_client ? 1 : 0};
   const auto used = std::ranges::find(mig, process.mig_place, &device::MigDevice::compute_place);
   if (used != mig.end()) {
     description.mig = 1;

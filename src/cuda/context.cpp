@@ -7,6 +7,7 @@
 
 #include "faults.hpp"
 #include "log.hpp"
+#include "mps.hpp"
 #include "recorder.hpp"
 #include "stream_state.hpp"
 
@@ -20,12 +21,24 @@ Status make_context(DeviceState& device) {
   if (device.active) return GPEMU_CUDA_SUCCESS;
   std::unique_ptr<device::Device> first;
   if (device.device == nullptr) {
+    if (device.mps_client) {
+      const Status allowed = state.mps->enter(device);
+      if (allowed != GPEMU_CUDA_SUCCESS) {
+        lock.unlock();
+        tell(fmt::format("the MPS server refuses a context on GPU {} ({})", device.index,
+                         static_cast<int>(allowed)));
+        return allowed;
+      }
+    }
     auto opened = device.mig ? device::Device::open(state.node, *device.mig, *state.clock)
-                             : device::Device::open(state.node, device.index, *state.clock);
+                             : device::Device::open(state.node, device.index, *state.clock,
+                                                    device.mps_client);
     if (!opened) {
       lock.unlock();
       tell(opened.error().message);
-      return GPEMU_CUDA_ERROR_NO_DEVICE;
+      const bool has_no_place = opened.error().code == ErrorCode::kResourceLimit;
+      return device.mps_client && has_no_place ? GPEMU_CUDA_ERROR_MPS_MAX_CONNECTIONS_REACHED
+                                               : GPEMU_CUDA_ERROR_NO_DEVICE;
     }
     first = *std::move(opened);
   }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <filesystem>
 #include <optional>
 #include <string>
 #include <vector>
@@ -29,6 +30,14 @@ struct Job {
   int real_ranks = 0;      ///< less than `ranks`.
 };
 
+/// How this process is a client of MPS, if it is one. Source of the variables: NVIDIA,
+/// "Multi-Process Service", "Environment Variables".
+struct MpsSettings {
+  std::filesystem::path pipe;                          ///< the folder of the daemon's socket.
+  std::optional<std::string> percentage;               ///< as it is written there;
+  std::optional<std::string> memory_limits, priority;  ///< likewise.
+};
+
 /// What the environment of this process asks for (docs/reference/environment.md).
 struct Settings {
   std::string node;                    ///< whose devices the process uses;
@@ -43,6 +52,7 @@ struct Settings {
   std::optional<Job> job;                       ///< if some of its ranks are phantoms.
   bool launches_block = false;  ///< whether a launch returns when its work has ended.
   bool drop_data = false;       ///< whether large copies from pinned memory move no bytes.
+  MpsSettings mps;
   RecordSettings record;
 };
 

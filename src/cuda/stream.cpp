@@ -101,6 +101,7 @@ void queue_operation(const cost::OperationCost& cost, const gpemu_operation& ope
           .evidence = cost.estimate.evidence,
           .name = operation.name,
           .operation = &operation});
+  if (stream.device->has_faults) count_kernel_for_faults(*stream.device);
   if (process().settings->launches_block && !stream.runs_graph) {
     wait_until(stream.stream->last_end(), stream.device);
   }

@@ -33,6 +33,16 @@ struct Device::State {
   Schedule* schedule;
   std::shared_ptr<LaneGroup> lanes = std::make_shared<LaneGroup>();
 
+  /// Leaves the sharing of the device, unless that was done before.
+  void leave() {
+    const Lock lock(schedule->mutex);
+    if (!std::exchange(has_left, true)) {
+      schedule->leave(static_cast<std::size_t>(compute_place), clock->now());
+    }
+    schedule->news.tell();
+  }
+  bool has_left = false;  ///< guarded by the schedule's mutex.
+
   Mutex mutex;
   std::unordered_map<DeviceAddress, Bytes> allocations GPEMU_GUARDED_BY(mutex);
   DeviceAddress next_address GPEMU_GUARDED_BY(mutex);
@@ -86,6 +96,7 @@ Result<std::unique_ptr<Device::State>> Device::attach(std::shared_ptr<Node> node
   state->segment = &segment;
   state->clock = &clock;
   state->claims = &segment.claims(place);
+  segment.own_holding(place).is_mps_client = client ? 1 : 0;
   if (client && client->memory) state->claims->set_limit(*client->memory);
   state->schedule = &schedule;
   return state;
@@ -137,11 +148,19 @@ Device::~Device() {
   Bytes held = 0;
   for (const auto& [address, bytes] : state_->allocations) held += bytes;
   if (held > 0) state_->claims->give_back_memory(held);
-  {
-    const Lock lock(state_->schedule->mutex);
-    state_->schedule->leave(static_cast<std::size_t>(state_->compute_place), state_->clock->now());
-  }
+  state_->leave();
   state_->segment->claims(state_->compute_place).remove_context();
+}
+
+void Device::abandon() {
+  if (!state_->segment->owned_by_this_process()) return;
+  state_->leave();
+  // Whoever is alone on the device from now on must not queue after its work.
+  for (const int place : {state_->compute_place, state_->memory_place}) {
+    for (layout::HoldingRecord::Use& use : state_->segment->own_holding(place).engines) {
+      use.tail_ns = to_ns(state_->clock->now());
+    }
+  }
 }
 
 int Device::index() const {

@@ -59,6 +59,17 @@ TEST_F(DeviceClaimsTest, TakesMemoryThatLivingProcessesDoNotHold) {
   EXPECT_EQ(pauses_, 0);
 }
 
+TEST_F(DeviceClaimsTest, TakesNoMoreMemoryThanItsLimit) {
+  other().memory = 500 * kKiB;
+  claims_.set_limit(100 * kKiB);
+  EXPECT_TRUE(claims_.take_memory(60 * kKiB));
+  EXPECT_FALSE(claims_.take_memory(41 * kKiB));
+  EXPECT_TRUE(claims_.take_memory(40 * kKiB));
+  claims_.set_limit(50 * kKiB);
+  EXPECT_FALSE(claims_.take_memory(1)) << "what it has taken is more than it may have now";
+  EXPECT_EQ(claims_.capacity(), kMiB);
+}
+
 TEST_F(DeviceClaimsTest, RefusesAmountsThatWouldOverflow) {
   EXPECT_FALSE(claims_.take_memory(~Bytes{0}));
   ASSERT_TRUE(claims_.take_memory(1));

@@ -152,6 +152,7 @@ struct alignas(64) ProcessRecord {
 struct alignas(64) HoldingRecord {
   std::atomic<std::uint64_t> memory;
   std::atomic<std::int32_t> contexts;
+  std::atomic<std::uint32_t> is_mps_client;  ///< 0 or 1.
   /// What this process has on one engine.
   struct Use {
     std::atomic<std::int64_t> tail_ns;  ///< never less than the end of its last work.

@@ -376,6 +376,25 @@ bool Node::count_collective(int device, TimePoint now) {
   return kills;
 }
 
+bool Node::count_kernel(int device, TimePoint now) {
+  bool has_begun = false;
+  const std::span<const profile::Fault> faults = segment_->faults().faults();
+  for (std::size_t i = 0; i < faults.size(); ++i) {
+    const profile::Fault& fault = faults[i];
+    if (fault.gpu != device || fault.kind != profile::FaultKind::kIllegalAddress) continue;
+    layout::FaultRecord& record = segment_->fault_records()[i];
+    if (record.begun_ns != 0) continue;
+    // Of several processes, one has the fault.
+    const bool is_due = fault.at_kernel != 0
+                            ? ++record.count == fault.at_kernel
+                            : now - segment_->facts().made >= fault.at && ++record.count == 1;
+    if (!is_due) continue;
+    record.begun_ns = std::max(to_ns(now), std::int64_t{1});
+    has_begun = true;
+  }
+  return has_begun;
+}
+
 sim::SharedClock& Node::clock() const {
   return segment_->clock();
 }

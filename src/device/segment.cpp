@@ -264,6 +264,7 @@ void Segment::clear_holdings(std::size_t slot) {
     layout::HoldingRecord& holding = holdings(static_cast<int>(device))[slot];
     holding.memory = 0;
     holding.contexts = 0;
+    holding.is_mps_client = 0;
     for (std::size_t i = 0; i < kEngineCount; ++i) {
       layout::HoldingRecord::Use& use = holding.engines[i];
       layout::CountRecord& ended = engines(static_cast<int>(device))[i].ended;

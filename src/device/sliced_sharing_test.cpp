@@ -200,6 +200,19 @@ TEST_F(SlicedSharingTest, AClientHoldsNoMoreMemoryThanItMay) {
   EXPECT_TRUE(devices_.back()->allocate(kMiB / 2)) << "the limit is the client's alone";
 }
 
+TEST_F(SlicedSharingTest, WorkOfAnAbandonedContextTakesNoTime) {
+  Stream& first = begin(MpsClient{.server = 9});
+  for (int i = 0; i < 10; ++i) first.launch(10s);
+  Stream& second = begin(MpsClient{.server = 9});
+  second.launch(1ms);
+  EXPECT_EQ(end_of(second), 2ms);
+  devices_[0]->abandon();
+  devices_[0]->abandon();
+  const TimePoint now = clock_.now();
+  second.launch(5ms);
+  EXPECT_EQ(end_of(second), now.time_since_epoch() + 5ms);
+}
+
 TEST_F(SlicedSharingTest, SaysThatThereIsNoRoom) {
   for (std::size_t i = 0; i < layout::kMostSharers; ++i) begin();
   nodes_.push_back(Node::open("n", folder_).value());

@@ -146,6 +146,7 @@ DeviceSnapshot make_snapshot(int index, const DeviceFacts& facts, const DeviceTa
     if (!alive[slot] || holding.contexts.load() == 0) continue;
     ProcessSnapshot& shown = snapshot.processes.emplace_back(process_of(device.processes[slot]));
     shown.memory_held = std::min(holding.memory.load(), facts.memory_bytes);
+    shown.is_mps_client = holding.is_mps_client.load() != 0;
     for (std::size_t i = 0; i < kEngineCount; ++i) {
       const layout::HoldingRecord::Use& use = holding.engines[i];
       shown.busy[i] =

@@ -13,8 +13,9 @@ namespace {
 using device::SharingPolicy;
 using Milliseconds = std::chrono::duration<double, std::milli>;
 
-constexpr std::array<std::pair<std::string_view, SharingPolicy>, 4> kPolicies = {
+constexpr std::array<std::pair<std::string_view, SharingPolicy>, 5> kPolicies = {
     {{"time-slices", SharingPolicy::kTimeSlices},
+     {"mps", SharingPolicy::kMps},
      {"fifo", SharingPolicy::kFifo},
      {"exclusive", SharingPolicy::kExclusive},
      {"mig", SharingPolicy::kMig}}};
@@ -41,14 +42,16 @@ void SharingOptions::apply_to(device::NodeConfig& config) const {
 }
 
 void add_sharing_options(Command& command, SharingOptions& options, bool with_mig) {
-  constexpr std::array<std::string_view, 4> kNames = {"time-slices", "fifo", "exclusive", "mig"};
+  constexpr std::array<std::string_view, 5> kNames = {"time-slices", "mps", "fifo", "exclusive",
+                                                      "mig"};
   command
       .option("--sharing", options.policy,
               fmt::format("How processes share a GPU: time-slices: one after the other, as the "
-                          "driver does it; fifo: kernels run in the order in which they are "
+                          "driver does it; mps: side by side, as clients of MPS; fifo: kernels run "
+                          "in the order in which they are "
                           "queued; exclusive: one process{}",
                           with_mig ? "; mig: on the MIG devices that `gpemu mig` makes" : ""))
-      .one_of(std::span(kNames).first(with_mig ? 4 : 3))
+      .one_of(std::span(kNames).first(with_mig ? 5 : 4))
       .show_default();
   command.option("--time-slice", options.time_slice_ms, "Length of a time slice, in ms")
       .real_range(to_ms(device::kShortestQuantum), to_ms(device::kLongestQuantum))

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <expected>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -143,6 +144,10 @@ class Device {
   /// Errors: kUnavailable in a forked child. Only allocate() and free() check this themselves; a
   /// child must not call any other function that writes the timeline or takes the device's lock.
   [[nodiscard]] Result<void> check_owner() const;
+
+  /// From now on, other processes do not share the device with this context: its work, also what is
+  /// queued, takes none of their time, and means nothing. For a context after a fatal error.
+  void abandon();
 
   /// Calls `observer` when the times of work that this context has queued become final. Several
   /// pieces that run without a break may be reported as one. `observer` is called under a lock and

@@ -157,6 +157,9 @@ class Node {
   /// Counts a collective that this process asks for on a device: faults may begin with it. Returns
   /// whether the process is to be killed.
   [[nodiscard]] bool count_collective(int device, TimePoint now);
+  /// Counts a kernel that this process launches on a device. Returns whether a fault makes it use
+  /// an illegal address.
+  [[nodiscard]] bool count_kernel(int device, TimePoint now);
 
   /// Returns how much work an engine of a device has from a time on, at most `most`, as far as
   /// processes have queued it by now. Requires: 0 <= device < device_count().

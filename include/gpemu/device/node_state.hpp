@@ -100,7 +100,7 @@ struct DeviceHealth {
 /// A serious event of a device, which a driver would report.
 struct DeviceXid {
   TimePoint time{};  ///< on the node's clock.
-  int number = 0;    ///< NVIDIA's: 74 for an NVLink, 79 for a device that has fallen off the bus.
+  int number = 0;    ///< NVIDIA's: 31 for memory, 74 for an NVLink, 79 for a device off the bus.
 };
 
 /// Counters of one engine since the node was created.
@@ -119,6 +119,7 @@ struct ProcessSnapshot {
   Bytes memory_held = 0;
   /// Its part of the work that each engine has done, without work that is queued for later.
   std::array<Duration, kEngineCount> busy{};
+  bool is_mps_client = false;
   int mig_place = -1;  ///< the compute_place of its MIG device; -1 without one.
 };
 
