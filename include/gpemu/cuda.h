@@ -144,6 +144,9 @@ typedef struct gpemu_cuda_device {
 /* Yields a description that stays valid. Errors: INVALID_DEVICE. */
 GPEMU_API gpemu_cuda_status gpemu_cuda_get_device(int32_t device, const gpemu_cuda_device** info);
 
+/* Yields the compute mode that a device has now, cudaComputeMode. Errors: INVALID_DEVICE. */
+GPEMU_API gpemu_cuda_status gpemu_cuda_get_compute_mode(int32_t device, int32_t* mode);
+
 /* The calling thread's context stack, as in the driver. A device's ordinal identifies its context,
  * because each process has one context per device, the primary one; -1 means no context. Setting
  * the current context replaces the top of the stack; setting it to -1 removes the top. The pointer

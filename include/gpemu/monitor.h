@@ -35,7 +35,7 @@ GPEMU_API gpemu_status gpemu_monitor_device_count(int32_t* count);
 /* Returns the version of the emulated driver, e.g. "595.45.04". Works without being attached. */
 GPEMU_API const char* gpemu_monitor_driver_version(void);
 
-/* The properties of a device that do not change. A number that is not known is 0. */
+/* The properties of a device. Only its compute mode may change. A number that is not known is 0. */
 typedef struct gpemu_monitor_device {
   size_t struct_size;
   char gpu[64];          /* e.g. "V100-PCIE-32GB" */
@@ -49,12 +49,17 @@ typedef struct gpemu_monitor_device {
   int32_t pcie_generation, pcie_lanes;
   int32_t nvlink_links;
   int32_t nvlink_gpus; /* GPUs in a group that NVLink connects; 1 without NVLink */
-  int32_t exclusive;   /* 1: one process at a time may use the device */
+  int32_t compute_mode; /* 0: any process may use the device, 2: none, 3: one at a time; NVML's
+                           numbers */
   double base_clock_mhz, boost_clock_mhz, memory_clock_mhz;
   double max_power_w, idle_power_w;
   int32_t mig; /* 0: the GPU has no MIG, or its node does not divide GPUs; 1: MIG divides it */
 } gpemu_monitor_device;
 GPEMU_API gpemu_status gpemu_monitor_get_device(int32_t index, gpemu_monitor_device* device);
+
+/* Sets the compute mode of a device, for all processes. Those that use it continue to do so.
+ * Errors: INVALID_ARGUMENT for another number than 0, 2 and 3; UNSUPPORTED for a private node. */
+GPEMU_API gpemu_status gpemu_monitor_set_compute_mode(int32_t index, int32_t compute_mode);
 
 /* What joins two devices. */
 typedef struct gpemu_monitor_path {

@@ -111,7 +111,7 @@ enum NvlinkVersion : unsigned {
 enum NvlinkEnd : unsigned { kNvlinkToGpu = 0, kNvlinkToSwitch = 2, kNvlinkToUnknown = 255 };
 
 /// nvmlComputeMode_t.
-enum ComputeMode : unsigned { kDefaultMode = 0, kExclusiveProcess = 3 };
+enum ComputeMode : unsigned { kExclusiveThread = 1, kComputeModeEnd = 4 };
 
 /// nvmlGpuVirtualizationMode_t.
 constexpr unsigned kNoVirtualization = 0;

@@ -140,7 +140,7 @@ gpemu_monitor_device describe(const device::DeviceSnapshot& device, device::Shar
                                    .pcie_lanes = facts.pcie_lanes,
                                    .nvlink_links = facts.nvlink_links,
                                    .nvlink_gpus = facts.nvlink_gpus,
-                                   .exclusive = policy == device::SharingPolicy::kExclusive ? 1 : 0,
+                                   .compute_mode = static_cast<std::int32_t>(device.compute_mode),
                                    .base_clock_mhz = facts.base_clock_mhz,
                                    .boost_clock_mhz = facts.boost_clock_mhz,
                                    .memory_clock_mhz = facts.memory_clock_mhz,
@@ -334,6 +334,25 @@ gpemu_status gpemu_monitor_get_device(int32_t index, gpemu_monitor_device* devic
     GPEMU_ASSIGN(const gpemu::device::DeviceSnapshot snapshot,
                  watched.monitor->snapshot(watched.index));
     return gpemu::fill(device, gpemu::describe(snapshot, policy), "gpemu_monitor_get_device");
+  });
+}
+
+gpemu_status gpemu_monitor_set_compute_mode(int32_t index, int32_t compute_mode) {
+  return guard([=]() -> Result<void> {
+    using gpemu::device::ComputeMode;
+    GPEMU_ASSIGN(const gpemu::Watched watched, gpemu::watched(index));
+    const auto mode = static_cast<ComputeMode>(compute_mode & 0xff);
+    if (compute_mode < 0 || compute_mode > 0xff ||
+        (mode != ComputeMode::kDefault && mode != ComputeMode::kProhibited &&
+         mode != ComputeMode::kExclusiveProcess)) {
+      return fail(ErrorCode::kInvalidArgument, "there is no compute mode {}", compute_mode);
+    }
+    if (gpemu::watch().is_private) {
+      return fail(ErrorCode::kUnsupported, "no other process can use this process's GPU");
+    }
+    GPEMU_ASSIGN(const auto node,
+                 gpemu::device::Node::open(watched.monitor->node().name()));
+    return node->set_compute_mode(watched.index, mode);
   });
 }
 

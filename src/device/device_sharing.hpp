@@ -24,11 +24,6 @@ struct Demand {
   Duration cost{};
 };
 
-/// Returns whether several processes may have contexts on a device.
-[[nodiscard]] constexpr bool allows_others(SharingPolicy policy) {
-  return policy != SharingPolicy::kExclusive;
-}
-
 /// A sharing policy, as one process sees it on one device: which of its engines' time this process
 /// gets.
 ///

@@ -22,6 +22,7 @@
 ///     HoldingRecord[places][process_capacity]
 ///     SeatRecord[kSeatCapacity]
 ///     FaultRecord[profile::kMostFaults]
+///     SettingsRecord[device_count]
 ///     SliceTable[device_count]                                    only for the policy kTimeSlices
 ///     MigTable[device_count]                                      only for the policy kMig
 ///     ClockPage                                                   at a page of its own
@@ -38,7 +39,7 @@
 namespace gpemu::device::layout {
 
 inline constexpr char kMagic[8] = {'G', 'P', 'E', 'M', 'U', 'N', 'O', 'D'};
-inline constexpr std::uint32_t kVersion = 12;
+inline constexpr std::uint32_t kVersion = 13;
 inline constexpr std::uint32_t kMaxDevices = 4096;
 inline constexpr std::uint32_t kProcessCapacity = 256;
 inline constexpr std::size_t kNameBytes = 64;
@@ -228,6 +229,13 @@ struct alignas(16) FaultRecord {
   std::atomic<std::uint64_t> count;    ///< of what it waits for.
 };
 
+/// The settings of a device, which anyone may change at any time. Zero is what a driver begins
+/// with.
+struct alignas(64) SettingsRecord {
+  std::atomic<std::uint32_t> compute_mode;  ///< a ComputeMode.
+  std::atomic<std::uint32_t> time_slice;    ///< a TimeSliceLength.
+};
+
 static_assert(std::atomic<std::int64_t>::is_always_lock_free);
 static_assert(std::atomic<std::uint32_t>::is_always_lock_free);
 static_assert(std::is_trivially_copyable_v<GpuFacts>);
@@ -247,8 +255,9 @@ struct Offsets {
         holdings(processes + kProcessCapacity * sizeof(ProcessRecord)),
         seats(holdings + places * kProcessCapacity * sizeof(HoldingRecord)),
         fault_records(seats + kSeatCapacity * sizeof(SeatRecord)),
-        slice_tables((fault_records + profile::kMostFaults * sizeof(FaultRecord) + kRecord - 1) /
-                     kRecord * kRecord),
+        settings((fault_records + profile::kMostFaults * sizeof(FaultRecord) + kRecord - 1) /
+                 kRecord * kRecord),
+        slice_tables(settings + devices * sizeof(SettingsRecord)),
         mig_tables(slice_tables +
                    (policy == SharingPolicy::kTimeSlices ? devices * sizeof(SliceTable) : 0)),
         clock((mig_tables + (policy == SharingPolicy::kMig ? devices * sizeof(MigTable) : 0) +
@@ -271,6 +280,7 @@ struct Offsets {
   std::uint64_t holdings;
   std::uint64_t seats;
   std::uint64_t fault_records;
+  std::uint64_t settings;
   std::uint64_t slice_tables;
   std::uint64_t mig_tables;
   std::uint64_t clock;

@@ -98,6 +98,10 @@ SlicePeers slice_peers_of(Segment& segment, int device) {
               [&segment, device](Duration cost) {
                 const auto compute = static_cast<std::size_t>(Engine::kCompute);
                 segment.engines(device)[compute].ended.busy_ns -= cost.count();
+              },
+          .quantum =
+              [&segment, device] {
+                return slice_length(segment.facts().slices.quantum, segment.time_slice(device));
               }};
 }
 
@@ -322,6 +326,33 @@ Result<void> Node::change_mig(int device, std::span<const profile::MigProfile> p
                                   name()));
   }
   return segment_->mig_table(device).change(profiles, change);
+}
+
+Result<void> Node::set_compute_mode(int device, ComputeMode mode) {
+  GPEMU_CHECK(device >= 0 && device < device_count(), "device index out of range");
+  GPEMU_TRY(segment_->check_owner());
+  segment_->settings(device).compute_mode = static_cast<std::uint32_t>(mode);
+  return {};
+}
+
+ComputeMode Node::compute_mode(int device) const {
+  GPEMU_CHECK(device >= 0 && device < device_count(), "device index out of range");
+  return segment_->compute_mode(device);
+}
+
+Result<void> Node::set_time_slice(int device, TimeSliceLength length) {
+  GPEMU_CHECK(device >= 0 && device < device_count(), "device index out of range");
+  GPEMU_TRY(segment_->check_owner());
+  if (policy() != SharingPolicy::kTimeSlices) {
+    return fail(ErrorCode::kUnsupported, "processes do not share the devices of node '{}' by time "
+                "slices", name());
+  }
+  segment_->settings(device).time_slice = static_cast<std::uint32_t>(length);
+  // So that it applies from now on, although they may not look for a while.
+  TimeSlices slices;
+  static_cast<void>(segment_->slice_table(device).read(slices));
+  for (const Sharer& sharer : slices.sharers) ring(sharer.identity);
+  return {};
 }
 
 Bytes Node::mig_memory_used(int device, int memory_place) const {

@@ -278,6 +278,11 @@ Result<DeviceSnapshot> NodeView::device_snapshot(int index, TimePoint now) const
     add_mig_places(snapshot, places, MigTable::weights(words), facts, alive, now);
   }
   GPEMU_ASSIGN(snapshot.health, health(index, now));
+  GPEMU_ASSIGN(const auto settings,
+               state_->read<layout::SettingsRecord>(
+                   1, offsets.settings + device * sizeof(layout::SettingsRecord)));
+  snapshot.compute_mode = compute_mode_of(settings.front());
+  snapshot.time_slice = time_slice_of(settings.front());
   return snapshot;
 }
 

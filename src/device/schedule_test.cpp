@@ -230,7 +230,7 @@ class Program {
     const int devices = std::max(owning, below(3) + 1) + (sharing > 0 ? 1 : 0);
     NodeConfig config{.name = fmt::format("n{}", seed), .devices = {}, .temporary = true};
     // Several attachments of one process may use an exclusive device.
-    if (below(2) == 0) config.policy = SharingPolicy::kExclusive;
+    if (below(2) == 0) config.compute_mode = ComputeMode::kExclusiveProcess;
     if (sharing > 0 && below(2) == 0) {
       // All that a program does takes multiples of this.
       unit_ = Duration(kShortestQuantum / Model::kQuantum);

@@ -102,6 +102,7 @@ Result<void> Segment::map() {
                places_ * layout::kProcessCapacity};
   fault_records_ = {reinterpret_cast<layout::FaultRecord*>(memory + offsets.fault_records),
                     profile::kMostFaults};
+  settings_ = {reinterpret_cast<layout::SettingsRecord*>(memory + offsets.settings), devices};
   if (facts_.policy == SharingPolicy::kTimeSlices) {
     slice_tables_ = {reinterpret_cast<layout::SliceTable*>(memory + offsets.slice_tables), devices};
   }
@@ -117,7 +118,15 @@ Result<std::unique_ptr<Segment>> Segment::create_anonymous(const NodeConfig& con
   NodePath path{.name = config.name, .folder = {}, .file = config.name, .owner = 0};
   GPEMU_ASSIGN(NodeFacts facts,
                parse_static_part(static_part(config), segment_bytes(config), path));
-  return adopt(std::move(path), nullptr, std::move(facts), nullptr);
+  GPEMU_ASSIGN(auto segment, adopt(std::move(path), nullptr, std::move(facts), nullptr));
+  segment->set_all(config.compute_mode);
+  return segment;
+}
+
+void Segment::set_all(ComputeMode mode) {
+  for (layout::SettingsRecord& settings : settings_) {
+    settings.compute_mode = static_cast<std::uint32_t>(mode);
+  }
 }
 
 Result<std::unique_ptr<Segment>> Segment::create_file(const NodeConfig& config,
@@ -139,6 +148,7 @@ Result<std::unique_ptr<Segment>> Segment::create_file(const NodeConfig& config,
                 errno_message(errno));
   }
   GPEMU_ASSIGN(auto segment, adopt(path, std::move(locks), std::move(facts), clock));
+  segment->set_all(config.compute_mode);
   const std::string self = fmt::format("/proc/self/fd/{}", segment->locks_->get());
   if (::linkat(AT_FDCWD, self.c_str(), AT_FDCWD, path.path().c_str(), AT_SYMLINK_FOLLOW) != 0) {
     if (errno == EEXIST) {
@@ -395,13 +405,29 @@ std::string Segment::largest_holders(int device) const {
 
 Result<void> Segment::add_context(int device) {
   GPEMU_TRY(check_owner());
-  const auto refusal = claims(device).add_context(!allows_others(facts_.policy));
-  if (!refusal) return {};
-  return fail(
-      ErrorCode::kUnavailable, "device {} of node '{}' is exclusive and {}", device, path_.name,
-      refusal->holder
-          ? "held by " + describe_holder(process_of(processes_[*refusal->holder]), locks_.get())
-          : "other processes keep claiming it");
+  for (int attempt = 0; attempt < DeviceClaims::kMostAttempts; ++attempt) {
+    const ComputeMode mode = compute_mode(device);
+    if (mode == ComputeMode::kProhibited) {
+      return fail(ErrorCode::kUnavailable,
+                  "device {} of node '{}' is prohibited: its compute mode allows no process; `gpemu "
+                  "nvidia-smi -c DEFAULT` allows all",
+                  facts_.device_of(device), path_.name);
+    }
+    const auto refusal = claims(device).add_context(mode == ComputeMode::kExclusiveProcess);
+    if (refusal) {
+      return fail(
+          ErrorCode::kUnavailable, "device {} of node '{}' is exclusive and {}",
+          facts_.device_of(device), path_.name,
+          refusal->holder
+              ? "held by " + describe_holder(process_of(processes_[*refusal->holder]), locks_.get())
+              : "other processes keep claiming it");
+    }
+    // A process that the new mode refuses sees this context, unless it looked before.
+    if (compute_mode(device) == mode) return {};
+    claims(device).remove_context();
+  }
+  return fail(ErrorCode::kUnavailable, "the compute mode of device {} of node '{}' keeps changing",
+              facts_.device_of(device), path_.name);
 }
 
 DeviceSnapshot Segment::snapshot(int device, TimePoint now) const {
@@ -423,6 +449,8 @@ DeviceSnapshot Segment::snapshot(int device, TimePoint now) const {
                    facts(device), living, now);
   }
   snapshot.health = faults().health(device, now);
+  snapshot.compute_mode = compute_mode(device);
+  snapshot.time_slice = time_slice(device);
   return snapshot;
 }
 

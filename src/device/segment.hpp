@@ -72,8 +72,8 @@ class Segment {
   /// Returns which other process holds most memory, for a message; "" if none holds any.
   [[nodiscard]] std::string largest_holders(int device) const;
 
-  /// Counts this process's contexts on a device. Errors: kUnavailable if another process has one,
-  /// unless the policy allows others.
+  /// Counts this process's contexts on a device. Errors: kUnavailable if its compute mode does not
+  /// allow this one.
   [[nodiscard]] Result<void> add_context(int device);
 
   [[nodiscard]] DeviceSnapshot snapshot(int device, TimePoint now) const;
@@ -84,6 +84,14 @@ class Segment {
   }
   /// How many places there are (layout.hpp). Here, `device` may be any, except in snapshot().
   [[nodiscard]] std::size_t places() const { return places_; }
+  /// Returns the settings of the device to which a place belongs.
+  [[nodiscard]] layout::SettingsRecord& settings(int place) const {
+    return settings_[static_cast<std::size_t>(facts_.device_of(place))];
+  }
+  [[nodiscard]] ComputeMode compute_mode(int place) const {
+    return compute_mode_of(settings(place));
+  }
+  [[nodiscard]] TimeSliceLength time_slice(int place) const { return time_slice_of(settings(place)); }
   /// Returns the instances of a device. Requires: the policy is kMig, and it is a device.
   [[nodiscard]] MigTable& mig_table(int device) const {
     return *mig_tables_[static_cast<std::size_t>(device)];
@@ -148,6 +156,8 @@ class Segment {
   /// Errors: kResourceLimit if the memory cannot be mapped or all slots are taken.
   [[nodiscard]] Result<void> map();
   [[nodiscard]] Result<void> register_process();
+  /// Sets the compute mode of all devices.
+  void set_all(ComputeMode mode);
   void make_claims();
   void make_mig_tables();
   /// Returns the living processes with contexts at a place, for a message.
@@ -175,6 +185,7 @@ class Segment {
   std::span<layout::ProcessRecord> processes_;
   std::span<layout::HoldingRecord> holdings_;
   std::span<layout::FaultRecord> fault_records_;
+  std::span<layout::SettingsRecord> settings_;  ///< by device.
   std::span<layout::SliceTable> slice_tables_;  ///< by device; none unless the policy uses them.
   std::span<layout::MigTable> mig_records_;     ///< by device; none unless the policy is kMig.
   std::vector<std::unique_ptr<MigTable>> mig_tables_;  ///< likewise.

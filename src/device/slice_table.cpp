@@ -97,6 +97,7 @@ void write_state(SliceState& state, const TimeSlices& slices) {
   out.time(slices.switch_end);
   out.time(slices.slice_end);
   out.time(slices.looked_for_dead);
+  out.number(slices.quantum.count());
   for (std::size_t i = 0; i < slices.sharers.size(); ++i) {
     write_sharer(Writer(state.words + kOwnWords + i * kSharerWords), slices.sharers[i]);
   }
@@ -115,6 +116,8 @@ void SliceTable::read(const SliceState& state, TimeSlices& slices) {
   slices.switch_end = in.time();
   slices.slice_end = in.time();
   slices.looked_for_dead = in.time();
+  slices.quantum = Duration(in.number(0, kLongestQuantum.count()));
+  if (slices.quantum > Duration()) slices.quantum = std::max(slices.quantum, kShortestQuantum);
   for (std::size_t i = 0; i < slices.sharers.size(); ++i) {
     read_sharer(Reader(state.words + kOwnWords + i * kSharerWords), slices.sharers[i]);
   }

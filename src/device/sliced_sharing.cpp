@@ -43,6 +43,7 @@ bool SlicedSharing::join(TimePoint now) {
     version_ = table_.read(slices_);
     TimeSlices next = slices_;
     next.advance(now, rules_);
+    next.quantum = peers_.quantum();
     looked_at_all_ = next.looked_for_dead = TimePoint();
     const Duration dropped = remove_dead(next);
     if (next.sharers.size() == layout::kMostSharers) return false;
@@ -156,7 +157,7 @@ void SlicedSharing::want(TimePoint now, const Demand& demand) {
 }
 
 /// Publishes what this process wants, and runs the engine until now: nothing that others publish
-/// later changes what was before. Returns whether others have published since the last time.
+/// later changes what was before. Returns whether others have changed anything since the last time.
 bool SlicedSharing::publish(TimePoint now) {
   watch_others();
   bool others_changed = false;
@@ -168,6 +169,8 @@ bool SlicedSharing::publish(TimePoint now) {
     }
     TimeSlices next = slices_;
     next.advance(now, rules_);
+    next.quantum = peers_.quantum();
+    if (next.quantum != slices_.quantum) others_changed = true;
     const std::size_t own = next.find(table_.identity());
     // Somebody took this process for dead, or the segment is damaged.
     if (own == TimeSlices::kNobody) break;

@@ -29,6 +29,8 @@ struct SlicePeers {
   std::function<pid_t(std::uint64_t identity)> pid_of;
   /// Notes that so much of the work that processes have queued will not run.
   std::function<void(Duration cost)> drop;
+  /// Returns how long time slices are to be from now on; 0: as the rules say.
+  std::function<Duration()> quantum;
 };
 
 /// Time slices on the compute engine (docs/design/time-slices.md); first in, first out on the copy

@@ -87,6 +87,30 @@ TEST_F(SlicedSharingTest, TwoProcessesTakeTurns) {
   EXPECT_EQ(end_of(second), 10ms + 5 * 100us);
 }
 
+TEST_F(SlicedSharingTest, ASettingHalvesTheSlices) {
+  ASSERT_TRUE(nodes_[0]->set_time_slice(0, TimeSliceLength::kShort));
+  Stream& first = begin();
+  Stream& second = begin();
+  first.launch(5ms);
+  second.launch(5ms);
+  // Ten slices of a millisecond, and a switch before each but the first.
+  EXPECT_EQ(end_of(first), 9ms + 8 * 100us);
+  EXPECT_EQ(end_of(second), 10ms + 9 * 100us);
+  EXPECT_EQ(nodes_[0]->device_snapshot(0, clock_.now()).time_slice, TimeSliceLength::kShort);
+}
+
+TEST_F(SlicedSharingTest, ASettingAppliesToTheNextSlices) {
+  Stream& first = begin();
+  Stream& second = begin();
+  first.launch(6ms);
+  second.launch(6ms);
+  wait_until(TimePoint(3ms));
+  ASSERT_TRUE(nodes_[0]->set_time_slice(0, TimeSliceLength::kLong));
+  // The slice of the second, from 2.1 to 4.1 ms, ends as it was; then slices take 8 ms.
+  EXPECT_EQ(end_of(first), 4ms + 200us + 4ms);
+  EXPECT_EQ(end_of(second), 8ms + 300us + 4ms);
+}
+
 TEST_F(SlicedSharingTest, ASecondProcessWaitsForTheSliceOfTheFirst) {
   Stream& first = begin();
   for (int i = 0; i < 10; ++i) first.launch(1ms);

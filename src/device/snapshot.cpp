@@ -50,6 +50,21 @@ Slots slots_alive(int descriptor, std::ptrdiff_t own_slot) {
   return alive;
 }
 
+ComputeMode compute_mode_of(const layout::SettingsRecord& settings) {
+  const std::uint32_t mode = settings.compute_mode;
+  for (const ComputeMode known : {ComputeMode::kProhibited, ComputeMode::kExclusiveProcess}) {
+    if (mode == static_cast<std::uint32_t>(known)) return known;
+  }
+  return ComputeMode::kDefault;
+}
+
+TimeSliceLength time_slice_of(const layout::SettingsRecord& settings) {
+  const std::uint32_t length = settings.time_slice;
+  return length > static_cast<std::uint32_t>(TimeSliceLength::kLong)
+             ? TimeSliceLength::kDefault
+             : static_cast<TimeSliceLength>(length);
+}
+
 std::int64_t needed_until(std::span<const layout::HoldingRecord> holdings, const Slots& slots,
                           std::size_t engine, std::int64_t now_ns, std::int64_t latest_ns) {
   std::int64_t needed_ns = now_ns;

@@ -44,6 +44,10 @@ struct DeviceTables {
                                         std::size_t engine, std::int64_t begin_ns,
                                         std::int64_t end_ns);
 
+/// Returns a setting of a device; the default if anything else is written there.
+[[nodiscard]] ComputeMode compute_mode_of(const layout::SettingsRecord& settings);
+[[nodiscard]] TimeSliceLength time_slice_of(const layout::SettingsRecord& settings);
+
 /// Returns the memory that slots hold together.
 [[nodiscard]] Bytes memory_held(std::span<const layout::HoldingRecord> holdings,
                                 const Slots& slots);

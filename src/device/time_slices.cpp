@@ -64,7 +64,7 @@ void TimeSlices::give_to(std::size_t sharer, const TimeSliceRules& rules) {
   last = sharer;
   last_is_gone = false;
   switch_end = is_switch ? saturating_add(time, rules.context_switch) : time;
-  slice_end = saturating_add(switch_end, rules.quantum);
+  slice_end = saturating_add(switch_end, length(rules));
 }
 
 void TimeSlices::advance(TimePoint until, const TimeSliceRules& rules) {
@@ -97,7 +97,7 @@ void TimeSlices::serve(TimePoint until, const TimeSliceRules& rules) {
   const TimePoint rival = rival_from();
   TimePoint end = std::min(until, saturating_add(from, demand.cost));
   if (rival != TimePoint::max()) {
-    end = std::min(end, boundary_from(slice_end, std::max(rival, from), rules.quantum));
+    end = std::min(end, boundary_from(slice_end, std::max(rival, from), length(rules)));
   }
   if (end > from) {
     demand.cost -= end - from;
@@ -110,7 +110,7 @@ void TimeSlices::serve(TimePoint until, const TimeSliceRules& rules) {
     }
   }
   time = std::max(end, time);
-  slice_end = boundary_from(slice_end, time, rules.quantum);
+  slice_end = boundary_from(slice_end, time, length(rules));
   if (demand.cost > Duration()) return;
   std::shift_left(sharer.demands.begin(),
                   sharer.demands.begin() + static_cast<std::ptrdiff_t>(sharer.demand_count), 1);
@@ -137,6 +137,23 @@ TimePoint TimeSlices::next_turn(std::size_t sharer, const TimeSliceRules& rules)
     ahead.step(TimePoint::max(), rules);
   }
   return TimePoint::max();
+}
+
+Duration slice_length(Duration quantum, TimeSliceLength length) {
+  switch (length) {
+    case TimeSliceLength::kShort:
+      quantum /= 2;
+      break;
+    case TimeSliceLength::kMedium:
+      quantum *= 2;
+      break;
+    case TimeSliceLength::kLong:
+      quantum *= 4;
+      break;
+    case TimeSliceLength::kDefault:
+      break;
+  }
+  return std::clamp(quantum, kShortestQuantum, kLongestQuantum);
 }
 
 }  // namespace gpemu::device

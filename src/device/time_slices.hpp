@@ -65,6 +65,8 @@ class TimeSlices {
   TimePoint switch_end{};     ///< until then, the engine switches to it.
   TimePoint slice_end{};      ///< its time slice ends.
   TimePoint looked_for_dead{};
+  /// The length of the slices that begin from `time` on; 0: the rules'.
+  Duration quantum{};
 
   /// Runs the engine until a time; does nothing if that has passed.
   void advance(TimePoint until, const TimeSliceRules& rules);
@@ -91,6 +93,9 @@ class TimeSlices {
   /// Takes one step, not beyond a time.
   void step(TimePoint until, const TimeSliceRules& rules);
   void serve(TimePoint until, const TimeSliceRules& rules);
+  [[nodiscard]] Duration length(const TimeSliceRules& rules) const {
+    return quantum > Duration() ? quantum : rules.quantum;
+  }
   void give_to(std::size_t sharer, const TimeSliceRules& rules);
   /// Returns the first process after the last one in the ring that wants the engine now, the last
   /// one itself coming last; kNobody if none does.

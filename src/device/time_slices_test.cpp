@@ -254,5 +254,14 @@ TEST_F(SliceTableTest, AnyBytesAreRead) {
   }
 }
 
+TEST(SliceLengthTest, IsAPartOfTheDefault) {
+  EXPECT_EQ(slice_length(2ms, TimeSliceLength::kDefault), 2ms);
+  EXPECT_EQ(slice_length(2ms, TimeSliceLength::kShort), 1ms);
+  EXPECT_EQ(slice_length(2ms, TimeSliceLength::kMedium), 4ms);
+  EXPECT_EQ(slice_length(2ms, TimeSliceLength::kLong), 8ms);
+  EXPECT_EQ(slice_length(kShortestQuantum, TimeSliceLength::kShort), kShortestQuantum);
+  EXPECT_EQ(slice_length(kLongestQuantum, TimeSliceLength::kLong), kLongestQuantum);
+}
+
 }  // namespace
 }  // namespace gpemu::device

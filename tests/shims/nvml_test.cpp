@@ -141,6 +141,16 @@ TEST_F(Nvml, PairsOfNumbersAreYielded) {
   }
 }
 
+TEST_F(Nvml, TheComputeModeOfADeviceChanges) {
+  for (const unsigned mode : {2U, 3U, 0U}) {
+    EXPECT_EQ(call("nvmlDeviceSetComputeMode", device_, mode), kSuccess);
+    expect_number("nvmlDeviceGetComputeMode", mode, device_);
+  }
+  EXPECT_EQ(call("nvmlDeviceSetComputeMode", device_, 1U), kNotSupported) << "EXCLUSIVE_THREAD";
+  EXPECT_EQ(call("nvmlDeviceSetComputeMode", device_, 4U), kInvalidArgument);
+  EXPECT_EQ(call("nvmlDeviceSetComputeMode", none_, 0U), kInvalidArgument);
+}
+
 TEST_F(Nvml, WithoutMigThereAreNoInstances) {
   int activation = 7;
   EXPECT_EQ(call("nvmlDeviceSetMigMode", device_, nvml::kDisabled, &activation), kSuccess);

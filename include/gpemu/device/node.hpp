@@ -135,6 +135,14 @@ class Node {
   Result<void> change_mig(int device, std::span<const profile::MigProfile> profiles,
                           const std::function<Result<void>(MigLayout&)>& change);
 
+  /// Says which processes may have contexts on a device from now on; those that have one keep it.
+  /// Requires: 0 <= device < device_count(). Errors: kUnavailable in a forked child.
+  Result<void> set_compute_mode(int device, ComputeMode mode);
+  [[nodiscard]] ComputeMode compute_mode(int device) const;
+  /// Sets the length of a device's time slices from now on. Requires: 0 <= device <
+  /// device_count(). Errors: as set_compute_mode; kUnsupported if the policy is not kTimeSlices.
+  Result<void> set_time_slice(int device, TimeSliceLength length);
+
   /// Returns the memory that processes hold of the GPU instance whose MIG devices have that
   /// memory_place. Requires: the policy is kMig.
   [[nodiscard]] Bytes mig_memory_used(int device, int memory_place) const;

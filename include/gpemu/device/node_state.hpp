@@ -20,11 +20,21 @@ inline constexpr int kEngineCount = 3;
 
 /// Which processes may use a device at the same time, and how.
 enum class SharingPolicy : std::uint8_t {
-  kFifo,        ///< any process; work runs in the order in which it was queued.
-  kExclusive,   ///< one process; a second one is refused with kUnavailable.
-  kTimeSlices,  ///< any process; kernels run in time slices, one process after the other.
-  kMig,         ///< any process, but only on MIG devices, which the GPUs are divided into.
+  kFifo,        ///< work runs in the order in which it was queued.
+  kTimeSlices,  ///< kernels run in time slices, one process after the other.
+  kMig,         ///< processes use MIG devices, which the GPUs are divided into.
 };
+
+/// Which processes may have contexts on a device. The numbers are NVML's, nvmlComputeMode_t.
+enum class ComputeMode : std::uint8_t {
+  kDefault = 0,           ///< any.
+  kProhibited = 2,        ///< none: all are refused with kUnavailable.
+  kExclusiveProcess = 3,  ///< one; a second one is refused with kUnavailable.
+};
+
+/// How long the time slices of a device are. The numbers are those of `nvidia-smi compute-policy
+/// --set-timeslice`.
+enum class TimeSliceLength : std::uint8_t { kDefault = 0, kShort = 1, kMedium = 2, kLong = 3 };
 
 /// How a GPU divides its time among processes. Source of the usual values: measured on an RTX 3090
 /// by G. Gilman and R. J. Walls, "Characterizing Concurrency Mechanisms for NVIDIA GPUs under Deep
@@ -33,6 +43,10 @@ struct TimeSliceRules {
   Duration quantum = std::chrono::milliseconds(2);           ///< the length of a time slice.
   Duration context_switch = std::chrono::microseconds(145);  ///< before another process's slice.
 };
+
+/// Returns the length of a device's time slices, if a default one is `quantum`: half of it, twice
+/// or four times as long. Source: gpemu's own choice, because NVIDIA publishes no lengths.
+[[nodiscard]] Duration slice_length(Duration quantum, TimeSliceLength length);
 
 /// What tools show about a kind of GPU. Zero and "" mean that a value is not known. The segment
 /// contains this structure as it is.
@@ -71,7 +85,8 @@ struct NodeConfig {
   std::string name;  ///< letters, digits, '.', '_' and '-'; at most 63.
   std::vector<DeviceConfig> devices;
   SharingPolicy policy = SharingPolicy::kFifo;
-  TimeSliceRules slices;   ///< if the policy is kTimeSlices.
+  TimeSliceRules slices;                             ///< if the policy is kTimeSlices.
+  ComputeMode compute_mode = ComputeMode::kDefault;  ///< of all devices, until it is changed.
   mode_t mode = 0600;      ///< permissions of the segment.
   bool temporary = false;  ///< belongs to one run: removed once no process uses it.
   /// What joins the devices: a TopologySpec's `toml`. Empty if that is not described.
@@ -124,6 +139,8 @@ struct DeviceSnapshot {
   std::array<EngineSnapshot, kEngineCount> engines;
   std::vector<ProcessSnapshot> processes;
   DeviceHealth health;
+  ComputeMode compute_mode = ComputeMode::kDefault;
+  TimeSliceLength time_slice = TimeSliceLength::kDefault;
 };
 
 /// A file in the folder of nodes.
