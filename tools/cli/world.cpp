@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "gpemu/device/node.hpp"
+#include "gpemu/run/environment.hpp"
 #include "gpemu/run/shims.hpp"
 
 namespace gpemu::tools {
@@ -37,6 +38,13 @@ std::optional<std::string> World::variable(std::string_view name) const {
     if (found) return entry.substr(name.size() + 1);
   }
   return std::nullopt;
+}
+
+std::optional<std::string> World::search_path() const {
+  std::optional<std::string> path = variable("PATH");
+  const auto folder = shims();
+  if (path && folder) path = run::path_with((*folder / "bin").string(), *path);
+  return path;
 }
 
 World real_world(sim::Clock& clock) {

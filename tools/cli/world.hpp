@@ -54,6 +54,9 @@ struct World {
   /// Returns the value of an environment variable; nothing if it is not set.
   [[nodiscard]] std::optional<std::string> variable(std::string_view name) const;
 
+  /// Returns the PATH of programs under emulation, which find the shims' programs in it.
+  [[nodiscard]] std::optional<std::string> search_path() const;
+
   /// Returns the clock and the terminal for progress. The world must outlive them.
   [[nodiscard]] report::Progress::Host progress_host() const {
     return {.now = [this] { return clock.now(); }, .terminal = terminal};

@@ -52,7 +52,7 @@ Result<void> check(const PredictOptions& options, const World& world) {
         "--plot {}: plots are SVG, so the name must end in .svg; rsvg-convert converts one to PNG",
         options.plot);
   }
-  GPEMU_TRY(run::check_program(options.words.front(), world.variable("PATH")));
+  GPEMU_TRY(run::check_program(options.words.front(), world.search_path()));
   return report::check_outputs({report::file_of(options.json), options.plot, options.report});
 }
 
