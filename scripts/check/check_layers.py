@@ -41,7 +41,8 @@ C_ABI_HEADERS = ("gpemu/enum.h", "gpemu/gpemu.h", "gpemu/operation.h", "gpemu/cu
 
 # A folder of tools/ may include itself, the one that all share, modules, and these.
 TOOLS_SHARE = "cli"
-TOOLS_ALLOWED = {"analyze": {"train"}, "smi": {"node"}}
+TOOLS_ALLOWED = {"analyze": {"train"}, "smi": {"mig", "node"},
+                 "nvidia_smi": {"mig", "node", "smi"}}
 
 # Module of the Python package -> the others that it may import. One of them calls the C interface.
 PYTHON_PACKAGE = "bindings/python/gpemu/"

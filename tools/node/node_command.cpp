@@ -87,8 +87,9 @@ Result<json> describe(const device::NodeView& node) {
                        {"lost", device.health.lost},
                        {"clock_share", device.health.clock}});
   }
+  GPEMU_ASSIGN(const std::string_view sharing, sharing_name(node));
   json description{{"name", node.name()},
-                   {"sharing", policy_name(node.policy())},
+                   {"sharing", sharing},
                    {"temporary", node.temporary()},
                    {"devices", std::move(devices)}};
   if (const profile::TopologySpec* topology = node.topology()) {
@@ -105,7 +106,8 @@ Result<void> show_node(const NodeOptions& options, const World& world) {
     return {};
   }
   const profile::TopologySpec* const topology = node->topology();
-  report::print_out("node '{}': sharing {}{}{}\n", node->name(), policy_name(node->policy()),
+  report::print_out("node '{}': sharing {}{}{}\n", node->name(),
+                    description["sharing"].get<std::string>(),
                     topology != nullptr ? fmt::format(", topology {}", topology->name) : "",
                     node->temporary() ? ", belongs to one run" : "");
   report::TextTable table({"device", "gpu", "memory used / MiB", "processes", "bus id", "uuid"});

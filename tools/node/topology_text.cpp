@@ -116,6 +116,25 @@ std::string topology_matrix(const TopologySpec& machine, int columns) {
   return table.str(columns);
 }
 
+std::string topology_tabs(const TopologySpec& machine) {
+  const Devices devices = devices_of(machine);
+  std::string text;
+  for (const std::string& name : devices.names) text += "\t" + name;
+  text += "\tCPU Affinity\tNUMA Affinity\tGPU NUMA ID\n";
+  const auto rows = matrix_of(machine, devices);
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    text += devices.names[i];
+    for (const std::string& path : rows[i]) text += path == "X" ? "\t X " : "\t" + path;
+    // Which cores belong to a NUMA node is not described.
+    if (i < machine.gpus.size()) {
+      text += fmt::format("\tN/A\t{}\t\tN/A",
+                          topology::numa_node_of(machine, devices.places[i]));
+    }
+    text += "\n";
+  }
+  return text;
+}
+
 std::string topology_tree(const TopologySpec& machine) {
   std::string text;
   for (std::size_t socket = 0; socket < machine.sockets.size(); ++socket) {
