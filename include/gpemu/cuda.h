@@ -49,6 +49,7 @@ enum {
   GPEMU_CUDA_ERROR_INVALID_CONFIGURATION = 9,     /* runtime only; the driver: INVALID_VALUE */
   GPEMU_CUDA_ERROR_INVALID_SYMBOL = 13,           /* runtime only */
   GPEMU_CUDA_ERROR_INVALID_MEMCPY_DIRECTION = 21, /* runtime only */
+  GPEMU_CUDA_ERROR_DEVICE_UNAVAILABLE = 46,       /* the compute mode refuses the process */
   GPEMU_CUDA_ERROR_INVALID_DEVICE_FUNCTION = 98,  /* runtime only */
   GPEMU_CUDA_ERROR_NO_DEVICE = 100,
   GPEMU_CUDA_ERROR_INVALID_DEVICE = 101,

@@ -48,7 +48,7 @@ typedef struct gpemu_monitor_device {
   int32_t memory_bus_bits;
   int32_t pcie_generation, pcie_lanes;
   int32_t nvlink_links;
-  int32_t nvlink_gpus; /* GPUs in a group that NVLink connects; 1 without NVLink */
+  int32_t nvlink_gpus;  /* GPUs in a group that NVLink connects; 1 without NVLink */
   int32_t compute_mode; /* 0: any process may use the device, 2: none, 3: one at a time; NVML's
                            numbers */
   double base_clock_mhz, boost_clock_mhz, memory_clock_mhz;

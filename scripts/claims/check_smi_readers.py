@@ -52,7 +52,7 @@ import pathlib, re, subprocess, sys
 text = subprocess.check_output([sys.executable, str(pathlib.Path(sys.executable).parent /
                                                     "nvidia-htop.py"), "-m"], text=True,
                                stdin=subprocess.DEVNULL)
-names = re.findall(r"^\\|   \\d  (.*?)  +On \\|", text, re.MULTILINE)
+names = re.findall(r"^\\|   \\d  (.*?)  +On +\\|", text, re.MULTILINE)
 memory = re.findall(r"(\\d+)MiB / +(\\d+)MiB", text)
 rows = re.findall(r"^\\| +\\d+ +(\\d+) +\\S+ +(\\d+)MiB", text, re.MULTILINE)
 show([[name, total, used] for name, (used, total) in zip(names, memory)], [row[0] for row in rows])

@@ -350,8 +350,7 @@ gpemu_status gpemu_monitor_set_compute_mode(int32_t index, int32_t compute_mode)
     if (gpemu::watch().is_private) {
       return fail(ErrorCode::kUnsupported, "no other process can use this process's GPU");
     }
-    GPEMU_ASSIGN(const auto node,
-                 gpemu::device::Node::open(watched.monitor->node().name()));
+    GPEMU_ASSIGN(const auto node, gpemu::device::Node::open(watched.monitor->node().name()));
     return node->set_compute_mode(watched.index, mode);
   });
 }

@@ -344,8 +344,10 @@ Result<void> Node::set_time_slice(int device, TimeSliceLength length) {
   GPEMU_CHECK(device >= 0 && device < device_count(), "device index out of range");
   GPEMU_TRY(segment_->check_owner());
   if (policy() != SharingPolicy::kTimeSlices) {
-    return fail(ErrorCode::kUnsupported, "processes do not share the devices of node '{}' by time "
-                "slices", name());
+    return fail(ErrorCode::kUnsupported,
+                "processes do not share the devices of node '{}' by time "
+                "slices",
+                name());
   }
   segment_->settings(device).time_slice = static_cast<std::uint32_t>(length);
   // So that it applies from now on, although they may not look for a while.

@@ -408,10 +408,11 @@ Result<void> Segment::add_context(int device) {
   for (int attempt = 0; attempt < DeviceClaims::kMostAttempts; ++attempt) {
     const ComputeMode mode = compute_mode(device);
     if (mode == ComputeMode::kProhibited) {
-      return fail(ErrorCode::kUnavailable,
-                  "device {} of node '{}' is prohibited: its compute mode allows no process; `gpemu "
-                  "nvidia-smi -c DEFAULT` allows all",
-                  facts_.device_of(device), path_.name);
+      return fail(
+          ErrorCode::kUnavailable,
+          "device {} of node '{}' is prohibited: its compute mode allows no process; `gpemu "
+          "nvidia-smi -c DEFAULT` allows all",
+          facts_.device_of(device), path_.name);
     }
     const auto refusal = claims(device).add_context(mode == ComputeMode::kExclusiveProcess);
     if (refusal) {

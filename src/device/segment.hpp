@@ -91,7 +91,9 @@ class Segment {
   [[nodiscard]] ComputeMode compute_mode(int place) const {
     return compute_mode_of(settings(place));
   }
-  [[nodiscard]] TimeSliceLength time_slice(int place) const { return time_slice_of(settings(place)); }
+  [[nodiscard]] TimeSliceLength time_slice(int place) const {
+    return time_slice_of(settings(place));
+  }
   /// Returns the instances of a device. Requires: the policy is kMig, and it is a device.
   [[nodiscard]] MigTable& mig_table(int device) const {
     return *mig_tables_[static_cast<std::size_t>(device)];

@@ -55,7 +55,7 @@ bool SlicedSharing::join(TimePoint now) {
         next.sharers[0].demands[next.sharers[0].demand_count++] = {
             .earliest = next.time, .after = {}, .cost = end - next.time};
         next.last = 0;
-        next.slice_end = saturating_add(next.time, rules_.quantum);
+        next.slice_end = saturating_add(next.time, next.length(rules_));
       }
     }
     next.sharers.push_back({.identity = table_.identity()});
@@ -317,7 +317,7 @@ TimePoint SlicedSharing::next_look() const {
   // Before the state forgets turns of this process.
   const auto turns = static_cast<std::int64_t>(slices_.sharers.size() * Sharer::kTurnsKept * 3 / 4);
   const TimePoint latest =
-      saturating_add(slices_.time, (rules_.quantum + rules_.context_switch) * turns);
+      saturating_add(slices_.time, (slices_.length(rules_) + rules_.context_switch) * turns);
   if (watches_all_ && deaths_.works()) return latest;
   // Somebody must notice within two turns if a process has died.
   TimeSlices ahead = slices_;

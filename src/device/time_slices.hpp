@@ -86,6 +86,11 @@ class TimeSlices {
   /// it; the last TimePoint if it wants nothing.
   [[nodiscard]] TimePoint next_turn(std::size_t sharer, const TimeSliceRules& rules) const;
 
+  /// Returns the length of the slices that begin from now on.
+  [[nodiscard]] Duration length(const TimeSliceRules& rules) const {
+    return quantum > Duration() ? quantum : rules.quantum;
+  }
+
  private:
   /// The most steps of a look into the future. Only damage needs more: hours of work.
   static constexpr int kMostSteps = 1'000'000;
@@ -93,9 +98,6 @@ class TimeSlices {
   /// Takes one step, not beyond a time.
   void step(TimePoint until, const TimeSliceRules& rules);
   void serve(TimePoint until, const TimeSliceRules& rules);
-  [[nodiscard]] Duration length(const TimeSliceRules& rules) const {
-    return quantum > Duration() ? quantum : rules.quantum;
-  }
   void give_to(std::size_t sharer, const TimeSliceRules& rules);
   /// Returns the first process after the last one in the ring that wants the engine now, the last
   /// one itself coming last; kNobody if none does.

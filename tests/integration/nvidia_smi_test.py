@@ -27,10 +27,12 @@ COMPUTE_MODE = 20  # cudaDevAttrComputeMode
 def compute():
     """Makes a context, takes 64 MiB, prints the status, and waits for a line."""
     cuda = ctypes.CDLL("libcudart.so.12")
-    memory, mode = ctypes.c_void_p(), ctypes.c_int(-1)
+    memory, mode, device = ctypes.c_void_p(), ctypes.c_int(-1), ctypes.c_int(-1)
     status = cuda.cudaMalloc(ctypes.byref(memory), ctypes.c_size_t(64 * MIB))
     cuda.cudaDeviceGetAttribute(ctypes.byref(mode), COMPUTE_MODE, 0)
-    print(json.dumps({"status": status, "pid": os.getpid(), "mode": mode.value}), flush=True)
+    cuda.cudaGetDevice(ctypes.byref(device))
+    print(json.dumps({"status": status, "pid": os.getpid(), "mode": mode.value,
+                      "device": device.value}), flush=True)
     sys.stdin.readline()
 
 
@@ -110,10 +112,12 @@ class NvidiaSmiTest(unittest.TestCase):
         self.assertGreaterEqual(int(used.split()[0]), 64)
         self.assertLess(int(used.split()[0]), 2 * memory)
         table = self.smi()
-        self.assertRegex(table, rf"\n\|    0   N/A  N/A +{pid}      C   \S+ +{used.replace(' ', '')}"
-                         r" \|\n")
+        self.assertRegex(table, rf"\n\|    0   N/A  N/A +{pid}      C   \S+ +"
+                         rf"{used.replace(' ', '')} \|\n")
         self.assertEqual({len(line) for line in table.splitlines()[1:] if line}, {91})
-        tree = xml.etree.ElementTree.fromstring(self.smi("-q", "-x"))
+        text = self.smi("-q", "-x")
+        self.assertIn("\n\t<gpu id=\"00000000:01:00.0\">\n\t\t<product_name>Tesla T4<", text)
+        tree = xml.etree.ElementTree.fromstring(text)
         gpus = tree.findall("gpu")
         self.assertEqual(tree.findtext("attached_gpus"), "2")
         self.assertEqual([gpu.get("id") for gpu in gpus],
@@ -126,8 +130,8 @@ class NvidiaSmiTest(unittest.TestCase):
         self.assertEqual(gpus[1].findtext("performance_state"), "P8")
         log = self.smi("-q", "-i", "0", "-d", "PIDS,MEMORY")
         self.assertRegex(log, rf"\n        Process ID +: {pid}\n            Type +: C\n")
-        self.assertRegex(log, rf"\n    FB Memory Usage\n        Total +: 15\d+ MiB\n        Reserved"
-                         rf" +: 0 MiB\n        Used +: {used}\n")
+        self.assertRegex(log, r"\n    FB Memory Usage\n        Total +: 15\d+ MiB\n        "
+                         rf"Reserved +: 0 MiB\n        Used +: {used}\n")
         self.assertNotIn("Temperature", log)
         lines = self.smi("pmon", "-c", "1").splitlines()
         self.assertEqual(lines[2].split()[:3], ["0", pid, "C"])
@@ -150,6 +154,13 @@ class NvidiaSmiTest(unittest.TestCase):
         self.assertEqual(self.status(CUDA_VISIBLE_DEVICES="0"), DEVICES_UNAVAILABLE)
         self.smi("-c", "0")
         self.assertEqual(self.status(CUDA_VISIBLE_DEVICES="0"), 0)
+
+    def test_a_program_that_chooses_no_device_gets_the_next_that_is_free(self):
+        self.gpemu("node", "create", "n", "--gpu", "T4:2")
+        self.smi("-c", "EXCLUSIVE_PROCESS")
+        programs = [self.start() for _ in range(3)]
+        self.assertEqual([(printed["status"], printed["device"]) for _, printed in programs],
+                         [(0, 0), (0, 1), (DEVICES_UNAVAILABLE, 0)])
 
     def test_nvml_and_nvidia_smi_agree_on_the_compute_mode(self):
         self.gpemu("node", "create", "n", "--gpu", "T4")

@@ -36,7 +36,8 @@ void add_train_command(Command app, const World& world);
 void add_version_command(Command app);
 
 /// Does what the program nvidia-smi does with these words, for the GPUs that NVML shows in the same
-/// surroundings: those of the node that GPEMU_NODE names, or of the only one. Returns its exit code.
+/// surroundings: those of the node that GPEMU_NODE names, or of the only one. Returns its exit
+/// code.
 [[nodiscard]] int run_nvidia_smi(std::span<const std::string> words, const World& world);
 
 }  // namespace gpemu::tools

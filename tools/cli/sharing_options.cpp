@@ -70,8 +70,7 @@ void add_sharing_options(Command& command, SharingOptions& options, bool with_mi
 Result<std::string_view> sharing_name(const device::NodeView& node) {
   bool is_exclusive = node.policy() == SharingPolicy::kTimeSlices;
   for (int i = 0; i < node.device_count(); ++i) {
-    GPEMU_ASSIGN(const device::DeviceSnapshot device,
-                 node.device_snapshot(i, node.clock().now()));
+    GPEMU_ASSIGN(const device::DeviceSnapshot device, node.device_snapshot(i, node.clock().now()));
     if (device.compute_mode != device::ComputeMode::kExclusiveProcess) is_exclusive = false;
   }
   if (is_exclusive) return kExclusive;

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "mig/mig_command.hpp"
+
 #include <algorithm>
 #include <charconv>
 #include <functional>
@@ -18,7 +20,6 @@
 #include "gpemu/report/terminal.hpp"
 
 #include "cli/command_line.hpp"
-#include "mig/mig_command.hpp"
 #include "mig/mig_gpus.hpp"
 #include "mig/mig_text.hpp"
 

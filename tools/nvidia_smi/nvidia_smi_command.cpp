@@ -38,7 +38,8 @@
 namespace gpemu::tools {
 namespace {
 
-constexpr std::string_view kHelp = R"(nvidia-smi of gpemu: what NVIDIA's program prints and changes, for emulated GPUs
+constexpr std::string_view kHelp =
+    R"(nvidia-smi of gpemu: what NVIDIA's program prints and changes, for emulated GPUs
 
 Usage: nvidia-smi [options]
        nvidia-smi topo|mig|dmon|pmon|compute-policy [options]
@@ -122,8 +123,8 @@ class SmiGpus {
                 .node = node_,
                 .period = device::Monitor::kMinPeriod,
                 .clock = world.clock_of_nodes,
-                .mig_profiles = [&world](const std::string& gpu)
-                    -> Result<std::vector<profile::MigProfile>> {
+                .mig_profiles =
+                    [&world](const std::string& gpu) -> Result<std::vector<profile::MigProfile>> {
                   GPEMU_ASSIGN(profile::GpuSpec spec, find_gpu_spec(gpu, world));
                   return std::move(spec.mig_profiles);
                 }}) {}
@@ -207,16 +208,16 @@ class NvidiaSmi {
 
   static std::string fields_help(std::string_view option) {
     const bool of_devices = option == "--help-query-gpu";
-    return fmt::format("List of valid properties to query for the switch \"--{}\":\n\n{}",
-                       option.substr(std::string_view("--help-").size()),
-                       SmiQuery::names(of_devices ? SmiQuery::Subject::kDevices
-                                                  : SmiQuery::Subject::kProcesses));
+    return fmt::format(
+        "List of valid properties to query for the switch \"--{}\":\n\n{}",
+        option.substr(std::string_view("--help-").size()),
+        SmiQuery::names(of_devices ? SmiQuery::Subject::kDevices : SmiQuery::Subject::kProcesses));
   }
 
   [[nodiscard]] Result<SmiGpus> gpus() const {
-    GPEMU_ASSIGN(std::string node,
-                 device::Node::default_name(world_.variable(variable::kNode).value_or(""),
-                                            world_.nodes));
+    GPEMU_ASSIGN(
+        std::string node,
+        device::Node::default_name(world_.variable(variable::kNode).value_or(""), world_.nodes));
     GPEMU_TRY(device::NodeView::open(node, world_.nodes));
     return SmiGpus(std::move(node), world_);
   }
@@ -239,7 +240,8 @@ class NvidiaSmi {
     const bool queries = words.query_gpu || words.query_apps;
     if (queries || words.format) return show_query(words);
     if (words.list) {
-      return repeat(words, 0, [](const SmiSample& sample, std::size_t) { return smi_list(sample); });
+      return repeat(words, 0,
+                    [](const SmiSample& sample, std::size_t) { return smi_list(sample); });
     }
     if (words.query || words.xml) {
       GPEMU_TRY(check_log_displays(words.displays));
@@ -265,9 +267,9 @@ class NvidiaSmi {
     }
     GPEMU_ASSIGN(const CsvFormat format, read_csv_format(*words.format));
     GPEMU_ASSIGN(const SmiQuery query,
-                 SmiQuery::read(words.query_gpu ? SmiQuery::Subject::kDevices
-                                                : SmiQuery::Subject::kProcesses,
-                                words.query_gpu ? *words.query_gpu : *words.query_apps, format));
+                 SmiQuery::read(
+                     words.query_gpu ? SmiQuery::Subject::kDevices : SmiQuery::Subject::kProcesses,
+                     words.query_gpu ? *words.query_gpu : *words.query_apps, format));
     bool is_first = true;
     return repeat(words, 0, [&](const SmiSample& sample, std::size_t) {
       return (std::exchange(is_first, false) ? query.header() : "") + query.lines(sample);
@@ -280,8 +282,8 @@ class NvidiaSmi {
     int code = kSmiSuccess;
     for (const SmiSetting& setting : words.settings) {
       GPEMU_ASSIGN(const SmiSample sample, shown.sample(words.ids));
-      GPEMU_ASSIGN(const SmiChange change, change_setting(*node, shown.in_node(sample), setting,
-                                                          words.error_on_warning));
+      GPEMU_ASSIGN(const SmiChange change,
+                   change_setting(*node, shown.in_node(sample), setting, words.error_on_warning));
       report::write_output(change.text);
       if (change.code != kSmiSuccess) code = change.code;
     }
@@ -299,11 +301,25 @@ class NvidiaSmi {
     if (words.command == "pmon") return monitor(NvidiaSmiMonitor::Subject::kProcesses, words.rest);
     if (words.command == "compute-policy") return compute_policy(words.rest);
     // Source: nvidia-smi -h, 595.80.
-    constexpr std::array<std::string_view, 19> kOthers = {
-        "daemon",       "replay",       "drain",           "nvlink",         "c2c",
-        "clocks",       "vgpu",         "encodersessions", "fbcsessions",    "boost-slider",
-        "power-hint",   "base-clocks",  "conf-compute",    "gpm",            "pci",
-        "power-smoothing", "power-profiles", "nvlink-telemetry", "prm"};
+    constexpr std::array<std::string_view, 19> kOthers = {"daemon",
+                                                          "replay",
+                                                          "drain",
+                                                          "nvlink",
+                                                          "c2c",
+                                                          "clocks",
+                                                          "vgpu",
+                                                          "encodersessions",
+                                                          "fbcsessions",
+                                                          "boost-slider",
+                                                          "power-hint",
+                                                          "base-clocks",
+                                                          "conf-compute",
+                                                          "gpm",
+                                                          "pci",
+                                                          "power-smoothing",
+                                                          "power-profiles",
+                                                          "nvlink-telemetry",
+                                                          "prm"};
     if (std::ranges::find(kOthers, words.command) != kOthers.end()) {
       return fail(ErrorCode::kUnsupported, "{} is not supported", words.command);
     }
@@ -313,8 +329,8 @@ class NvidiaSmi {
   Result<int> mig(std::vector<std::string> words) {
     CommandTree commands("nvidia-smi of gpemu", "nvidia-smi", world_.terminal().columns);
     add_mig_command_of_nvidia_smi(
-        commands.root(),
-        {.not_found = kSmiNotFound, .no_room = kSmiNoRoom, .in_use = kSmiInUse}, world_);
+        commands.root(), {.not_found = kSmiNotFound, .no_room = kSmiNoRoom, .in_use = kSmiInUse},
+        world_);
     words.insert(words.begin(), "mig");
     Result<int> code = commands.run(std::move(words));
     if (code || code.error().code != ErrorCode::kUnsupported) return code;
@@ -329,15 +345,17 @@ class NvidiaSmi {
     if (!value_of(values, "-m")) return fail(ErrorCode::kUnsupported, "only topo -m is supported");
     GPEMU_ASSIGN(const SmiGpus shown, gpus());
     GPEMU_ASSIGN(const auto node, device::NodeView::open(shown.node(), world_.nodes));
-    GPEMU_ASSIGN(const profile::TopologySpec machine, topology_of(*node));
-    return print(topology_tabs(machine) + fmt::format("\nLegend: X is the device itself. {}\n",
-                                                      kPathLegend));
+    Result<profile::TopologySpec> machine = topology_of(*node);
+    if (!machine) {
+      return fail(ErrorCode::kUnsupported, "{}", machine.error().message);
+    }
+    return print(topology_tabs(*machine));
   }
 
   Result<int> monitor(NvidiaSmiMonitor::Subject subject, std::span<const std::string> words) {
-    constexpr SmiOption kKnown[] = {{"-i", "--id"},     {"-d", "--delay"},   {"-c", "--count"},
-                                    {"-s", "--select"}, {"-o", "--options"}, {"-f", "--filename"},
-                                    {"-h", "--help", false}};
+    constexpr SmiOption kKnown[] = {
+        {"-i", "--id"},      {"-d", "--delay"},    {"-c", "--count"},      {"-s", "--select"},
+        {"-o", "--options"}, {"-f", "--filename"}, {"-h", "--help", false}};
     GPEMU_ASSIGN(const SmiOptionValues values, read_smi_options(kKnown, words));
     if (value_of(values, "-h")) return print(kHelp);
     GPEMU_ASSIGN(const NvidiaSmiMonitor columns,
@@ -375,8 +393,7 @@ class NvidiaSmi {
     GPEMU_ASSIGN(const SmiSample sample, shown.sample(ids));
     if (!length) return print(compute_policies_text(sample.devices));
     GPEMU_ASSIGN(const auto node, device::Node::open(shown.node(), world_.nodes));
-    GPEMU_ASSIGN(const SmiChange change,
-                 change_time_slice(*node, shown.in_node(sample), *length));
+    GPEMU_ASSIGN(const SmiChange change, change_time_slice(*node, shown.in_node(sample), *length));
     report::write_output(change.text);
     return change.code;
   }

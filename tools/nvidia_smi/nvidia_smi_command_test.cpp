@@ -39,7 +39,8 @@ TEST_F(NvidiaSmiCommandTest, ShowsTheGpusOfTheOnlyNode) {
   EXPECT_EQ(smi({"-i", "1", "--query-gpu=index,name", "--format=csv,noheader"}),
             (Outcome{0, "1, Tesla T4\n", ""}));
   EXPECT_TRUE(smi({"--version"}).output.starts_with("NVIDIA-SMI version  : 595.45.04\n"));
-  EXPECT_TRUE(smi({"--help-query-gpu"}).output.contains("\"clocks.current.sm\" or \"clocks.sm\"\n"));
+  EXPECT_TRUE(
+      smi({"--help-query-gpu"}).output.contains("\"clocks.current.sm\" or \"clocks.sm\"\n"));
 }
 
 TEST_F(NvidiaSmiCommandTest, NumbersThePartThatTheProcessSees) {
@@ -86,8 +87,9 @@ TEST_F(NvidiaSmiCommandTest, ChangesTheTimeSlicesOfAGpu) {
   EXPECT_EQ(smi({"compute-policy", "-i", "1", "--set-timeslice", "3"}),
             (Outcome{0, "Set time slice to LONG for GPU 00000000:02:00.0.\nAll done.\n", ""}));
   const std::string listed = smi({"compute-policy", "-l"}).output;
-  EXPECT_TRUE(listed.contains("|   0   TIMESLICE               DEFAULT           |\n"
-                              "|   1   TIMESLICE               LONG              |\n"))
+  EXPECT_TRUE(
+      listed.contains("|   0   TIMESLICE               DEFAULT           |\n"
+                      "|   1   TIMESLICE               LONG              |\n"))
       << listed;
   EXPECT_EQ(smi({"compute-policy", "--set-timeslice=4"}).code, 2);
   EXPECT_EQ(smi({"compute-policy"}).code, 2);
@@ -108,12 +110,15 @@ TEST_F(NvidiaSmiCommandTest, RefusesWhatTheGpusDoNotHave) {
             "Treating as warning and moving on.\nAll done.\n");
   EXPECT_EQ(smi({"nvlink", "-s"}),
             (Outcome{3, "Not Supported\n", "gpemu: nvlink is not supported\n"}));
+  EXPECT_EQ(smi({"topo", "-m"}).output, "Not Supported\n") << "without a topology";
+  EXPECT_EQ(smi({"topo", "-m"}).code, 3);
   EXPECT_EQ(smi({"mig", "-lgip"}).output, "No MIG-enabled devices found.\n");
   EXPECT_EQ(smi({"mig", "-lgip"}).code, 6);
 }
 
 TEST_F(NvidiaSmiCommandTest, SaysWhatIsWrong) {
-  EXPECT_EQ(smi({"--no-such"}), (Outcome{2, kWrongWords, "gpemu: there is no option '--no-such'\n"}));
+  EXPECT_EQ(smi({"--no-such"}),
+            (Outcome{2, kWrongWords, "gpemu: there is no option '--no-such'\n"}));
   EXPECT_EQ(smi({"no-such"}).code, 2);
   EXPECT_EQ(smi({"--query-gpu=no_such", "--format=csv"}),
             (Outcome{2, "Field \"no_such\" is not a valid field to query.\n\n", ""}));
@@ -149,7 +154,8 @@ TEST_F(NvidiaSmiCommandTest, DividesGpus) {
       "\n|  0    2   0   0  |               0MiB / 19968MiB    | 42    N/A |  3   0    2    0    0 "
       "|\n"))
       << smi({}).output;
-  EXPECT_TRUE(smi({"-q"}).output.contains("        Index                                          : 0"));
+  EXPECT_TRUE(
+      smi({"-q"}).output.contains("        Index                                          : 0"));
   EXPECT_EQ(smi({"--query-gpu=utilization.gpu,mig.mode.current", "--format=csv,noheader"}).output,
             "[N/A], Enabled\n");
   EXPECT_EQ(smi({"mig", "-cgi", "0"}).code, 23) << "insufficient resources";

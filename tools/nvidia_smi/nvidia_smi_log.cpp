@@ -24,9 +24,10 @@ struct LogEntry {
   std::string tag;  ///< the element's name; "" for an entry that only the text has.
   std::string value;
   std::vector<LogEntry> parts;
-  std::string_view display = "";  ///< the word for -d that shows it, if it is a section of a device.
-  std::size_t width = 55;         ///< of the label with its indentation.
-  std::string_view prefix = "";   ///< the text has it before the value.
+  std::string_view display =
+      "";                        ///< the word for -d that shows it, if it is a section of a device.
+  std::size_t width = 55;        ///< of the label with its indentation.
+  std::string_view prefix = "";  ///< the text has it before the value.
   bool only_xml = false;
   bool nests = false;  ///< in XML, its value is an element of it, as its parts are.
 };
@@ -38,8 +39,7 @@ LogEntry line(std::string label, std::string tag, std::string value = kNone) {
 }
 
 LogEntry section(std::string label, std::string tag, LogEntries parts) {
-  return {
-      .label = std::move(label), .tag = std::move(tag), .value = {}, .parts = std::move(parts)};
+  return {.label = std::move(label), .tag = std::move(tag), .value = {}, .parts = std::move(parts)};
 }
 
 LogEntry shown_by(std::string_view display, LogEntry entry) {
@@ -95,17 +95,16 @@ LogEntry mig_device_entry(const SmiMigDevice& mig, std::size_t index) {
       {line("Index", "index", fmt::to_string(index)),
        line("GPU Instance ID", "gpu_instance_id", number(mig.device.gpu_instance)),
        line("Compute Instance ID", "compute_instance_id", number(mig.device.compute_instance)),
-       section(
-           "Device Attributes", "device_attributes",
-           {section("Shared", "shared",
-                    {line("Multiprocessor count", "multiprocessor_count",
-                          number(mig.device.multiprocessors)),
-                     line("Copy Engine count", "copy_engine_count",
-                          number(mig.profile.copy_engines)),
-                     line("Encoder count", "encoder_count", "0"),
-                     line("Decoder count", "decoder_count", count_of(mig.profile.decoders)),
-                     line("OFA count", "ofa_count", number(mig.profile.ofas)),
-                     line("JPG count", "jpg_count", count_of(mig.profile.jpegs))})}),
+       section("Device Attributes", "device_attributes",
+               {section("Shared", "shared",
+                        {line("Multiprocessor count", "multiprocessor_count",
+                              number(mig.device.multiprocessors)),
+                         line("Copy Engine count", "copy_engine_count",
+                              number(mig.profile.copy_engines)),
+                         line("Encoder count", "encoder_count", "0"),
+                         line("Decoder count", "decoder_count", count_of(mig.profile.decoders)),
+                         line("OFA count", "ofa_count", number(mig.profile.ofas)),
+                         line("JPG count", "jpg_count", count_of(mig.profile.jpegs))})}),
        section("ECC Errors", "ecc_error_count",
                {section("Volatile", "volatile_count",
                         {line("SRAM Uncorrectable", "sram_uncorrectable")})}),
@@ -147,12 +146,10 @@ LogEntries identity_entries(const SmiDevice& device) {
       line("Addressing Mode", "addressing_mode"),
       section("MIG Mode", "mig_mode", current_and_pending("mig", mig_mode_text(device)))};
   for (LogEntry& entry : mig_entries(device)) entries.push_back(std::move(entry));
-  entries.push_back(
-      shown_by("ACCOUNTING", line("Accounting Mode", "accounting_mode", "Disabled")));
+  entries.push_back(shown_by("ACCOUNTING", line("Accounting Mode", "accounting_mode", "Disabled")));
   entries.push_back(
       shown_by("ACCOUNTING", line("Accounting Mode Buffer Size", "accounting_mode_buffer_size")));
-  entries.push_back(
-      section("Driver Model", "driver_model", current_and_pending("dm", kNone)));
+  entries.push_back(section("Driver Model", "driver_model", current_and_pending("dm", kNone)));
   entries.push_back(line("Serial Number", "serial"));
   entries.push_back(line("GPU UUID", "uuid", now.uuid));
   entries.push_back(line("GPU PDI", "pdi"));
@@ -205,9 +202,9 @@ LogEntry pci_entry(const SmiDevice& device) {
   return section(
       "PCI", "pci",
       {hex("Bus", "pci_bus", address.bus, 2), hex("Device", "pci_device", address.device, 2),
-       hex("Domain", "pci_domain", address.domain, 4), hex("Base Classcode", "pci_base_class", 3, 1),
-       hex("Sub Classcode", "pci_sub_class", 2, 1), line("Device Id", "pci_device_id"),
-       line("Bus Id", "pci_bus_id", bus_id_text(device.now)),
+       hex("Domain", "pci_domain", address.domain, 4),
+       hex("Base Classcode", "pci_base_class", 3, 1), hex("Sub Classcode", "pci_sub_class", 2, 1),
+       line("Device Id", "pci_device_id"), line("Bus Id", "pci_bus_id", bus_id_text(device.now)),
        line("Sub System Id", "pci_sub_system_id"),
        section("GPU Link Info", "pci_gpu_link_info",
                {section("PCIe Generation", "pcie_gen",
@@ -281,19 +278,20 @@ LogEntries activity_entries(const SmiDevice& device) {
                     line("Average Latency", "average_latency")});
   };
   const std::string unused = share_of(device, 0);
-  return {shown_by("COMPUTE", line("Compute Mode", "compute_mode",
-                                   std::string(compute_mode_word(device.now.compute_mode)))),
-          shown_by("UTILIZATION",
-                   section("Utilization", "utilization",
-                           {line("GPU", "gpu_util", share_of(device, device.load.compute)),
-                            line("Memory", "memory_util", share_of(device, copy_share(device.load))),
-                            line("Encoder", "encoder_util", unused),
-                            line("Decoder", "decoder_util", unused),
-                            line("JPEG", "jpeg_util", unused), line("OFA", "ofa_util", unused)})),
-          shown_by("ENCODER_STATS", sessions("Encoder Stats", "encoder_stats")),
-          shown_by("FBC_STATS", sessions("FBC Stats", "fbc_stats")),
-          section("DRAM Encryption Mode", "dram_encryption_mode",
-                  current_and_pending("dram_encryption", kNone))};
+  return {
+      shown_by("COMPUTE", line("Compute Mode", "compute_mode",
+                               std::string(compute_mode_word(device.now.compute_mode)))),
+      shown_by(
+          "UTILIZATION",
+          section("Utilization", "utilization",
+                  {line("GPU", "gpu_util", share_of(device, device.load.compute)),
+                   line("Memory", "memory_util", share_of(device, copy_share(device.load))),
+                   line("Encoder", "encoder_util", unused), line("Decoder", "decoder_util", unused),
+                   line("JPEG", "jpeg_util", unused), line("OFA", "ofa_util", unused)})),
+      shown_by("ENCODER_STATS", sessions("Encoder Stats", "encoder_stats")),
+      shown_by("FBC_STATS", sessions("FBC Stats", "fbc_stats")),
+      section("DRAM Encryption Mode", "dram_encryption_mode",
+              current_and_pending("dram_encryption", kNone))};
 }
 
 LogEntries reliability_entries() {
@@ -306,34 +304,32 @@ LogEntries reliability_entries() {
   };
   LogEntries aggregate = counts();
   aggregate.push_back(line("SRAM Threshold Exceeded", "sram_threshold_exceeded"));
-  LogEntry retired_xml = section(
-      "", "retired_pages",
-      {section("", "multiple_single_bit_retirement",
-               {line("", "retired_count"), line("", "retired_pagelist")}),
-       section("", "double_bit_retirement",
-               {line("", "retired_count"), line("", "retired_pagelist")}),
-       line("", "pending_blacklist"), line("", "pending_retirement")});
+  LogEntry retired_xml =
+      section("", "retired_pages",
+              {section("", "multiple_single_bit_retirement",
+                       {line("", "retired_count"), line("", "retired_pagelist")}),
+               section("", "double_bit_retirement",
+                       {line("", "retired_count"), line("", "retired_pagelist")}),
+               line("", "pending_blacklist"), line("", "pending_retirement")});
   retired_xml.only_xml = true;
-  return {shown_by("ECC", section("ECC Mode", "ecc_mode", current_and_pending("ecc", kNone))),
-          shown_by("ECC",
-                   section("ECC Errors", "ecc_errors",
-                           {section("Volatile", "volatile", counts()),
-                            section("Aggregate", "aggregate", std::move(aggregate)),
-                            section("Aggregate Uncorrectable SRAM Sources",
-                                    "aggregate_uncorrectable_sram_sources",
-                                    {line("SRAM L2", "sram_l2"), line("SRAM SM", "sram_sm"),
-                                     line("SRAM Microcontroller", "sram_microcontroller"),
-                                     line("SRAM PCIE", "sram_pcie"),
-                                     line("SRAM Other", "sram_other")}),
-                            line("Channel Repair Pending", "channel_repair_pending"),
-                            line("TPC Repair Pending", "tpc_repair_pending"),
-                            line("Unrepairable Memory", "unrepairable_memory")})),
-          shown_by("PAGE_RETIREMENT",
-                   section("Retired Pages", "",
-                           {line("Single Bit ECC", ""), line("Double Bit ECC", ""),
-                            line("Pending Page Blacklist", "")})),
-          std::move(retired_xml),
-          shown_by("ROW_REMAPPER", line("Remapped Rows", "remapped_rows"))};
+  return {
+      shown_by("ECC", section("ECC Mode", "ecc_mode", current_and_pending("ecc", kNone))),
+      shown_by("ECC",
+               section("ECC Errors", "ecc_errors",
+                       {section("Volatile", "volatile", counts()),
+                        section("Aggregate", "aggregate", std::move(aggregate)),
+                        section("Aggregate Uncorrectable SRAM Sources",
+                                "aggregate_uncorrectable_sram_sources",
+                                {line("SRAM L2", "sram_l2"), line("SRAM SM", "sram_sm"),
+                                 line("SRAM Microcontroller", "sram_microcontroller"),
+                                 line("SRAM PCIE", "sram_pcie"), line("SRAM Other", "sram_other")}),
+                        line("Channel Repair Pending", "channel_repair_pending"),
+                        line("TPC Repair Pending", "tpc_repair_pending"),
+                        line("Unrepairable Memory", "unrepairable_memory")})),
+      shown_by("PAGE_RETIREMENT", section("Retired Pages", "",
+                                          {line("Single Bit ECC", ""), line("Double Bit ECC", ""),
+                                           line("Pending Page Blacklist", "")})),
+      std::move(retired_xml), shown_by("ROW_REMAPPER", line("Remapped Rows", "remapped_rows"))};
 }
 
 LogEntries physical_entries(const SmiDevice& device) {
@@ -383,10 +379,9 @@ LogEntries physical_entries(const SmiDevice& device) {
   for (std::size_t i = 2; i < entries.size(); ++i) entries[i].display = "POWER";
   entries.push_back(shown_by("POWER_SMOOTHING", line("Power Smoothing", "power_smoothing")));
   entries.push_back(shown_by(
-      "POWER_PROFILES",
-      section("Workload Power Profiles", "power_profiles",
-              {line("Requested Profiles", "power_profile_requested_profiles"),
-               line("Enforced Profiles", "power_profile_enforced_profiles")})));
+      "POWER_PROFILES", section("Workload Power Profiles", "power_profiles",
+                                {line("Requested Profiles", "power_profile_requested_profiles"),
+                                 line("Enforced Profiles", "power_profile_enforced_profiles")})));
   entries.push_back(line("EDPp Multiplier", "edpp_multiplier"));
   return entries;
 }
@@ -411,38 +406,35 @@ LogEntries clock_entries(const SmiDevice& device) {
       section("Max Clocks", "max_clocks", clocks(facts.boost_clock_mhz)),
       section("Max Customer Boost Clocks", "max_customer_boost_clocks",
               {line("Graphics", "graphics_clock", with_unit(facts.boost_clock_mhz, "MHz"))}),
-      section("Clock Policy", "clock_policy",
-              {line("Auto Boost", "auto_boost"),
-               line("Auto Boost Default", "auto_boost_default")})};
+      section(
+          "Clock Policy", "clock_policy",
+          {line("Auto Boost", "auto_boost"), line("Auto Boost Default", "auto_boost_default")})};
   for (LogEntry& entry : entries) entry.display = "CLOCK";
   return entries;
 }
 
 LogEntry fabric_entry() {
-  return section(
-      "Fabric", "fabric",
-      {line("State", "state"), line("Status", "status"), line("CliqueId", "cliqueId"),
-       line("ClusterUUID", "clusterUuid"),
-       section("Health", "health",
-               {line("Summary", "summary"), line("Bandwidth", "bandwidth"),
-                line("Route Recovery in progress", "route_recovery_in_progress"),
-                line("Route Unhealthy", "route_unhealthy"),
-                line("Access Timeout Recovery", "access_timeout_recovery"),
-                line("Incorrect Configuration", "incorrect_configuration"),
-                line("Partition Assigned", "partition_assigned")})});
+  return section("Fabric", "fabric",
+                 {line("State", "state"), line("Status", "status"), line("CliqueId", "cliqueId"),
+                  line("ClusterUUID", "clusterUuid"),
+                  section("Health", "health",
+                          {line("Summary", "summary"), line("Bandwidth", "bandwidth"),
+                           line("Route Recovery in progress", "route_recovery_in_progress"),
+                           line("Route Unhealthy", "route_unhealthy"),
+                           line("Access Timeout Recovery", "access_timeout_recovery"),
+                           line("Incorrect Configuration", "incorrect_configuration"),
+                           line("Partition Assigned", "partition_assigned")})});
 }
 
 /// The clocks that a device can have, as NVML lists them. The text has them only on request.
 LogEntry supported_clocks_entry(const SmiDevice& device) {
   const device::GpuFacts& facts = device.now.facts;
   if (facts.memory_clock_mhz <= 0) return line("Supported Clocks", "supported_clocks");
-  LogEntry memory =
-      line("Memory", "supported_mem_clock", with_unit(facts.memory_clock_mhz, "MHz"));
+  LogEntry memory = line("Memory", "supported_mem_clock", with_unit(facts.memory_clock_mhz, "MHz"));
   memory.nests = true;
   for (const double clock : {facts.boost_clock_mhz, facts.base_clock_mhz}) {
     if (clock <= 0) continue;
-    memory.parts.push_back(
-        line("Graphics", "supported_graphics_clock", with_unit(clock, "MHz")));
+    memory.parts.push_back(line("Graphics", "supported_graphics_clock", with_unit(clock, "MHz")));
   }
   return section("Supported Clocks", "supported_clocks", {std::move(memory)});
 }
@@ -455,12 +447,11 @@ LogEntry processes_entry(const SmiDevice& device) {
   for (const device::ProcessSnapshot& process : device.now.processes) {
     const SmiMigDevice* const mig = device.mig_of(process);
     const auto id = [mig](int number) { return mig == nullptr ? kNone : fmt::to_string(number); };
-    LogEntries parts = {
-        line("GPU instance ID", "gpu_instance_id",
-             id(mig == nullptr ? 0 : mig->device.gpu_instance)),
-        line("Compute instance ID", "compute_instance_id",
-             id(mig == nullptr ? 0 : mig->device.compute_instance)),
-        line("Process ID", "pid", pid_text(process))};
+    LogEntries parts = {line("GPU instance ID", "gpu_instance_id",
+                             id(mig == nullptr ? 0 : mig->device.gpu_instance)),
+                        line("Compute instance ID", "compute_instance_id",
+                             id(mig == nullptr ? 0 : mig->device.compute_instance)),
+                        line("Process ID", "pid", pid_text(process))};
     parts.back().parts = {line("Type", "type", std::string(type_text(process))),
                           line("Name", "process_name", printable(process.name)),
                           line("Used GPU Memory", "used_memory", mib(process.memory_held))};
@@ -556,14 +547,26 @@ void add_xml(const LogEntry& entry, std::size_t depth, std::string& text) {
 }
 
 /// The words of -d. Source: nvidia-smi -h, 595.80.
-constexpr std::string_view kDisplays[] = {
-    "MEMORY",           "UTILIZATION",     "ECC",
-    "TEMPERATURE",      "POWER",           "CLOCK",
-    "COMPUTE",          "PIDS",            "PERFORMANCE",
-    "SUPPORTED_CLOCKS", "PAGE_RETIREMENT", "ACCOUNTING",
-    "ENCODER_STATS",    "VOLTAGE",         "SUPPORTED_GPU_TARGET_TEMP",
-    "FBC_STATS",        "ROW_REMAPPER",    "GSP_FIRMWARE_VERSION",
-    "POWER_SMOOTHING",  "POWER_PROFILES"};
+constexpr std::string_view kDisplays[] = {"MEMORY",
+                                          "UTILIZATION",
+                                          "ECC",
+                                          "TEMPERATURE",
+                                          "POWER",
+                                          "CLOCK",
+                                          "COMPUTE",
+                                          "PIDS",
+                                          "PERFORMANCE",
+                                          "SUPPORTED_CLOCKS",
+                                          "PAGE_RETIREMENT",
+                                          "ACCOUNTING",
+                                          "ENCODER_STATS",
+                                          "VOLTAGE",
+                                          "SUPPORTED_GPU_TARGET_TEMP",
+                                          "FBC_STATS",
+                                          "ROW_REMAPPER",
+                                          "GSP_FIRMWARE_VERSION",
+                                          "POWER_SMOOTHING",
+                                          "POWER_PROFILES"};
 
 /// What nvidia-smi prints about a device that has fallen off the bus. Source: printouts in public
 /// repositories.

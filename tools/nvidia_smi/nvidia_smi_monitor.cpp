@@ -47,12 +47,10 @@ std::string throughput(double bytes_per_s) {
 // memory, errors, PCIe throughput.
 constexpr MonitorColumn kDeviceColumns[] = {
     {'p', "pwr", "W", [](const MonitorRow& row) { return whole(row.device.load.power_w); }},
-    {'p', "gtemp", "C",
-     [](const MonitorRow& row) { return whole(row.device.load.temperature_c); }},
+    {'p', "gtemp", "C", [](const MonitorRow& row) { return whole(row.device.load.temperature_c); }},
     {'p', "mtemp", "C", dash},
     {'u', "sm", "%", [](const MonitorRow& row) { return busy(row, row.device.load.compute); }},
-    {'u', "mem", "%",
-     [](const MonitorRow& row) { return busy(row, copy_share(row.device.load)); }},
+    {'u', "mem", "%", [](const MonitorRow& row) { return busy(row, copy_share(row.device.load)); }},
     {'u', "enc", "%", idle_engine},
     {'u', "dec", "%", idle_engine},
     {'u', "jpg", "%", idle_engine},

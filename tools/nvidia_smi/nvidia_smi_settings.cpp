@@ -83,8 +83,7 @@ Result<std::string> change_mig_mode(std::span<const SmiDevice> devices, const st
   for (const SmiDevice& device : devices) {
     const std::string gpu = bus_id_text(device.now);
     if (device.divided == mode.value && mig_mode_text(device) != "N/A") {
-      text +=
-          fmt::format("{} MIG Mode for GPU {}\n", mode.value ? "Enabled" : "Disabled", gpu);
+      text += fmt::format("{} MIG Mode for GPU {}\n", mode.value ? "Enabled" : "Disabled", gpu);
       continue;
     }
     text += fmt::format("Unable to {} MIG Mode for GPU {}: Not Supported\n{}",
@@ -94,8 +93,8 @@ Result<std::string> change_mig_mode(std::span<const SmiDevice> devices, const st
   return text;
 }
 
-Result<std::string> change_persistence(std::span<const SmiDevice> devices,
-                                       const std::string& value, bool& has_warning) {
+Result<std::string> change_persistence(std::span<const SmiDevice> devices, const std::string& value,
+                                       bool& has_warning) {
   GPEMU_ASSIGN(const auto mode, read_named(kSwitches, "-pm", value));
   std::string text;
   for (const SmiDevice& device : devices) {
@@ -104,8 +103,8 @@ Result<std::string> change_persistence(std::span<const SmiDevice> devices,
       text += fmt::format("Persistence mode is already Enabled for GPU {}.\n", gpu);
       continue;
     }
-    text += fmt::format("Unable to set persistence mode for GPU {}: Not Supported\n{}", gpu,
-                        kWarning);
+    text +=
+        fmt::format("Unable to set persistence mode for GPU {}: Not Supported\n{}", gpu, kWarning);
     has_warning = true;
   }
   return text;
@@ -136,9 +135,9 @@ std::string unsupported_text(std::span<const SmiDevice> devices, std::string_vie
       std::ranges::find(kUnsupportedSettings, option, &UnsupportedSetting::option);
   std::string text;
   for (const SmiDevice& device : devices) {
-    text += fmt::format("{} {}.\n{}",
-                        found == std::end(kUnsupportedSettings) ? option : found->text,
-                        bus_id_text(device.now), kWarning);
+    text +=
+        fmt::format("{} {}.\n{}", found == std::end(kUnsupportedSettings) ? option : found->text,
+                    bus_id_text(device.now), kWarning);
   }
   return text;
 }
@@ -175,9 +174,9 @@ Result<SmiChange> change_time_slice(device::Node& node, std::span<const SmiDevic
       return std::unexpected(changed.error());
     }
     if (!changed) change.code = kSmiNotSupported;
-    change.text += changed ? fmt::format("Set time slice to {} for GPU {}.\n", length.word, gpu)
-                           : fmt::format("Unable to set time slice for GPU {}: Not Supported\n",
-                                         gpu);
+    change.text += changed
+                       ? fmt::format("Set time slice to {} for GPU {}.\n", length.word, gpu)
+                       : fmt::format("Unable to set time slice for GPU {}: Not Supported\n", gpu);
   }
   if (change.code == kSmiSuccess) change.text += kAllDone;
   return change;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The form of what nvidia-smi prints. Source: printouts of nvidia-smi 590.48.01 and 595.80 in public
-// repositories.
+// The form of what nvidia-smi prints. Source: printouts of nvidia-smi 590.48.01 and 595.80 in
+// public repositories.
 #include <string>
 #include <string_view>
 #include <vector>
@@ -47,10 +47,8 @@ SmiSample divided_sample() {
   mig.profile.jpegs = 3;
   mig.memory_used = 16'925 * kMiB;
   h200.mig = {mig};
-  h200.now.processes = {{.pid = 12'249,
-                         .name = "/root/a<b",
-                         .memory_held = 2194 * kMiB,
-                         .mig_place = 5}};
+  h200.now.processes = {
+      {.pid = 12'249, .name = "/opt/aa<b", .memory_held = 2194 * kMiB, .mig_place = 5}};
   SmiDevice v100{.node = "n"};
   v100.now.index = 1;
   v100.now.uuid = "GPU-2";
@@ -103,7 +101,7 @@ TEST(NvidiaSmiTableTest, HasABoxOfMigDevices) {
                        "   3    0    3 |"))
       << table;
   EXPECT_TRUE(has_line(table,
-                       "|    0    2    1            12249      C   /root/a<b                       "
+                       "|    0    2    1            12249      C   /opt/aa<b                       "
                        "       2194MiB |"))
       << table;
 }
@@ -130,7 +128,8 @@ TEST(NvidiaSmiLogTest, HasNvidiaSmisLines) {
   EXPECT_TRUE(log.starts_with("\n==============NVSMI LOG==============\n\nTimestamp  ")) << log;
   for (const char* line :
        {"Driver Version                                         : 595.45.04",
-        "Attached GPUs                                          : 2", "GPU 00000000:8A:00.0",
+        "Attached GPUs                                          : 2",
+        "GPU 00000000:8A:00.0",
         "    Product Name                                       : NVIDIA H200",
         "    Product Architecture                               : Hopper",
         "    MIG Mode\n        Current                                        : Enabled",
@@ -158,9 +157,10 @@ TEST(NvidiaSmiLogTest, ShowsTheChosenSections) {
   sample.devices.erase(sample.devices.begin());
   const Words displays = {"COMPUTE", "PIDS"};
   const std::string log = nvidia_smi_log(sample, 2, displays);
-  EXPECT_TRUE(log.ends_with("GPU 00000000:01:00.0\n"
-                            "    Compute Mode                                       : Default\n"
-                            "    Processes                                          : None\n\n"))
+  EXPECT_TRUE(
+      log.ends_with("GPU 00000000:01:00.0\n"
+                    "    Compute Mode                                       : Default\n"
+                    "    Processes                                          : None\n\n"))
       << log;
   EXPECT_TRUE(check_log_displays(displays));
   EXPECT_FALSE(check_log_displays(Words{"MEMORIES"}));
@@ -168,16 +168,19 @@ TEST(NvidiaSmiLogTest, ShowsTheChosenSections) {
 
 TEST(NvidiaSmiLogTest, IsXml) {
   const std::string xml = nvidia_smi_log_xml(divided_sample(), 2);
-  EXPECT_TRUE(xml.starts_with("<?xml version=\"1.0\" ?>\n<!DOCTYPE nvidia_smi_log SYSTEM \"nvsmi_"
-                              "device_v13.dtd\">\n<nvidia_smi_log>\n\t<timestamp>Fri Jul  3 "))
+  EXPECT_TRUE(
+      xml.starts_with("<?xml version=\"1.0\" ?>\n<!DOCTYPE nvidia_smi_log SYSTEM \"nvsmi_"
+                      "device_v13.dtd\">\n<nvidia_smi_log>\n\t<timestamp>Fri Jul  3 "))
       << xml;
   EXPECT_TRUE(xml.ends_with("\t</gpu>\n</nvidia_smi_log>\n")) << xml;
   for (const char* line :
-       {"\t<gpu id=\"00000000:8A:00.0\">", "\t\t<mig_devices>\n\t\t<mig_device>\n\t\t\t<index>0</index>",
+       {"\t<gpu id=\"00000000:8A:00.0\">",
+        "\t\t<mig_devices>\n\t\t<mig_device>\n\t\t\t<index>0</index>",
         "\t\t<mig_devices>\n\t\t\tNone\n\t\t</mig_devices>", "\t\t\t<pci_bus>8A</pci_bus>",
         "\t\t\t<clocks_event_reason_hw_slowdown>Not Active</clocks_event_reason_hw_slowdown>",
-        "\t\t\t<clocks_event_reason_hw_thermal_slowdown>N/A</clocks_event_reason_hw_thermal_slowdown>",
-        "\t\t\t\t<process_name>/root/a&lt;b</process_name>",
+        "\t\t\t<clocks_event_reason_hw_thermal_slowdown>N/A</"
+        "clocks_event_reason_hw_thermal_slowdown>",
+        "\t\t\t\t<process_name>/opt/aa&lt;b</process_name>",
         "\t\t\t\t<used_memory>2194 MiB</used_memory>", "\t\t<processes>\n\t\t</processes>",
         "\t\t\t<gpu_util>81 %</gpu_util>", "\t\t<compute_mode>Default</compute_mode>"}) {
     EXPECT_TRUE(has_line(xml, line)) << line << "\n" << xml;
@@ -200,11 +203,12 @@ std::string columns(NvidiaSmiMonitor::Subject subject, std::string_view metrics,
 }
 
 TEST(NvidiaSmiMonitorTest, ShowsDevices) {
-  EXPECT_EQ(columns(NvidiaSmiMonitor::Subject::kDevices, ""),
-            "# gpu    pwr  gtemp  mtemp     sm    mem    enc    dec    jpg    ofa   mclk   pclk \n"
-            "# Idx      W      C      C      %      %      %      %      %      %    MHz    MHz \n"
-            "    0    295     36      -      -      -      -      -      -      -      -      - \n"
-            "    1      -      -      -     81      0      0      0      0      0      -      - \n");
+  EXPECT_EQ(
+      columns(NvidiaSmiMonitor::Subject::kDevices, ""),
+      "# gpu    pwr  gtemp  mtemp     sm    mem    enc    dec    jpg    ofa   mclk   pclk \n"
+      "# Idx      W      C      C      %      %      %      %      %      %    MHz    MHz \n"
+      "    0    295     36      -      -      -      -      -      -      -      -      - \n"
+      "    1      -      -      -     81      0      0      0      0      0      -      - \n");
   EXPECT_EQ(columns(NvidiaSmiMonitor::Subject::kDevices, "tm"),
             "# gpu     fb   bar1   ccpm  rxpci  txpci \n"
             "# Idx     MB     MB     MB   MB/s   MB/s \n"
@@ -219,11 +223,12 @@ TEST(NvidiaSmiMonitorTest, ShowsDevices) {
 }
 
 TEST(NvidiaSmiMonitorTest, ShowsProcesses) {
-  EXPECT_EQ(columns(NvidiaSmiMonitor::Subject::kProcesses, ""),
-            "# gpu         pid   type     sm    mem    enc    dec    jpg    ofa    command \n"
-            "# Idx           #    C/G      %      %      %      %      %      %    name \n"
-            "    0      12249     C      -      -      -      -      -      -    a<b            \n"
-            "    1          -     -      -      -      -      -      -      -    -              \n");
+  EXPECT_EQ(
+      columns(NvidiaSmiMonitor::Subject::kProcesses, ""),
+      "# gpu         pid   type     sm    mem    enc    dec    jpg    ofa    command \n"
+      "# Idx           #    C/G      %      %      %      %      %      %    name \n"
+      "    0      12249     C      -      -      -      -      -      -    a<b            \n"
+      "    1          -     -      -      -      -      -      -      -    -              \n");
 }
 
 // ---- Words

@@ -139,8 +139,8 @@ Result<void> run_smi(const SmiOptions& options, const World& world) {
        .device = options.device,
        .period = std::chrono::milliseconds(options.period_ms),
        .clock = world.clock_of_nodes,
-       .mig_profiles = [&world](const std::string& gpu)
-           -> Result<std::vector<profile::MigProfile>> {
+       .mig_profiles =
+           [&world](const std::string& gpu) -> Result<std::vector<profile::MigProfile>> {
          GPEMU_ASSIGN(profile::GpuSpec spec, find_gpu_spec(gpu, world));
          return std::move(spec.mig_profiles);
        }});

@@ -125,7 +125,8 @@ std::string mig_rows_of(const SmiDevice& device) {
   for (std::size_t i = 0; i < device.mig.size(); ++i) {
     const SmiMigDevice& mig = device.mig[i];
     text += fmt::format(
-        "| {:>2}{:>5}{:>4}{:>4}  | {:>15}MiB / {:>5}MiB    | {:<3}{:>6} | {:>2}{:>4}{:>5}{:>5}{:>5} "
+        "| {:>2}{:>5}{:>4}{:>4}  | {:>15}MiB / {:>5}MiB    | {:<3}{:>6} | "
+        "{:>2}{:>4}{:>5}{:>5}{:>5} "
         "|\n",
         device.now.index, mig.device.gpu_instance, mig.device.compute_instance, i,
         mib_text(mig.memory_used), mib_text(mig.device.memory_bytes), mig.device.multiprocessors,
@@ -159,7 +160,8 @@ std::string processes_of(const SmiSample& sample) {
       text += fmt::format("| {:>4}   {}  {} {:>15} {:>6}   {:<32} {:>10}MiB |\n", device.now.index,
                           id(mig == nullptr ? 0 : mig->device.gpu_instance),
                           id(mig == nullptr ? 0 : mig->device.compute_instance), pid_text(process),
-                          type_text(process), cut(process.name, 32), mib_text(process.memory_held));
+                          type_text(process), cut(printable(process.name), 32),
+                          mib_text(process.memory_held));
     }
   }
   return text.empty() ? std::string(kNoProcesses) : text;

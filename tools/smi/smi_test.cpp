@@ -149,7 +149,8 @@ TEST(SmiQueryTest, SaysThatADeviceIsLostOrSlow) {
 TEST(SmiTableTest, SaysThatNothingRuns) {
   SmiSample idle = sample();
   idle.devices.erase(idle.devices.begin());
-  EXPECT_TRUE(contains(smi_table(idle, SmiProgram::kGpemuSmi), "No running processes found")) << smi_table(idle, SmiProgram::kGpemuSmi);
+  EXPECT_TRUE(contains(smi_table(idle, SmiProgram::kGpemuSmi), "No running processes found"))
+      << smi_table(idle, SmiProgram::kGpemuSmi);
 }
 
 TEST(SmiListTest, NamesTheNodesOfSeveral) {

@@ -111,8 +111,8 @@ class Stream {
 class Device {
  public:
   /// Errors: kNotFound when the node has no such device; kUnsupported when MIG divides it, so that
-  /// only its MIG devices can be used; kUnavailable when it is exclusive and
-  /// another live process, named in the message, holds it.
+  /// only its MIG devices can be used; kUnavailable when its compute mode refuses
+  /// this process: the message names the one that holds the device.
   [[nodiscard]] static Result<std::unique_ptr<Device>> open(std::shared_ptr<Node> node, int index,
                                                             sim::Clock& clock);
 

@@ -87,7 +87,7 @@ struct NodeConfig {
   SharingPolicy policy = SharingPolicy::kFifo;
   TimeSliceRules slices;                             ///< if the policy is kTimeSlices.
   ComputeMode compute_mode = ComputeMode::kDefault;  ///< of all devices, until it is changed.
-  mode_t mode = 0600;      ///< permissions of the segment.
+  mode_t mode = 0600;                                ///< permissions of the segment.
   bool temporary = false;  ///< belongs to one run: removed once no process uses it.
   /// What joins the devices: a TopologySpec's `toml`. Empty if that is not described.
   std::string topology;
