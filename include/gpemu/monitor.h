@@ -53,7 +53,8 @@ typedef struct gpemu_monitor_device {
                            numbers */
   double base_clock_mhz, boost_clock_mhz, memory_clock_mhz;
   double max_power_w, idle_power_w;
-  int32_t mig; /* 0: the GPU has no MIG, or its node does not divide GPUs; 1: MIG divides it */
+  int32_t mig; /* 0: the GPU has no MIG, or its node does not divide it; 1: MIG divides it */
+  int32_t mig_pending; /* the same of the time from which nobody uses it any more */
 } gpemu_monitor_device;
 GPEMU_API gpemu_status gpemu_monitor_get_device(int32_t index, gpemu_monitor_device* device);
 
@@ -220,6 +221,10 @@ typedef struct gpemu_monitor_mig_change {
 GPEMU_API gpemu_status gpemu_monitor_change_mig(int32_t index,
                                                 const gpemu_monitor_mig_change* change,
                                                 int32_t* id);
+/* Switches MIG on (1) or off (0) for a device, which destroys all instances. While somebody uses
+ * the device, that is only pending: gpemu_monitor_get_device tells. Errors: INVALID_ARGUMENT for
+ * another number; UNSUPPORTED if the GPU has no MIG, or its node does not divide GPUs. */
+GPEMU_API gpemu_status gpemu_monitor_set_mig_mode(int32_t index, int32_t mode);
 
 #ifdef __cplusplus
 }

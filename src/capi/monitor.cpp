@@ -129,7 +129,7 @@ Result<device::DeviceLoad> load_of(int index) {
   return device.monitor->load(device.index);
 }
 
-gpemu_monitor_device describe(const device::DeviceSnapshot& device, device::SharingPolicy policy) {
+gpemu_monitor_device describe(const device::DeviceSnapshot& device) {
   const device::GpuFacts& facts = device.facts;
   gpemu_monitor_device description{.compute_capability_major = facts.compute_capability_major,
                                    .compute_capability_minor = facts.compute_capability_minor,
@@ -146,7 +146,8 @@ gpemu_monitor_device describe(const device::DeviceSnapshot& device, device::Shar
                                    .memory_clock_mhz = facts.memory_clock_mhz,
                                    .max_power_w = device.max_power_w,
                                    .idle_power_w = device.idle_power_w,
-                                   .mig = policy == device::SharingPolicy::kMig ? 1 : 0};
+                                   .mig = device.mig.divided ? 1 : 0,
+                                   .mig_pending = device.mig.pending ? 1 : 0};
   copy_text(description.gpu, device.gpu);
   copy_text(description.product_name, facts.product_name);
   copy_text(description.architecture, facts.architecture);
@@ -330,10 +331,9 @@ gpemu_status gpemu_monitor_get_device(int32_t index, gpemu_monitor_device* devic
   return guard([=]() -> Result<void> {
     GPEMU_TRY(require("gpemu_monitor_get_device", device));
     GPEMU_ASSIGN(const gpemu::Watched watched, gpemu::watched(index));
-    const gpemu::device::SharingPolicy policy = watched.monitor->node().policy();
     GPEMU_ASSIGN(const gpemu::device::DeviceSnapshot snapshot,
                  watched.monitor->snapshot(watched.index));
-    return gpemu::fill(device, gpemu::describe(snapshot, policy), "gpemu_monitor_get_device");
+    return gpemu::fill(device, gpemu::describe(snapshot), "gpemu_monitor_get_device");
   });
 }
 

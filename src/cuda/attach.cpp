@@ -90,15 +90,18 @@ Result<std::vector<ShownDevice>> devices_to_show(const Process& state,
   if (node.policy() == device::SharingPolicy::kMig) {
     GPEMU_ASSIGN(std::vector<device::MigDevice> devices,
                  mig_devices(state, database, *part, uuids));
-    const auto found = visible_mig_device(state.settings->visible_devices, uuids, devices);
-    if (!found) return shown;
-    device::MigDevice& device = devices[*found];
-    device.gpu = (*part)[static_cast<std::size_t>(device.gpu)];
-    shown.push_back({.index = device.gpu, .mig = std::move(device)});
-    return shown;
+    // With one, there is nothing else. Source: NVIDIA Multi-Instance GPU User Guide, CUDA Device
+    // Enumeration.
+    if (const auto found = visible_mig_device(state.settings->visible_devices, uuids, devices)) {
+      device::MigDevice& device = devices[*found];
+      device.gpu = (*part)[static_cast<std::size_t>(device.gpu)];
+      shown.push_back({.index = device.gpu, .mig = std::move(device)});
+      return shown;
+    }
   }
   for (const int place : visible_devices(state.settings->visible_devices, uuids)) {
-    shown.push_back({.index = (*part)[static_cast<std::size_t>(place)], .mig = {}});
+    const int index = (*part)[static_cast<std::size_t>(place)];
+    if (!node.mig_mode(index).divided) shown.push_back({.index = index, .mig = {}});
   }
   return shown;
 }

@@ -87,14 +87,18 @@ Result<std::unique_ptr<Device>> Device::open(std::shared_ptr<Node> node, int ind
     return fail(ErrorCode::kNotFound, "node '{}' has no device {}: its devices are 0 to {}",
                 node->name(), index, node->device_count() - 1);
   }
-  if (node->policy() == SharingPolicy::kMig) {
+  const auto divided = [index](const Node& its) {
     return fail(ErrorCode::kUnsupported,
                 "MIG divides device {} of node '{}', so only its MIG devices can be used: "
                 "CUDA programs see the one whose UUID CUDA_VISIBLE_DEVICES has",
-                index, node->name());
-  }
-  GPEMU_ASSIGN(std::unique_ptr<State> state, attach(std::move(node), index, clock));
-  return std::unique_ptr<Device>(new Device(std::move(state)));
+                index, its.name());
+  };
+  if (node->mig_mode(index).divided) return divided(*node);
+  GPEMU_ASSIGN(std::unique_ptr<State> state, attach(node, index, clock));
+  std::unique_ptr<Device> device(new Device(std::move(state)));
+  // Somebody may have switched MIG on without seeing this process.
+  if (node->mig_mode(index).divided) return divided(*node);
+  return device;
 }
 
 Result<std::unique_ptr<Device>> Device::open(std::shared_ptr<Node> node, const MigDevice& mig,
@@ -103,7 +107,7 @@ Result<std::unique_ptr<Device>> Device::open(std::shared_ptr<Node> node, const M
     return fail(ErrorCode::kNotFound, "the MIG device {} of node '{}' does not exist any more",
                 mig.uuid, node->name());
   };
-  if (mig.gpu < 0 || mig.gpu >= node->device_count() || node->policy() != SharingPolicy::kMig) {
+  if (mig.gpu < 0 || mig.gpu >= node->device_count() || !node->mig_mode(mig.gpu).divided) {
     return gone();
   }
   Segment& segment = *node->segment_;

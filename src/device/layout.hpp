@@ -234,6 +234,8 @@ struct alignas(16) FaultRecord {
 struct alignas(64) SettingsRecord {
   std::atomic<std::uint32_t> compute_mode;  ///< a ComputeMode.
   std::atomic<std::uint32_t> time_slice;    ///< a TimeSliceLength.
+  /// Of the policy kMig: 1 if MIG does not divide the device, plus 2 if it will not.
+  std::atomic<std::uint32_t> mig_mode;
 };
 
 static_assert(std::atomic<std::int64_t>::is_always_lock_free);

@@ -306,26 +306,78 @@ const profile::TopologySpec* Node::topology() const {
   return facts.topology ? &*facts.topology : nullptr;
 }
 
-MigLayout Node::mig_layout(int device, std::span<const profile::MigProfile> profiles) const {
+MigMode Node::mig_mode(int device) const {
   GPEMU_CHECK(device >= 0 && device < device_count(), "device index out of range");
-  if (policy() != SharingPolicy::kMig) return MigLayout(profiles);
+  return segment_->mig_mode(device);
+}
+
+MigLayout Node::mig_layout(int device, std::span<const profile::MigProfile> profiles) const {
+  if (!mig_mode(device).divided) return MigLayout(profiles);
   return MigLayout(profiles, segment_->mig_table(device).read().words);
+}
+
+/// Errors: kUnsupported if MIG cannot divide a device.
+Result<void> Node::check_mig(int device, std::span<const profile::MigProfile> profiles) const {
+  GPEMU_CHECK(device >= 0 && device < device_count(), "device index out of range");
+  GPEMU_TRY(segment_->check_owner());
+  if (profiles.empty()) {
+    return fail(ErrorCode::kUnsupported, "device {} of node '{}', a {}, has no MIG", device, name(),
+                segment_->facts(device).gpu);
+  }
+  if (policy() != SharingPolicy::kMig) {
+    return fail(ErrorCode::kUnsupported,
+                "node '{}' does not divide its GPUs: make one with `gpemu node create --sharing "
+                "mig`",
+                name());
+  }
+  return {};
 }
 
 Result<void> Node::change_mig(int device, std::span<const profile::MigProfile> profiles,
                               const std::function<Result<void>(MigLayout&)>& change) {
-  GPEMU_CHECK(device >= 0 && device < device_count(), "device index out of range");
-  GPEMU_TRY(segment_->check_owner());
-  if (policy() != SharingPolicy::kMig || profiles.empty()) {
-    return fail(ErrorCode::kUnsupported, "{}",
-                profiles.empty()
-                    ? fmt::format("device {} of node '{}', a {}, has no MIG", device, name(),
-                                  segment_->facts(device).gpu)
-                    : fmt::format("node '{}' does not divide its GPUs: make one with `gpemu node "
-                                  "create --sharing mig`",
-                                  name()));
+  GPEMU_TRY(check_mig(device, profiles));
+  if (!segment_->mig_mode(device).divided) {
+    return fail(ErrorCode::kUnsupported,
+                "MIG is off for device {} of node '{}': `gpemu nvidia-smi -i {} -mig 1` switches "
+                "it on",
+                device, name(), device);
   }
   return segment_->mig_table(device).change(profiles, change);
+}
+
+Result<MigMode> Node::set_mig_mode(int device, std::span<const profile::MigProfile> profiles,
+                                   bool divided) {
+  GPEMU_TRY(check_mig(device, profiles));
+  MigMode mode = mig_mode(device);
+  const auto publish = [&](bool now) {
+    mode = {.divided = now, .pending = divided};
+    segment_->settings(device).mig_mode = (now ? 0U : 1U) | (divided ? 0U : 2U);
+  };
+  publish(mode.divided);
+  if (mode.divided == divided) return mode;
+  if (divided) {
+    // A process publishes its use of the device before it looks at the mode.
+    if (!segment_->users(device).empty()) return mode;
+    publish(true);
+    if (!segment_->users(device).empty()) publish(false);
+    return mode;
+  }
+  const auto destroyed =
+      segment_->mig_table(device).change(profiles, [](MigLayout& layout) -> Result<void> {
+        for (const MigInstance& instance : std::vector(layout.instances())) {
+          for (const MigComputeInstance& part : instance.compute) {
+            GPEMU_TRY(layout.destroy_compute(instance.id, part.id));
+          }
+          GPEMU_TRY(layout.destroy(instance.id));
+        }
+        return {};
+      });
+  if (destroyed) {
+    publish(false);
+  } else if (destroyed.error().code != ErrorCode::kUnavailable) {
+    return std::unexpected(destroyed.error());
+  }
+  return mode;
 }
 
 Result<void> Node::set_compute_mode(int device, ComputeMode mode) {

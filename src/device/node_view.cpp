@@ -128,6 +128,13 @@ struct NodeView::State {
     return copy;
   }
 
+  [[nodiscard]] Result<MigMode> mig_mode(std::uint64_t device) const {
+    GPEMU_ASSIGN(const auto settings,
+                 read<layout::SettingsRecord>(
+                     1, facts.offsets().settings + device * sizeof(layout::SettingsRecord)));
+    return mig_mode_of(settings.front(), facts.policy);
+  }
+
   /// Requires: the policy is kMig.
   [[nodiscard]] Result<MigLayout::Words> mig_words(std::uint64_t device) const {
     const std::uint64_t offset = facts.offsets().mig_tables + device * sizeof(layout::MigTable);
@@ -196,7 +203,8 @@ Result<MigLayout> NodeView::mig_layout(int index,
                                        std::span<const profile::MigProfile> profiles) const {
   if (state_->node) return state_->node->mig_layout(index, profiles);
   GPEMU_CHECK(index >= 0 && index < device_count(), "device index out of range");
-  if (policy() != SharingPolicy::kMig) return MigLayout(profiles);
+  GPEMU_ASSIGN(const MigMode mode, state_->mig_mode(static_cast<std::uint64_t>(index)));
+  if (!mode.divided) return MigLayout(profiles);
   GPEMU_ASSIGN(const MigLayout::Words words, state_->mig_words(static_cast<std::uint64_t>(index)));
   return MigLayout(profiles, words);
 }
@@ -283,6 +291,7 @@ Result<DeviceSnapshot> NodeView::device_snapshot(int index, TimePoint now) const
                    1, offsets.settings + device * sizeof(layout::SettingsRecord)));
   snapshot.compute_mode = compute_mode_of(settings.front());
   snapshot.time_slice = time_slice_of(settings.front());
+  snapshot.mig = mig_mode_of(settings.front(), policy());
   return snapshot;
 }
 

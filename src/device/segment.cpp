@@ -452,6 +452,7 @@ DeviceSnapshot Segment::snapshot(int device, TimePoint now) const {
   snapshot.health = faults().health(device, now);
   snapshot.compute_mode = compute_mode(device);
   snapshot.time_slice = time_slice(device);
+  snapshot.mig = mig_mode(device);
   return snapshot;
 }
 

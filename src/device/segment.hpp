@@ -94,6 +94,11 @@ class Segment {
   [[nodiscard]] TimeSliceLength time_slice(int place) const {
     return time_slice_of(settings(place));
   }
+  /// Returns the living processes with contexts at a place, for a message.
+  [[nodiscard]] std::string users(int place) const;
+  [[nodiscard]] MigMode mig_mode(int place) const {
+    return mig_mode_of(settings(place), facts_.policy);
+  }
   /// Returns the instances of a device. Requires: the policy is kMig, and it is a device.
   [[nodiscard]] MigTable& mig_table(int device) const {
     return *mig_tables_[static_cast<std::size_t>(device)];
@@ -162,8 +167,6 @@ class Segment {
   void set_all(ComputeMode mode);
   void make_claims();
   void make_mig_tables();
-  /// Returns the living processes with contexts at a place, for a message.
-  [[nodiscard]] std::string users(int place) const;
   [[nodiscard]] bool is_this_process(const layout::ProcessRecord& process) const;
   /// Clears the records of a slot's last holder, and writes the new holder.
   void claim_slot(std::size_t slot);

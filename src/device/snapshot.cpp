@@ -65,6 +65,12 @@ TimeSliceLength time_slice_of(const layout::SettingsRecord& settings) {
              : static_cast<TimeSliceLength>(length);
 }
 
+MigMode mig_mode_of(const layout::SettingsRecord& settings, SharingPolicy policy) {
+  if (policy != SharingPolicy::kMig) return {};
+  const std::uint32_t mode = settings.mig_mode;
+  return {.divided = (mode & 1U) == 0, .pending = (mode & 2U) == 0};
+}
+
 std::int64_t needed_until(std::span<const layout::HoldingRecord> holdings, const Slots& slots,
                           std::size_t engine, std::int64_t now_ns, std::int64_t latest_ns) {
   std::int64_t needed_ns = now_ns;
@@ -178,7 +184,7 @@ DeviceSnapshot make_snapshot(int index, const DeviceFacts& facts, const DeviceTa
 void add_mig_places(DeviceSnapshot& snapshot, std::span<const DeviceTables> places,
                     const std::array<double, layout::kMigPlaces>& weights, const DeviceFacts& facts,
                     const Slots& alive, TimePoint now) {
-  Bytes used = 0;
+  Bytes used = snapshot.memory_used;
   for (std::size_t k = 0; k < places.size(); ++k) {
     const DeviceSnapshot part = make_snapshot(snapshot.index, facts, places[k], alive, now);
     used = saturating_sum(used, part.memory_used);

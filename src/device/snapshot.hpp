@@ -47,6 +47,7 @@ struct DeviceTables {
 /// Returns a setting of a device; the default if anything else is written there.
 [[nodiscard]] ComputeMode compute_mode_of(const layout::SettingsRecord& settings);
 [[nodiscard]] TimeSliceLength time_slice_of(const layout::SettingsRecord& settings);
+[[nodiscard]] MigMode mig_mode_of(const layout::SettingsRecord& settings, SharingPolicy policy);
 
 /// Returns the memory that slots hold together.
 [[nodiscard]] Bytes memory_held(std::span<const layout::HoldingRecord> holdings,

@@ -170,6 +170,33 @@ class NvidiaSmiTest(unittest.TestCase):
         self.assertEqual(json.loads(self.gpemu("smi", "n", "--json"))[0]["compute_mode"],
                          "Prohibited")
 
+    def test_mig_is_switched_while_the_node_lives(self):
+        self.gpemu("node", "create", "n", "--gpu", "A100-SXM4-40GB:2", "--sharing", "mig")
+        modes = ["--query-gpu=mig.mode.current,mig.mode.pending", "--format=csv,noheader"]
+        self.smi("-i", "1", "-mig", "0")
+        self.assertEqual(self.smi(*modes), "Enabled, Enabled\nDisabled, Disabled\n")
+        whole, printed = self.start()
+        self.assertEqual((printed["status"], printed["device"]), (0, 0))
+        self.assertRegex(self.smi(), rf"\n\|    1   N/A  N/A +{printed['pid']}      C ")
+        self.assertIn("Warning: MIG mode is in pending enable state for GPU 00000000:02:00.0:",
+                      self.smi("-i", "1", "-mig", "1"))
+        self.assertEqual(self.smi(*modes), "Enabled, Enabled\nDisabled, Enabled\n")
+        self.end(whole)
+        # While CUDA sees a MIG device, it sees nothing else.
+        self.smi("-i", "0", "mig", "-cgi", "9", "-C")
+        part, printed = self.start()
+        self.assertRegex(self.smi(), rf"\n\|    0    2    0 +{printed['pid']}      C ")
+        self.assertIn("Warning: MIG mode is in pending disable state for GPU 00000000:01:00.0:",
+                      self.smi("-i", "0", "-mig", "0"))
+        self.end(part)
+        self.assertIn("Disabled MIG Mode for GPU 00000000:01:00.0\n",
+                      self.smi("-i", "0", "-mig", "0"))
+        self.assertIn("Enabled MIG Mode for GPU 00000000:02:00.0\n",
+                      self.smi("-i", "1", "-mig", "1"))
+        self.assertEqual(self.smi(*modes), "Disabled, Disabled\nEnabled, Enabled\n")
+        whole, printed = self.start()
+        self.assertRegex(self.smi(), rf"\n\|    0   N/A  N/A +{printed['pid']}      C ")
+
     def test_processes_have_their_instances(self):
         self.gpemu("node", "create", "n", "--gpu", "A100-SXM4-40GB", "--sharing", "mig")
         self.smi("mig", "-cgi", "9,14", "-C")

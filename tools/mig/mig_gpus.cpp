@@ -34,12 +34,15 @@ Result<std::vector<MigGpu>> read_mig_gpus(const device::NodeView& node,
   }
   std::vector<std::string> wanted(ids.begin(), ids.end());
   std::vector<MigGpu> gpus;
+  bool has_gpu = false;
   for (int index = 0; index < node.device_count(); ++index) {
     GPEMU_ASSIGN(const device::DeviceSnapshot now, node.device_snapshot(index, node.clock().now()));
     const auto named = std::erase_if(wanted, [&](const std::string& id) {
       return id == fmt::to_string(index) || id == now.uuid;
     });
     if (!ids.empty() && named == 0) continue;
+    has_gpu = true;
+    if (!now.mig.divided) continue;
     GPEMU_ASSIGN(profile::GpuSpec spec, find_gpu_spec(now.gpu, world));
     MigGpu& gpu = gpus.emplace_back();
     gpu.index = index;
@@ -47,6 +50,12 @@ Result<std::vector<MigGpu>> read_mig_gpus(const device::NodeView& node,
     gpu.product_name = spec.product_name;
     gpu.profiles = std::move(spec.mig_profiles);
     GPEMU_ASSIGN(gpu.layout, node.mig_layout(index, gpu.profiles));
+  }
+  if (wanted.empty() && has_gpu && gpus.empty()) {
+    return fail(ErrorCode::kUnsupported,
+                "MIG is off for these GPUs of node '{}': `gpemu nvidia-smi -i GPU -mig 1` switches "
+                "it on",
+                node.name());
   }
   if (wanted.empty()) return gpus;
   return fail(ErrorCode::kNotFound, "-i {}: node '{}' has no such GPU; its GPUs are 0 to {}",

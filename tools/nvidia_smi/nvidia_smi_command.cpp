@@ -282,8 +282,8 @@ class NvidiaSmi {
     int code = kSmiSuccess;
     for (const SmiSetting& setting : words.settings) {
       GPEMU_ASSIGN(const SmiSample sample, shown.sample(words.ids));
-      GPEMU_ASSIGN(const SmiChange change,
-                   change_setting(*node, shown.in_node(sample), setting, words.error_on_warning));
+      GPEMU_ASSIGN(const SmiChange change, change_setting(*node, shown.in_node(sample), setting,
+                                                          words.error_on_warning, world_));
       report::write_output(change.text);
       if (change.code != kSmiSuccess) code = change.code;
     }

@@ -161,9 +161,15 @@ TEST_F(NvidiaSmiCommandTest, DividesGpus) {
   EXPECT_EQ(smi({"mig", "-cgi", "0"}).code, 23) << "insufficient resources";
   EXPECT_EQ(smi({"mig", "-dgi", "-gi", "5"}).code, 6) << "not found";
   EXPECT_EQ(smi({"mig", "-dgi"}).code, 19) << "in use";
-  EXPECT_EQ(smi({"-mig", "0"}).output,
-            "Unable to disable MIG Mode for GPU 00000000:01:00.0: Not Supported\n"
-            "Treating as warning and moving on.\nAll done.\n");
+  EXPECT_EQ(smi({"-mig", "0"}).output, "Disabled MIG Mode for GPU 00000000:01:00.0\nAll done.\n");
+  EXPECT_EQ(smi({"-L"}).output.find("MIG"), std::string::npos);
+  const Outcome off = smi({"mig", "-lgi"});
+  EXPECT_EQ(off.code, 6);
+  EXPECT_TRUE(off.errors.starts_with("gpemu: MIG is off for these GPUs")) << off.errors;
+  EXPECT_EQ(smi({"--query-gpu=mig.mode.current,mig.mode.pending", "--format=csv,noheader"}).output,
+            "Disabled, Disabled\n");
+  EXPECT_EQ(smi({"-mig", "1"}).output, "Enabled MIG Mode for GPU 00000000:01:00.0\nAll done.\n");
+  EXPECT_TRUE(smi({"mig", "-lgi"}).output.contains("No GPU instances found"));
 }
 
 }  // namespace

@@ -144,7 +144,9 @@ LogEntries identity_entries(const SmiDevice& device) {
       line("Display Active", "display_active", "Disabled"),
       line("Persistence Mode", "persistence_mode", "Enabled"),
       line("Addressing Mode", "addressing_mode"),
-      section("MIG Mode", "mig_mode", current_and_pending("mig", mig_mode_text(device)))};
+      section("MIG Mode", "mig_mode",
+              {line("Current", "current_mig", mig_mode_text(device)),
+               line("Pending", "pending_mig", mig_mode_text(device, now.mig.pending))})};
   for (LogEntry& entry : mig_entries(device)) entries.push_back(std::move(entry));
   entries.push_back(shown_by("ACCOUNTING", line("Accounting Mode", "accounting_mode", "Disabled")));
   entries.push_back(

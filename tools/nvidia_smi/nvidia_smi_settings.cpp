@@ -11,6 +11,8 @@
 
 #include "gpemu/base/text.hpp"
 
+#include "mig/mig_gpus.hpp"
+
 namespace gpemu::tools {
 namespace {
 
@@ -75,20 +77,39 @@ Result<std::string> change_compute_mode(device::Node& node, std::span<const SmiD
   return text;
 }
 
-/// The mode belongs to the node: it cannot change.
-Result<std::string> change_mig_mode(std::span<const SmiDevice> devices, const std::string& value,
+/// Switches MIG on or off for a device. Source of the words: NVIDIA Multi-Instance GPU User Guide.
+Result<std::string> switch_mig(device::Node& node, const SmiDevice& device, bool on,
+                               const World& world, bool& has_warning) {
+  const std::string gpu = bus_id_text(device.now);
+  if (!on && device.now.mig == device::MigMode{} && mig_mode_text(device) != "N/A") {
+    return fmt::format("Disabled MIG Mode for GPU {}\n", gpu);
+  }
+  GPEMU_ASSIGN(const profile::GpuSpec spec, find_gpu_spec(device.now.gpu, world));
+  const auto mode = node.set_mig_mode(device.now.index, spec.mig_profiles, on);
+  if (mode && mode->divided == on) {
+    return fmt::format("{} MIG Mode for GPU {}\n", on ? "Enabled" : "Disabled", gpu);
+  }
+  if (!mode && mode.error().code != ErrorCode::kUnsupported) return std::unexpected(mode.error());
+  has_warning = true;
+  if (!mode) {
+    return fmt::format("Unable to {} MIG Mode for GPU {}: Not Supported\n{}",
+                       on ? "enable" : "disable", gpu, kWarning);
+  }
+  return fmt::format(
+      "Warning: MIG mode is in pending {} state for GPU {}:In use by another client\n"
+      "{} is currently being used by one or more other processes. End them and repeat the "
+      "command.\n",
+      on ? "enable" : "disable", gpu, gpu);
+}
+
+Result<std::string> change_mig_mode(device::Node& node, std::span<const SmiDevice> devices,
+                                    const std::string& value, const World& world,
                                     bool& has_warning) {
   GPEMU_ASSIGN(const auto mode, read_named(kSwitches, "-mig", value));
   std::string text;
   for (const SmiDevice& device : devices) {
-    const std::string gpu = bus_id_text(device.now);
-    if (device.divided == mode.value && mig_mode_text(device) != "N/A") {
-      text += fmt::format("{} MIG Mode for GPU {}\n", mode.value ? "Enabled" : "Disabled", gpu);
-      continue;
-    }
-    text += fmt::format("Unable to {} MIG Mode for GPU {}: Not Supported\n{}",
-                        mode.value ? "enable" : "disable", gpu, kWarning);
-    has_warning = true;
+    GPEMU_ASSIGN(const std::string line, switch_mig(node, device, mode.value, world, has_warning));
+    text += line;
   }
   return text;
 }
@@ -145,13 +166,14 @@ std::string unsupported_text(std::span<const SmiDevice> devices, std::string_vie
 }  // namespace
 
 Result<SmiChange> change_setting(device::Node& node, std::span<const SmiDevice> devices,
-                                 const SmiSetting& setting, bool error_on_warning) {
+                                 const SmiSetting& setting, bool error_on_warning,
+                                 const World& world) {
   SmiChange change;
   bool has_warning = false;
   if (setting.option == "-c") {
     GPEMU_ASSIGN(change.text, change_compute_mode(node, devices, setting.value));
   } else if (setting.option == "-mig") {
-    GPEMU_ASSIGN(change.text, change_mig_mode(devices, setting.value, has_warning));
+    GPEMU_ASSIGN(change.text, change_mig_mode(node, devices, setting.value, world, has_warning));
   } else if (setting.option == "-pm") {
     GPEMU_ASSIGN(change.text, change_persistence(devices, setting.value, has_warning));
   } else {

@@ -7,6 +7,7 @@
 #include "gpemu/base/error.hpp"
 #include "gpemu/device/node.hpp"
 
+#include "cli/world.hpp"
 #include "nvidia_smi/nvidia_smi_words.hpp"
 #include "smi/smi_sample.hpp"
 
@@ -35,7 +36,8 @@ struct SmiChange {
 /// issues. Errors: kInvalidArgument for a value that the setting does not have; those of the node.
 [[nodiscard]] Result<SmiChange> change_setting(device::Node& node,
                                                std::span<const SmiDevice> devices,
-                                               const SmiSetting& setting, bool error_on_warning);
+                                               const SmiSetting& setting, bool error_on_warning,
+                                               const World& world);
 
 /// `nvidia-smi compute-policy --set-timeslice`. NVIDIA's words for it are not known. Errors: as
 /// change_setting.

@@ -22,6 +22,7 @@ using Words = std::vector<std::string>;
 /// An H200 that MIG divides, and a V100.
 SmiSample divided_sample() {
   SmiDevice h200{.node = "n", .divided = true};
+  h200.now.mig = {.divided = true, .pending = true};
   h200.now.gpu = "H200";
   h200.now.uuid = "GPU-1";
   h200.now.pci_bus_id = "00000000:8a:00.0";
@@ -227,7 +228,7 @@ TEST(NvidiaSmiMonitorTest, ShowsProcesses) {
       columns(NvidiaSmiMonitor::Subject::kProcesses, ""),
       "# gpu         pid   type     sm    mem    enc    dec    jpg    ofa    command \n"
       "# Idx           #    C/G      %      %      %      %      %      %    name \n"
-      "    0      12249     C      -      -      -      -      -      -    a<b            \n"
+      "    0      12249     C      -      -      -      -      -      -    aa<b           \n"
       "    1          -     -      -      -      -      -      -      -    -              \n");
 }
 

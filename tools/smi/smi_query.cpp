@@ -73,6 +73,11 @@ std::string mig_mode(const Row& row) {
   return mode == "N/A" ? std::string(kNotAvailable) : mode;
 }
 
+std::string pending_mig_mode(const Row& row) {
+  const std::string mode = mig_mode_text(row.device, row.device.now.mig.pending);
+  return mode == "N/A" ? std::string(kNotAvailable) : mode;
+}
+
 std::string compute_capability(const Row& row) {
   const device::GpuFacts& facts = row.device.now.facts;
   return fmt::format("{}.{}", facts.compute_capability_major, facts.compute_capability_minor);
@@ -328,7 +333,7 @@ constexpr Field kDeviceFields[] = {
     {"clocks.max.sm", "", "MHz", max_sm_clock},
     {"clocks.max.memory", "clocks.max.mem", "MHz", memory_clock},
     {"mig.mode.current", "", "", mig_mode},
-    {"mig.mode.pending", "", "", mig_mode},
+    {"mig.mode.pending", "", "", pending_mig_mode},
     {"gsp.mode.current", "", "", not_available},
     {"gsp.mode.default", "", "", not_available},
     {"c2c.mode", "", "", not_available},

@@ -46,11 +46,15 @@ struct SmiDevice {
 
 /// Returns the word for whether MIG divides a device; "N/A" if it cannot. Source: NVIDIA
 /// Multi-Instance GPU User Guide, supported GPUs.
-[[nodiscard]] inline std::string mig_mode_text(const SmiDevice& device) {
-  if (device.divided) return "Enabled";
+[[nodiscard]] inline std::string mig_mode_text(const SmiDevice& device, bool divided) {
+  if (divided) return "Enabled";
   const device::GpuFacts& facts = device.now.facts;
   const bool has_mig = facts.compute_capability_major >= 8 && facts.compute_capability_minor == 0;
   return has_mig ? "Disabled" : "N/A";
+}
+
+[[nodiscard]] inline std::string mig_mode_text(const SmiDevice& device) {
+  return mig_mode_text(device, device.divided);
 }
 
 /// Returns the product's name or, if it is not known, the name of the specification.

@@ -32,14 +32,11 @@ Result<std::vector<SmiDevice>> SmiWatch::sample() {
 
 Result<SmiDevice> SmiWatch::sample_one(device::Monitor& monitor, int index) const {
   const device::NodeView& node = monitor.node();
-  SmiDevice device{.node = node.name(),
-                   .divided = node.policy() == device::SharingPolicy::kMig,
-                   .now = {},
-                   .load = {},
-                   .mig = {}};
+  SmiDevice device{.node = node.name(), .divided = false, .now = {}, .load = {}, .mig = {}};
   // The load comes first, so that the snapshot is from the end of its period.
   GPEMU_ASSIGN(device.load, monitor.load(index));
   GPEMU_ASSIGN(device.now, monitor.snapshot(index));
+  device.divided = device.now.mig.divided;
   if (!device.divided || !options_.mig_profiles) return device;
   auto found = mig_devices(node, device.now);
   if (found) {

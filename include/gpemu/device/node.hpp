@@ -122,7 +122,7 @@ class Node {
   /// Returns what joins the devices; null if that is not described. Lives as long as the node.
   [[nodiscard]] const profile::TopologySpec* topology() const;
 
-  /// Returns the instances into which MIG divides a device; none if the policy is not kMig.
+  /// Returns the instances into which MIG divides a device; none if it does not divide it.
   /// `profiles`: of the device's kind of GPU; they outlive the result. Requires: 0 <= device <
   /// device_count().
   [[nodiscard]] MigLayout mig_layout(int device,
@@ -130,10 +130,16 @@ class Node {
   /// Changes them, all at once or not at all. `change` may be called several times.
   ///
   /// Errors: those of `change`; kUnavailable if a process, named in the message, uses a compute
-  /// instance that it destroys; kUnsupported if the policy is not kMig, the GPU has no MIG, or a
-  /// new instance's size is not known.
+  /// instance that it destroys; kUnsupported if MIG does not divide the GPU, or a new instance's
+  /// size is not known.
   Result<void> change_mig(int device, std::span<const profile::MigProfile> profiles,
                           const std::function<Result<void>(MigLayout&)>& change);
+  /// Switches MIG on or off for a device, which destroys all instances. While a process uses the
+  /// device, that is only pending, until it is switched again. Returns what holds now. Errors:
+  /// kUnsupported if the policy is not kMig or the GPU has no MIG; kUnavailable in a forked child.
+  Result<MigMode> set_mig_mode(int device, std::span<const profile::MigProfile> profiles,
+                               bool divided);
+  [[nodiscard]] MigMode mig_mode(int device) const;
 
   /// Says which processes may have contexts on a device from now on; those that have one keep it.
   /// Requires: 0 <= device < device_count(). Errors: kUnavailable in a forked child.
@@ -204,6 +210,7 @@ class Node {
   friend class Device;
   friend class Rendezvous;
   explicit Node(std::unique_ptr<Segment> segment);
+  Result<void> check_mig(int device, std::span<const profile::MigProfile> profiles) const;
   /// Starts the settler, once, if time passes by itself.
   void start_to_settle(sim::Clock& clock);
 

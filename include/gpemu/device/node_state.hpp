@@ -125,6 +125,14 @@ struct ProcessSnapshot {
   int mig_place = -1;  ///< the compute_place of its MIG device; -1 without one.
 };
 
+/// Whether MIG divides a device, and whether it will once nobody uses the device.
+struct MigMode {
+  bool divided = false;
+  bool pending = false;
+
+  bool operator==(const MigMode&) const = default;
+};
+
 /// The state of a device. Only living processes count.
 struct DeviceSnapshot {
   int index = 0;
@@ -141,6 +149,7 @@ struct DeviceSnapshot {
   DeviceHealth health;
   ComputeMode compute_mode = ComputeMode::kDefault;
   TimeSliceLength time_slice = TimeSliceLength::kDefault;
+  MigMode mig;
 };
 
 /// A file in the folder of nodes.
