@@ -61,6 +61,8 @@ emulated reads N/A; options of NVIDIA's program that are missing here are not su
   --format csv[,noheader][,nounits]
                            The format of both
   -c, --compute-mode MODE  0/DEFAULT, 2/PROHIBITED or 3/EXCLUSIVE_PROCESS
+  -mig, --multi-instance-gpu 0|1
+                           Switch MIG off or on
 
   topo -m                  What joins the GPUs
   mig                      Divide GPUs, as `gpemu mig`
