@@ -47,6 +47,7 @@ World real_world(sim::Clock& clock) {
   return {.nodes = device::Node::default_directory(),
           .profiles = profiles,
           .topologies = profiles.installed.parent_path() / "topologies",
+          .pairs = profiles.installed.parent_path() / "pairs.csv",
           .clusters = "/run/gpemu",
           .temporary = temporary,
           .current = current,
