@@ -60,7 +60,7 @@ TEST(Pairs, MeasuredBeatsFactorsBeatLoads) {
     const auto estimate = speeds.speed("G", one, other, {});
     return estimate ? cost::evidence_name(estimate->evidence) : "none";
   };
-  const cost::GpuLoad load{.busy = 0.5, .working = 0.5};
+  const cost::GpuLoad load{.busy = std::sqrt(0.5)};
   EXPECT_EQ(evidence({job("b", 1), load}, {job("x", 1), load}), "measured");
   EXPECT_EQ(evidence({job("a", 1), load}, {job("d", 1), load}), "calibrated");
   EXPECT_EQ(evidence({job("a", 2), load}, {job("d", 1), load}), "analytic");
@@ -130,7 +130,7 @@ TEST(Pairs, LoadsAreNvmlsFigures) {
   one.utilization = 0.9;
   EXPECT_DOUBLE_EQ(cost::gpu_need(*load_of(one)), 0.81);
   one.memory_utilization = 0.4;
-  EXPECT_DOUBLE_EQ(cost::gpu_need(*load_of(one)), 0.6);
+  EXPECT_DOUBLE_EQ(cost::gpu_need(*load_of(one)), (0.81 + 0.6) / 2);
 }
 
 }  // namespace

@@ -85,8 +85,9 @@ std::vector<double> stationary(std::vector<double> rates, std::size_t states) {
 
 double gpu_need(const GpuLoad& load) {
   const double busy = std::clamp(load.busy, 0.0, 1.0);
-  const double working = std::clamp(load.working.value_or(busy * busy * busy), 0.0, busy);
-  return std::sqrt(busy * working);
+  const double critical = busy * busy;
+  if (!load.working) return critical;
+  return (critical + std::sqrt(busy * std::clamp(*load.working, 0.0, busy))) / 2;
 }
 
 std::vector<double> shared_speeds(std::span<const GpuLoad> jobs, const SharedGpu& gpu) {

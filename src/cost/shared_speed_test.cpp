@@ -12,9 +12,9 @@ namespace {
 
 using std::chrono::milliseconds;
 
-/// A job that needs the GPU for a share of its time, known without bounds.
+/// A job that needs the GPU for a share of its time.
 GpuLoad needs(double share) {
-  return {.busy = share, .working = share};
+  return {.busy = std::sqrt(share)};
 }
 
 /// Returns the speeds of jobs that take equal turns, by the product form of a closed network with
@@ -103,10 +103,12 @@ TEST(SharedSpeed, SideBySideTheScarcerResourceDecides) {
 }
 
 TEST(SharedSpeed, TheNeedLiesBetweenItsBounds) {
-  EXPECT_DOUBLE_EQ(gpu_need({.busy = 0.9, .working = 0.4}), 0.6);
+  EXPECT_DOUBLE_EQ(gpu_need({.busy = 0.9, .working = 0.4}), (0.81 + 0.6) / 2);
   EXPECT_DOUBLE_EQ(gpu_need({.busy = 0.5}), 0.25) << "its square";
   EXPECT_DOUBLE_EQ(gpu_need({.busy = 1}), 1);
-  EXPECT_DOUBLE_EQ(gpu_need({.busy = 0.5, .working = 0.7}), 0.5) << "no more than busy";
+  EXPECT_DOUBLE_EQ(gpu_need({.busy = 0.5, .working = 0.7}), gpu_need({.busy = 0.5, .working = 0.5}))
+      << "no more than busy";
+  EXPECT_DOUBLE_EQ(gpu_need({.busy = 1, .working = 0}), 0.5);
   EXPECT_DOUBLE_EQ(gpu_need({.busy = 1.5, .working = 2}), 1);
 }
 

@@ -116,6 +116,11 @@ class SharedRun {
   TimePoint now_{}, starts_{}, ends_{};
 };
 
+/// The load of a program that needs the GPU for a share of its time.
+cost::GpuLoad needs(double share) {
+  return {.busy = std::sqrt(share)};
+}
+
 /// A program whose host takes random times and whose kernels do, too; it waits for each kernel.
 class RandomProgram {
  public:
@@ -137,7 +142,7 @@ class RandomProgram {
   }
 
   [[nodiscard]] const std::vector<QueuedEvent>& step() const { return step_; }
-  [[nodiscard]] cost::GpuLoad load() const { return {.busy = busy_, .working = busy_}; }
+  [[nodiscard]] cost::GpuLoad load() const { return needs(busy_); }
 
  private:
   /// Draws from an exponential distribution with this mean.
@@ -203,8 +208,7 @@ TEST(SharedRun, ProgramsThatLaunchAheadLoseLessThanTheModelSays) {
     step.push_back(last);
   }
   const double busy = 0.5 / 0.5, other = 0.4 / 0.6;  // The host's time hides that of the kernels.
-  const std::vector<cost::GpuLoad> loads = {{.busy = busy, .working = busy},
-                                            {.busy = other, .working = other}};
+  const std::vector<cost::GpuLoad> loads = {needs(busy), needs(other)};
   EXPECT_GT(speeds(steps, microseconds(20), {}, 3)[1], cost::shared_speeds(loads, {})[1]);
 }
 

@@ -104,6 +104,10 @@ class PairReader {
 Result<std::vector<MeasuredPair>> read_pairs(const std::filesystem::path& file) {
   GPEMU_ASSIGN(const std::string csv, read_file(file));
   const std::string header = csv.substr(0, csv.find('\n'));
+  if (header.ends_with('\r')) {
+    return fail(ErrorCode::kCorruptData, "{}:1: a carriage return; lines end with LF only",
+                file.string());
+  }
   std::string missing;
   const auto find = [&](const std::string& name) {
     const std::optional<std::size_t> column = column_of(header, name);

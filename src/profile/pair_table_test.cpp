@@ -66,6 +66,7 @@ TEST_F(PairTableTest, NamesAColumnThatIsMissing) {
   ASSERT_FALSE(pairs);
   EXPECT_TRUE(pairs.error().message.contains(":1: there is no column batch_a; ")) << "the first";
   EXPECT_FALSE(read(""));
+  EXPECT_TRUE(read("gpu,model_a\r\n").error().message.contains(":1: a carriage return; "));
   EXPECT_EQ(read_pairs("/none.csv").error().code, ErrorCode::kNotFound);
 }
 

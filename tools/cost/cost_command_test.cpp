@@ -241,7 +241,7 @@ TEST_F(CostPairsTest, TellTheBestEvidence) {
   EXPECT_EQ(squeezed(pairs({"80/80", "50/50", "0"}).output),
             "Speeds beside the others, divided by those alone.\n\n"
             "job speed +- evidence\n"
-            "80/80 0.714 52% analytic\n50/50 0.714 52% analytic\n0 1.000 52% analytic\n");
+            "80/80 0.787 52% analytic\n50/50 0.787 52% analytic\n0 1.000 52% analytic\n");
   EXPECT_NEAR(
       parsed(
           pairs({"100/100", "100/100", "--sharing", "mps", "--json"}).output)["jobs"][0]["speed"],

@@ -37,8 +37,8 @@ struct SharedGpu {
 inline constexpr std::size_t kMostSharers = 8;
 
 /// Returns the share of its time in which a job alone needs the GPU, so that it loses time if
-/// another one has it: the geometric mean of the upper bound `busy` and the lower bound `working`.
-/// If the latter is not known, busy^2. docs/design/interference.md has the reasons.
+/// another one has it: busy^2 and, if the lower bound `working` is known, the mean of that and of
+/// the geometric mean of both bounds. docs/design/interference.md has the reasons.
 [[nodiscard]] double gpu_need(const GpuLoad& load);
 
 /// Returns the speed of each job beside the others, divided by its speed alone. Each one alternates
