@@ -514,22 +514,30 @@ typedef struct gpemu_cuda_comm_id {
 } gpemu_cuda_comm_id;
 
 /* Yields a new id, by which the ranks of one communicator find each other. The calling process
- * helps them to meet; it need not attach. Errors: OPERATING_SYSTEM. */
+ * helps them to meet; it need not attach. If NCCL_COMM_ID names an address, the id is that of the
+ * address in all processes, and rank 0 helps. Errors: OPERATING_SYSTEM; INVALID_VALUE for an
+ * address that is none. */
 GPEMU_API gpemu_cuda_status gpemu_cuda_comm_unique_id(gpemu_cuda_comm_id* id);
 
 /* A rank to be made: of a new communicator, or of a part of `parent`. */
 typedef struct gpemu_cuda_comm_start {
-  const gpemu_cuda_comm_id* id; /* NULL: `parent` is divided */
+  const gpemu_cuda_comm_id* id; /* NULL: of a part of `parent` */
   int32_t ranks, rank, device;  /* with an id */
   gpemu_cuda_comm_handle parent;
   int32_t color, key; /* as for MPI_Comm_split; a negative color: this rank takes no part */
+  /* Unless there are none: instead of a division, all ranks of `parent` but these, which take no
+   * part and may have ended. */
+  const int32_t* excluded;
+  uint64_t excluded_count;
+  int32_t aborts_parent;    /* not 0: ends this rank's open collectives of `parent` first */
+  const int32_t* cancelled; /* NULL, or not 0 as soon as the call shall give up */
 } gpemu_cuda_comm_start;
 
 /* Makes ranks. Blocks until all ranks of their communicators are being made. Yields NULL for a rank
  * that takes no part. Errors, which all ranks get: INVALID_VALUE (also for an id that is none, and
  * for a rank or a device that comes twice), NOT_SUPPORTED (ranks in several nodes; a virtual
  * clock), OUT_OF_MEMORY (the node has no seats left), NOT_FOUND (a rank has ended or the process
- * that made the id), OPERATING_SYSTEM. */
+ * that made the id), OPERATING_SYSTEM; ILLEGAL_STATE for the caller if it was cancelled. */
 GPEMU_API gpemu_cuda_status gpemu_cuda_comm_start_all(const gpemu_cuda_comm_start* starts,
                                                       size_t count, gpemu_cuda_comm_handle* comms);
 
@@ -593,6 +601,13 @@ typedef struct gpemu_cuda_comm_call {
  * the communicator does not have, this rank as the other one); STREAM_CAPTURE_UNSUPPORTED;
  * ILLEGAL_STATE after an abort; NOT_FOUND after a rank has ended. */
 GPEMU_API gpemu_cuda_status gpemu_cuda_comm_run(const gpemu_cuda_comm_call* calls, size_t count);
+
+/* Yields how long NCCL's tuner expects one of some collectives to take that are called together,
+ * the last one, in microseconds; this ranks NCCL's choices and is not the time that
+ * gpemu_cuda_comm_run takes. A negative number if none of them is a collective of several ranks.
+ * Queues nothing. Errors: INVALID_HANDLE, INVALID_VALUE. */
+GPEMU_API gpemu_cuda_status gpemu_cuda_comm_expected_time(const gpemu_cuda_comm_call* calls,
+                                                          size_t count, double* microseconds);
 
 typedef struct gpemu_cuda_comm_info {
   int32_t ranks, rank, device;

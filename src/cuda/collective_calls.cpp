@@ -279,6 +279,22 @@ void broadcast_from_models(std::vector<CheckedCall>& calls) {
 
 }  // namespace
 
+Status find_expected_time(std::span<const gpemu_cuda_comm_call> calls, double* microseconds) {
+  GPEMU_CUDA_TRY(attach());
+  double expected = -1;
+  for (const gpemu_cuda_comm_call& call : calls) {
+    CheckedCall checked;
+    GPEMU_CUDA_TRY(check_call(call, &checked));
+    // NCCL makes the others of sends and receives, for which its tuner expects nothing.
+    if (call.collective > GPEMU_CUDA_ALL_GATHER || checked.communicator->place().ranks == 1) {
+      continue;
+    }
+    expected = tuner_seconds(*checked.communicator, checked.call) * 1e6;
+  }
+  *microseconds = expected;
+  return GPEMU_CUDA_SUCCESS;
+}
+
 Status run_collectives(std::span<const gpemu_cuda_comm_call> calls) {
   GPEMU_CUDA_TRY(attach());
   std::vector<CheckedCall> collectives, transfers;
