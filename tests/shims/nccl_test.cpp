@@ -103,6 +103,22 @@ TEST_P(Nccl, TransfersMatchWithinAGroup) {
   EXPECT_EQ(nccl("Send", from_, kCount, kInt32, kRoot, rank_, none_), kInvalidUsage);
 }
 
+TEST_P(Nccl, ASimulatedGroupRunsNothing) {
+  struct {
+    size_t size = 24;
+    unsigned magic = 0x74685283, version = 23007;
+    float time = 0;
+  } info;
+  EXPECT_EQ(nccl("GroupSimulateEnd", &info), kInvalidUsage) << "no group is open";
+  fill(7);
+  EXPECT_EQ(nccl("GroupStart"), kSuccess);
+  EXPECT_EQ(nccl("Send", from_, kCount, kInt32, kRoot, rank_, none_), kSuccess);
+  EXPECT_EQ(nccl("Recv", to_, kCount, kInt32, kRoot, rank_, none_), kSuccess);
+  EXPECT_EQ(nccl("GroupSimulateEnd", &info), kSuccess);
+  EXPECT_LT(info.time, 0) << "the tuner expects nothing of transfers";
+  expect_received(0, "a simulated group");
+}
+
 TEST_P(Nccl, ReductionsOfTheProgramAreKeptUntilTheyEnd) {
   int reduction = -1, other = -1;
   int scale = 3;
