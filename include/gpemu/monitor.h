@@ -112,6 +112,25 @@ typedef struct gpemu_monitor_load {
 } gpemu_monitor_load;
 GPEMU_API gpemu_status gpemu_monitor_get_load(int32_t index, gpemu_monitor_load* load);
 
+/* The power settings of a device, and what comes of them (docs/design/power.md). */
+typedef struct gpemu_monitor_power {
+  size_t struct_size;
+  double limit_w, default_limit_w; /* the limit that counts; the board's own */
+  double min_limit_w, max_limit_w; /* the limits that can be set */
+  double locked_clock_mhz;         /* 0: the clock is not locked */
+  double clock_share;              /* of the boost clock, at which kernels run */
+  int32_t capped;                  /* 1: the power limit holds the clock down */
+  int64_t capped_ns;               /* for which kernels ran at a clock that it held down */
+} gpemu_monitor_power;
+GPEMU_API gpemu_status gpemu_monitor_get_power(int32_t index, gpemu_monitor_power* power);
+
+/* Limits a device's power (0: to the board's own limit), or locks its clock (0: unlocks it), for
+ * kernels that any process launches from now on. Errors: INVALID_ARGUMENT for a limit that the
+ * board does not have, or a clock below 0; UNSUPPORTED if the device's clock is not known; IO if
+ * this user may not change the node. */
+GPEMU_API gpemu_status gpemu_monitor_set_power_limit(int32_t index, double limit_w);
+GPEMU_API gpemu_status gpemu_monitor_lock_clock(int32_t index, double clock_mhz);
+
 /* A process with a context on a device. */
 typedef struct gpemu_monitor_process {
   uint32_t pid;

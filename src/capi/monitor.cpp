@@ -117,6 +117,14 @@ Result<Watched> watched(int index) {
   return Watched{state.monitor, state.devices[static_cast<std::size_t>(index)]};
 }
 
+Result<std::shared_ptr<device::Node>> node_to_change(const Watched& device) {
+  // Nobody can open a private node.
+  if (watch().is_private) {
+    if (auto node = cuda::own_node()) return node;
+  }
+  return device::Node::open(device.monitor->node().name());
+}
+
 namespace {
 
 /// Returns the load of the last period. A private node's may be on virtual time, which would jump

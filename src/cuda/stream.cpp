@@ -43,13 +43,6 @@ Status per_thread_stream(DeviceState& device, gpemu_cuda_stream** stream) {
   return GPEMU_CUDA_SUCCESS;
 }
 
-device::Interval queue(gpemu_cuda_stream& stream, device::Engine engine, Bytes bytes,
-                       Duration duration) {
-  follow(stream);
-  return engine == device::Engine::kCompute ? stream.stream->launch(duration)
-                                            : stream.stream->copy(engine, bytes, duration);
-}
-
 }  // namespace
 
 Status resolve(gpemu_cuda_stream_handle handle, gpemu_cuda_stream** stream) {
@@ -81,7 +74,11 @@ void destroy_stream(gpemu_cuda_stream& stream) {
 
 device::Interval enqueue(gpemu_cuda_stream& stream, device::Engine engine, Bytes bytes,
                          Duration duration, const char* name) {
-  const device::Interval interval = queue(stream, engine, bytes, duration);
+  follow(stream);
+  // A copy by the multiprocessors waits for memory or a link.
+  const device::Interval interval = engine == device::Engine::kCompute
+                                        ? stream.stream->launch(duration, 1)
+                                        : stream.stream->copy(engine, bytes, duration);
   record({.device = stream.device,
           .stream_id = stream.id,
           .interval = interval,
@@ -93,7 +90,8 @@ device::Interval enqueue(gpemu_cuda_stream& stream, device::Engine engine, Bytes
 
 void queue_operation(const cost::OperationCost& cost, const gpemu_operation& operation,
                      gpemu_cuda_stream& stream) {
-  const device::Interval interval = queue(stream, device::Engine::kCompute, 0, cost.estimate.time);
+  follow(stream);
+  const device::Interval interval = stream.stream->launch(cost.estimate.time, cost.memory_share);
   record({.device = stream.device,
           .stream_id = stream.id,
           .interval = interval,

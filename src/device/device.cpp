@@ -10,16 +10,27 @@
 
 #include "gpemu/base/undo.hpp"
 
+#include "power.hpp"
 #include "schedule.hpp"
 #include "segment.hpp"
 
 namespace gpemu::device {
 
+namespace {
+
+/// Returns the index of an engine among those of all places.
+std::size_t engine_at(int place, Engine engine) {
+  return static_cast<std::size_t>(place) * kEngineCount + static_cast<std::size_t>(engine);
+}
+
+}  // namespace
+
 struct Device::State {
   // The addresses of devices are far from each other and from zero, so an address shows its device.
-  explicit State(int place)
+  State(int place, LaunchClock launch_clock)
       : compute_place(place),
         memory_place(place),
+        launches(launch_clock),
         next_address((static_cast<DeviceAddress>(place) + 1) << 44) {}
 
   std::shared_ptr<Node> node;
@@ -31,6 +42,7 @@ struct Device::State {
   /// Of this process and device, however often the device is open.
   DeviceClaims* claims;  ///< of memory.
   Schedule* schedule;
+  LaunchClock launches;  ///< guarded by the schedule's mutex.
   std::shared_ptr<LaneGroup> lanes = std::make_shared<LaneGroup>();
 
   Mutex mutex;
@@ -71,8 +83,10 @@ Result<std::unique_ptr<Device::State>> Device::attach(std::shared_ptr<Node> node
     }
   }
   if (node->policy() == SharingPolicy::kTimeSlices) node->start_to_settle(clock);
-  auto state = std::make_unique<State>(place);
-  state->index = segment.facts().device_of(place);
+  const int index = segment.facts().device_of(place);
+  auto state =
+      std::make_unique<State>(place, LaunchClock(segment.power_table(index), segment.facts(index)));
+  state->index = index;
   state->node = std::move(node);
   state->segment = &segment;
   state->clock = &clock;
@@ -246,22 +260,20 @@ const Node& Stream::node() const {
   return *device_.state_->node;
 }
 
-Interval Stream::enqueue(Engine engine, Bytes bytes, Duration cost) {
-  const Device::State& device = *device_.state_;
-  const int place = engine == Engine::kCompute ? device.compute_place : device.memory_place;
-  const std::size_t index =
-      static_cast<std::size_t>(place) * kEngineCount + static_cast<std::size_t>(engine);
+Interval Stream::launch(Duration cost, double memory_share) {
+  Device::State& device = *device_.state_;
   const Lock lock(device.schedule->mutex);
-  return device.schedule->queue(*lane_, index, device.clock->now(), cost, bytes);
-}
-
-Interval Stream::launch(Duration cost) {
-  return enqueue(Engine::kCompute, 0, cost);
+  return device.schedule->queue(*lane_, engine_at(device.compute_place, Engine::kCompute),
+                                device.clock->now(), device.launches.time_of(cost, memory_share),
+                                0);
 }
 
 Interval Stream::copy(Engine engine, Bytes bytes, Duration cost) {
   GPEMU_CHECK(engine != Engine::kCompute, "a copy needs a copy engine");
-  return enqueue(engine, bytes, cost);
+  const Device::State& device = *device_.state_;
+  const Lock lock(device.schedule->mutex);
+  return device.schedule->queue(*lane_, engine_at(device.memory_place, engine), device.clock->now(),
+                                cost, bytes);
 }
 
 void Stream::record(Event& event) {

@@ -22,6 +22,8 @@
 ///     HoldingRecord[places][process_capacity]
 ///     SeatRecord[kSeatCapacity]
 ///     FaultRecord[profile::kMostFaults]
+///     PowerTable[device_count]
+///     LinkRecord[device_count]
 ///     SliceTable[device_count]                                    only for the policy kTimeSlices
 ///     MigTable[device_count]                                      only for the policy kMig
 ///     ClockPage                                                   at a page of its own
@@ -38,7 +40,7 @@
 namespace gpemu::device::layout {
 
 inline constexpr char kMagic[8] = {'G', 'P', 'E', 'M', 'U', 'N', 'O', 'D'};
-inline constexpr std::uint32_t kVersion = 12;
+inline constexpr std::uint32_t kVersion = 13;
 inline constexpr std::uint32_t kMaxDevices = 4096;
 inline constexpr std::uint32_t kProcessCapacity = 256;
 inline constexpr std::size_t kNameBytes = 64;
@@ -228,7 +230,41 @@ struct alignas(16) FaultRecord {
   std::atomic<std::uint64_t> count;    ///< of what it waits for.
 };
 
+/// The power settings of a device from a time on, and sums up to that time. Any value is valid; a
+/// zero is the default.
+struct alignas(64) PowerState {
+  std::atomic<std::uint64_t> number;  ///< written last; 0: the state is not there.
+  std::atomic<std::int64_t> time_ns;
+  std::atomic<std::int64_t> busy_ns;    ///< of the compute engine,
+  std::atomic<std::int64_t> capped_ns;  ///< of which the power limit held its clock down.
+  std::atomic<double> energy_j;
+  std::atomic<double> limit_w;
+  std::atomic<double> clock_mhz;  ///< to which the clock is locked.
+};
+inline constexpr std::size_t kPowerStates = 8;
+
+/// The last power settings of a device, in a ring. Whoever changes them first takes a number and
+/// then writes the state at its place; the highest number counts.
+struct alignas(64) PowerTable {
+  std::atomic<std::uint64_t> taken;  ///< the last number that was taken; 0: nothing was changed.
+  PowerState states[kPowerStates];
+};
+
+/// NVLinks of a device. Source: nvml.h, NVML_NVLINK_MAX_LINKS.
+inline constexpr std::size_t kMostNvlinks = 18;
+
+/// Bytes that went over the links of a device. Any value is valid.
+struct alignas(64) LinkRecord {
+  struct Count {
+    std::atomic<std::uint64_t> sent;
+    std::atomic<std::uint64_t> received;
+  };
+  Count pcie;  ///< to and from other devices; copies to and from the host are counted by engine.
+  Count nvlinks[kMostNvlinks];
+};
+
 static_assert(std::atomic<std::int64_t>::is_always_lock_free);
+static_assert(std::atomic<double>::is_always_lock_free);
 static_assert(std::atomic<std::uint32_t>::is_always_lock_free);
 static_assert(std::is_trivially_copyable_v<GpuFacts>);
 static_assert(std::is_trivially_copyable_v<Header> && std::is_trivially_copyable_v<FactsRecord>);
@@ -247,8 +283,10 @@ struct Offsets {
         holdings(processes + kProcessCapacity * sizeof(ProcessRecord)),
         seats(holdings + places * kProcessCapacity * sizeof(HoldingRecord)),
         fault_records(seats + kSeatCapacity * sizeof(SeatRecord)),
-        slice_tables((fault_records + profile::kMostFaults * sizeof(FaultRecord) + kRecord - 1) /
+        power_tables((fault_records + profile::kMostFaults * sizeof(FaultRecord) + kRecord - 1) /
                      kRecord * kRecord),
+        links(power_tables + devices * sizeof(PowerTable)),
+        slice_tables(links + devices * sizeof(LinkRecord)),
         mig_tables(slice_tables +
                    (policy == SharingPolicy::kTimeSlices ? devices * sizeof(SliceTable) : 0)),
         clock((mig_tables + (policy == SharingPolicy::kMig ? devices * sizeof(MigTable) : 0) +
@@ -271,6 +309,8 @@ struct Offsets {
   std::uint64_t holdings;
   std::uint64_t seats;
   std::uint64_t fault_records;
+  std::uint64_t power_tables;
+  std::uint64_t links;
   std::uint64_t slice_tables;
   std::uint64_t mig_tables;
   std::uint64_t clock;

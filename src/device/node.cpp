@@ -376,6 +376,38 @@ bool Node::count_collective(int device, TimePoint now) {
   return kills;
 }
 
+Result<void> Node::set_power_limit(int device, double limit_w, TimePoint now) {
+  GPEMU_TRY(segment_->check_owner());
+  const PowerSnapshot power = device_snapshot(device, now).power;
+  const double max_w = segment_->facts(device).max_power_w;
+  // NaN is in no range.
+  if (limit_w != 0 && !(limit_w >= power.min_limit_w && limit_w <= max_w)) {
+    return fail(ErrorCode::kInvalidArgument,
+                "device {} of node '{}', a {}, takes a power limit of {:.1f} to {:.1f} W, not {:g}",
+                device, name(), segment_->facts(device).gpu, power.min_limit_w, max_w, limit_w);
+  }
+  segment_->change_power(device, now, [=](PowerSettings& settings) { settings.limit_w = limit_w; });
+  return {};
+}
+
+Result<void> Node::lock_clock(int device, double clock_mhz, TimePoint now) {
+  GPEMU_CHECK(device >= 0 && device < device_count(), "device index out of range");
+  GPEMU_TRY(segment_->check_owner());
+  if (!(clock_mhz >= 0)) {
+    return fail(ErrorCode::kInvalidArgument, "a clock of {:g} MHz does not exist", clock_mhz);
+  }
+  const double boost = segment_->facts(device).facts.boost_clock_mhz;
+  if (boost <= 0) {
+    return fail(ErrorCode::kUnsupported, "the clock of device {} of node '{}', a {}, is not known",
+                device, name(), segment_->facts(device).gpu);
+  }
+  const double locked =
+      clock_mhz == 0 ? 0 : std::clamp(clock_mhz, std::min(kLowestLockedMhz, boost), boost);
+  segment_->change_power(device, now,
+                         [=](PowerSettings& settings) { settings.clock_mhz = locked; });
+  return {};
+}
+
 sim::SharedClock& Node::clock() const {
   return segment_->clock();
 }

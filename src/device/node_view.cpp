@@ -17,6 +17,7 @@
 #include "fault_table.hpp"
 #include "layout.hpp"
 #include "mig_table.hpp"
+#include "power.hpp"
 #include "segment_file.hpp"
 #include "slice_table.hpp"
 #include "snapshot.hpp"
@@ -126,6 +127,13 @@ struct NodeView::State {
                                              offsets.holdings + place * layout::kProcessCapacity *
                                                                     sizeof(layout::HoldingRecord)));
     return copy;
+  }
+
+  [[nodiscard]] Result<PowerSettings> power_settings(std::uint64_t device) const {
+    const std::uint64_t offset = facts.offsets().power_tables + device * sizeof(layout::PowerTable);
+    GPEMU_ASSIGN(const auto before, read<layout::PowerTable>(1, offset));
+    GPEMU_ASSIGN(const auto after, read<layout::PowerTable>(1, offset));
+    return read_power(before.front(), after.front());
   }
 
   /// Requires: the policy is kMig.
@@ -278,6 +286,8 @@ Result<DeviceSnapshot> NodeView::device_snapshot(int index, TimePoint now) const
     add_mig_places(snapshot, places, MigTable::weights(words), facts, alive, now);
   }
   GPEMU_ASSIGN(snapshot.health, health(index, now));
+  GPEMU_ASSIGN(const PowerSettings settings, state_->power_settings(device));
+  snapshot.power = power_at(settings, facts, snapshot.engines[0].busy, now);
   return snapshot;
 }
 

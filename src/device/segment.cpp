@@ -102,6 +102,8 @@ Result<void> Segment::map() {
                places_ * layout::kProcessCapacity};
   fault_records_ = {reinterpret_cast<layout::FaultRecord*>(memory + offsets.fault_records),
                     profile::kMostFaults};
+  power_tables_ = {reinterpret_cast<layout::PowerTable*>(memory + offsets.power_tables), devices};
+  links_ = {reinterpret_cast<layout::LinkRecord*>(memory + offsets.links), devices};
   if (facts_.policy == SharingPolicy::kTimeSlices) {
     slice_tables_ = {reinterpret_cast<layout::SliceTable*>(memory + offsets.slice_tables), devices};
   }
@@ -404,6 +406,18 @@ Result<void> Segment::add_context(int device) {
           : "other processes keep claiming it");
 }
 
+void Segment::change_power(int device, TimePoint now,
+                           const std::function<void(PowerSettings&)>& change) {
+  const DeviceSnapshot before = snapshot(device, now);
+  PowerSettings settings = read_power(power_table(device));
+  settings.from = now;
+  settings.busy = before.engines[0].busy;
+  settings.capped = before.power.capped_time;
+  settings.energy_j = before.power.energy_j;
+  change(settings);
+  write_power(power_table(device), settings);
+}
+
 DeviceSnapshot Segment::snapshot(int device, TimePoint now) const {
   const Slots living = alive();
   DeviceTables device_tables = tables(device);
@@ -423,6 +437,8 @@ DeviceSnapshot Segment::snapshot(int device, TimePoint now) const {
                    facts(device), living, now);
   }
   snapshot.health = faults().health(device, now);
+  snapshot.power =
+      power_at(read_power(power_table(device)), facts(device), snapshot.engines[0].busy, now);
   return snapshot;
 }
 

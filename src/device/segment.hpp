@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <set>
 #include <span>
@@ -22,6 +23,7 @@
 #include "lock_file.hpp"
 #include "mapping.hpp"
 #include "mig_table.hpp"
+#include "power.hpp"
 #include "segment_file.hpp"
 #include "slice_table.hpp"
 #include "snapshot.hpp"
@@ -108,6 +110,18 @@ class Segment {
   [[nodiscard]] FaultTable faults() const { return FaultTable(facts_, fault_records_); }
   /// Returns what has come of the faults that begin by count.
   [[nodiscard]] std::span<layout::FaultRecord> fault_records() const { return fault_records_; }
+  /// Returns the power settings of a device. Requires: it is a device.
+  [[nodiscard]] layout::PowerTable& power_table(int device) const {
+    return power_tables_[static_cast<std::size_t>(device)];
+  }
+  /// Changes the power settings of a device from now on. Requires: it is a device. Errors:
+  /// kUnavailable if others keep changing them.
+  Result<void> change_power(int device, TimePoint now,
+                            const std::function<void(PowerSettings&)>& change);
+  /// Returns the bytes that went over the links of a device. Requires: it is a device.
+  [[nodiscard]] layout::LinkRecord& links(int device) const {
+    return links_[static_cast<std::size_t>(device)];
+  }
   /// Returns the seats of all groups of the node.
   [[nodiscard]] GroupSeats& seats() const { return *seats_; }
   /// Returns the identity of this attachment, which differs from all others, also later ones in its
@@ -175,6 +189,8 @@ class Segment {
   std::span<layout::ProcessRecord> processes_;
   std::span<layout::HoldingRecord> holdings_;
   std::span<layout::FaultRecord> fault_records_;
+  std::span<layout::PowerTable> power_tables_;  ///< by device.
+  std::span<layout::LinkRecord> links_;         ///< by device.
   std::span<layout::SliceTable> slice_tables_;  ///< by device; none unless the policy uses them.
   std::span<layout::MigTable> mig_records_;     ///< by device; none unless the policy is kMig.
   std::vector<std::unique_ptr<MigTable>> mig_tables_;  ///< likewise.

@@ -95,7 +95,7 @@ TEST_F(Nvml, NumbersOfADeviceAreYielded) {
       {1,
        {"nvmlDeviceGetIndex", "nvmlDeviceGetMinorNumber", "nvmlDeviceGetPersistenceMode",
         "nvmlDeviceGetPowerManagementMode"}},
-      {nvml::kGpuIdle | nvml::kHwSlowdown,
+      {nvml::kGpuIdle | nvml::kClocksSetting | nvml::kSwPowerCap | nvml::kHwSlowdown,
        {"nvmlDeviceGetSupportedClocksEventReasons", "nvmlDeviceGetSupportedClocksThrottleReasons"}},
       {nvml::kPcieBus, {"nvmlDeviceGetBusType"}},
       {4,
@@ -126,7 +126,7 @@ TEST_F(Nvml, PairsOfNumbersAreYielded) {
     unsigned first, second;
   } pairs[] = {{"nvmlDeviceGetCudaComputeCapability", 8, 0},
                {"nvmlDeviceGetMigMode", nvml::kDisabled, nvml::kDisabled},
-               {"nvmlDeviceGetPowerManagementLimitConstraints", 400'000, 400'000},
+               {"nvmlDeviceGetPowerManagementLimitConstraints", 94'000, 400'000},
                {"nvmlDeviceGetEncoderUtilization", 0, 166'666},
                {"nvmlDeviceGetDecoderUtilization", 0, 166'666},
                {"nvmlDeviceGetJpgUtilization", 0, 166'666},

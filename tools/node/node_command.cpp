@@ -21,6 +21,7 @@
 #include "cli/command_line.hpp"
 #include "cli/device_list.hpp"
 #include "cli/sharing_options.hpp"
+#include "node/power_command.hpp"
 #include "node/topology_text.hpp"
 
 namespace gpemu::tools {
@@ -262,6 +263,8 @@ void add_node_command(Command app, const World& world) {
              "  gpemu node topo --topology dgx-a100\n"
              "  gpemu node topo --topology ./my-machine.toml --json");
   topo.on_run([options, &world] { return show_topology(*options, world); });
+
+  add_power_command(node, world);
 
   Command remove = node.subcommand("remove", "Remove a node").alias("rm");
   remove.option("name", options->name, "NAME, or USER/NAME for another user's node").required();

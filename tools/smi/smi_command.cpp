@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <ctime>
@@ -50,6 +51,10 @@ json describe(const SmiDevice& device) {
     json shown = {
         {"pid", process.pid}, {"name", process.name}, {"memory_mib", to_mib(process.memory_held)}};
     if (process.foreign_namespace != 0) shown["pid_namespace"] = process.foreign_namespace;
+    const auto load = std::ranges::find_if(device.load.processes, [&](const auto& one) {
+      return one.pid == process.pid && one.foreign_namespace == process.foreign_namespace;
+    });
+    shown["power_w"] = load == device.load.processes.end() ? 0 : load->power_w;
     processes.push_back(std::move(shown));
   }
   return {{"node", device.node},
@@ -63,7 +68,8 @@ json describe(const SmiDevice& device) {
           {"utilization_copy_h2d", device.load.copy_h2d},
           {"utilization_copy_d2h", device.load.copy_d2h},
           {"power_w", device.load.power_w},
-          {"power_limit_w", now.max_power_w},
+          {"power_limit_w", now.power.limit_w},
+          {"energy_j", now.power.energy_j},
           {"lost", now.health.lost},
           {"clock_share", now.health.clock},
           {"kernels", now.engines[0].operations},

@@ -84,11 +84,23 @@ std::string power(const Row& row) {
 }
 
 std::string power_limit(const Row& row) {
+  return watts(row.device.now.power.limit_w);
+}
+
+std::string max_power_limit(const Row& row) {
   return watts(row.device.now.max_power_w);
 }
 
+std::string active(bool is_active) {
+  return is_active ? "Active" : "Not Active";
+}
+
+std::string sw_power_cap(const Row& row) {
+  return active(row.device.now.power.capped && row.device.load.compute > 0);
+}
+
 std::string hw_slowdown(const Row& row) {
-  return row.device.now.health.clock < 1 ? "Active" : "Not Active";
+  return active(row.device.now.health.clock < 1);
 }
 
 std::string timestamp(const Row& row) {
@@ -163,15 +175,17 @@ constexpr Field kDeviceFields[] = {
     {"power.draw.instant", "", "W", power},
     {"power.limit", "", "W", power_limit},
     {"enforced.power.limit", "", "W", power_limit},
-    {"power.default_limit", "", "W", power_limit},
-    {"power.min_limit", "", "W", power_limit},
-    {"power.max_limit", "", "W", power_limit},
+    {"power.default_limit", "", "W", max_power_limit},
+    {"power.min_limit", "", "W",
+     [](const Row& row) { return watts(row.device.now.power.min_limit_w); }},
+    {"power.max_limit", "", "W", max_power_limit},
     {"clocks.current.graphics", "clocks.gr", "MHz", sm_clock},
     {"clocks.current.sm", "clocks.sm", "MHz", sm_clock},
     {"clocks.current.memory", "clocks.mem", "MHz", memory_clock},
     {"clocks.max.graphics", "clocks.max.gr", "MHz", max_sm_clock},
     {"clocks.max.sm", "", "MHz", max_sm_clock},
     {"clocks.max.memory", "clocks.max.mem", "MHz", memory_clock},
+    {"clocks_event_reasons.sw_power_cap", "clocks_throttle_reasons.sw_power_cap", "", sw_power_cap},
     {"clocks_event_reasons.hw_slowdown", "clocks_throttle_reasons.hw_slowdown", "", hw_slowdown},
 };
 

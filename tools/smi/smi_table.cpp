@@ -70,7 +70,7 @@ std::string rows_of_lost(const SmiDevice& device, const std::string& first) {
 std::string rows_of(const SmiDevice& device) {
   const device::DeviceSnapshot& now = device.now;
   const device::DeviceLoad& load = device.load;
-  const std::string power = fmt::format("{:.0f}W / {:>4.0f}W", load.power_w, now.max_power_w);
+  const std::string power = fmt::format("{:.0f}W / {:>4.0f}W", load.power_w, now.power.limit_w);
   const std::string memory =
       fmt::format("{}MiB / {:>6}MiB", mib_text(now.memory_used), mib_text(now.memory_total));
   std::string text = fmt::format("| {:>3}  {:<30}  On | {:>18} Off | {:>20} |\n", now.index,

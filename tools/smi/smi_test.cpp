@@ -25,6 +25,7 @@ SmiSample sample() {
   device.now.memory_total = 32510 * kMiB;
   device.now.memory_used = 6650 * kMiB + kMiB / 2;
   device.now.max_power_w = 250;
+  device.now.power.limit_w = 250;
   const std::string name = "Tesla V100-PCIE-32GB";
   name.copy(device.now.facts.product_name, name.size());
   device.load.compute = 0.806;

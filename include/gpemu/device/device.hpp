@@ -65,8 +65,10 @@ class Stream {
 
   /// Queues work of duration `cost` on the compute engine and returns the interval in which it will
   /// run. Work that is queued later in other streams may still put it off. Here and below, work
-  /// that would end after the last TimePoint (some 292 years) ends there.
-  Interval launch(Duration cost);
+  /// that would end after the last TimePoint (some 292 years) ends there. At a lower clock
+  /// (Node::set_power_limit), it takes longer, except for the share of its time in which it waits
+  /// for memory.
+  Interval launch(Duration cost, double memory_share = 0);
 
   /// Queues a copy of `bytes` that takes `cost` on a copy engine. Requires: `engine` is a copy
   /// engine.
@@ -99,8 +101,6 @@ class Stream {
   Stream(Device& device, std::unique_ptr<Lane> lane);
   [[nodiscard]] Lane& lane() { return *lane_; }
   [[nodiscard]] const Node& node() const;
-  Interval enqueue(Engine engine, Bytes bytes, Duration cost);
-
   Device& device_;
   std::unique_ptr<Lane> lane_;
 };

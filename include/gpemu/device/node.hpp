@@ -158,6 +158,20 @@ class Node {
   /// whether the process is to be killed.
   [[nodiscard]] bool count_collective(int device, TimePoint now);
 
+  /// Limits a device's power: kernels that are launched from now on run at the clock that the limit
+  /// allows (docs/design/power.md). 0: the board's own limit. Requires: 0 <= device <
+  /// device_count().
+  ///
+  /// Errors: kInvalidArgument for a limit that the board does not have; kUnavailable in a forked
+  /// child.
+  Result<void> set_power_limit(int device, double limit_w, TimePoint now);
+  /// Locks a device's clock, in MHz, for such kernels. 0 unlocks it. Below and above the clocks
+  /// that the device has, the nearest one counts. Requires: 0 <= device < device_count().
+  ///
+  /// Errors: kUnsupported if the device's clock is not known; kInvalidArgument if it is negative or
+  /// not a number; kUnavailable in a forked child.
+  Result<void> lock_clock(int device, double clock_mhz, TimePoint now);
+
   /// Returns how much work an engine of a device has from a time on, at most `most`, as far as
   /// processes have queued it by now. Requires: 0 <= device < device_count().
   [[nodiscard]] Duration work_after(int device, Engine engine, TimePoint from, Duration most) const;

@@ -85,6 +85,18 @@ struct DeviceHealth {
   double clock = 1;   ///< the share of its clock that is left.
 };
 
+/// The power settings of a device, and what comes of them (docs/design/power.md).
+struct PowerSnapshot {
+  double limit_w = 0;           ///< of its power; by default the board's.
+  double min_limit_w = 0;       ///< the lowest limit that can be set.
+  double locked_clock_mhz = 0;  ///< 0: the clock is not locked.
+  double clock = 1;             ///< the share of the boost clock at which kernels run.
+  bool capped = false;          ///< the power limit holds the clock down, and nothing else does.
+  double busy_w = 0;            ///< the power while kernels run.
+  double energy_j = 0;          ///< that the device has used since the host started.
+  Duration capped_time{};       ///< for which kernels ran at a clock that the limit held down.
+};
+
 /// A serious event of a device, which a driver would report.
 struct DeviceXid {
   TimePoint time{};  ///< on the node's clock.
@@ -124,6 +136,7 @@ struct DeviceSnapshot {
   std::array<EngineSnapshot, kEngineCount> engines;
   std::vector<ProcessSnapshot> processes;
   DeviceHealth health;
+  PowerSnapshot power;
 };
 
 /// A file in the folder of nodes.

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <cmath>
+#include <cstdlib>
+#include <filesystem>
+#include <string>
+#include <unistd.h>
+
+#include <gtest/gtest.h>
+
+#include "gpemu/gpemu.h"
+#include "gpemu/monitor.h"
+
+namespace {
+
+/// The monitor watches a node of one A100, whose limit is 400 W and whose idle power is 50 W.
+class CApiMonitorPower : public testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ = std::filesystem::path(testing::TempDir()) /
+              ("gpemu_capi_power_" + std::to_string(::getpid()));
+    ASSERT_EQ(::setenv("GPEMU_NODE_DIR", folder_.c_str(), 1), 0);
+    const gpemu_node_config config{
+        .struct_size = sizeof config, .name = "n", .gpu = "A100-SXM4-40GB", .device_count = 1};
+    ASSERT_EQ(gpemu_node_create(&config, &node_), GPEMU_OK) << gpemu_last_error();
+    ASSERT_EQ(gpemu_monitor_attach(), GPEMU_OK) << gpemu_last_error();
+  }
+  void TearDown() override {
+    EXPECT_EQ(gpemu_monitor_detach(), GPEMU_OK);
+    gpemu_node_close(node_);
+    std::filesystem::remove_all(folder_);
+    ::unsetenv("GPEMU_NODE_DIR");
+  }
+  static gpemu_monitor_power power() {
+    gpemu_monitor_power power{.struct_size = sizeof power};
+    EXPECT_EQ(gpemu_monitor_get_power(0, &power), GPEMU_OK) << gpemu_last_error();
+    return power;
+  }
+
+  std::filesystem::path folder_;
+  gpemu_node* node_ = nullptr;
+};
+
+TEST_F(CApiMonitorPower, LimitsThePower) {
+  EXPECT_EQ(power().limit_w, 400);
+  EXPECT_EQ(power().min_limit_w, 94);
+  EXPECT_EQ(power().max_limit_w, 400);
+  EXPECT_EQ(power().clock_share, 1);
+  ASSERT_EQ(gpemu_monitor_set_power_limit(0, 225), GPEMU_OK) << gpemu_last_error();
+  EXPECT_EQ(power().limit_w, 225);
+  EXPECT_EQ(power().default_limit_w, 400);
+  EXPECT_EQ(power().clock_share, std::cbrt(0.5));
+  EXPECT_EQ(power().capped, 1);
+  EXPECT_EQ(gpemu_monitor_set_power_limit(0, 401), GPEMU_ERROR_INVALID_ARGUMENT);
+  EXPECT_EQ(gpemu_monitor_set_power_limit(1, 225), GPEMU_ERROR_NOT_FOUND);
+  ASSERT_EQ(gpemu_monitor_set_power_limit(0, 0), GPEMU_OK) << gpemu_last_error();
+  EXPECT_EQ(power().limit_w, 400);
+}
+
+TEST_F(CApiMonitorPower, LocksTheClock) {
+  ASSERT_EQ(gpemu_monitor_lock_clock(0, 705), GPEMU_OK) << gpemu_last_error();
+  EXPECT_EQ(power().locked_clock_mhz, 705);
+  EXPECT_EQ(power().clock_share, 0.5);
+  EXPECT_EQ(power().capped, 0);
+  EXPECT_EQ(gpemu_monitor_lock_clock(0, -1), GPEMU_ERROR_INVALID_ARGUMENT);
+}
+
+TEST_F(CApiMonitorPower, KeepsToTheSizeOfTheCallersStructure) {
+  gpemu_monitor_power power{.struct_size = sizeof power + 1};
+  EXPECT_EQ(gpemu_monitor_get_power(0, &power), GPEMU_ERROR_INVALID_ARGUMENT);
+  EXPECT_EQ(gpemu_monitor_get_power(0, nullptr), GPEMU_ERROR_INVALID_ARGUMENT);
+}
+
+}  // namespace
