@@ -357,23 +357,20 @@ TimePoint Node::killed_at(int device, TimePoint now) const {
 }
 
 bool Node::count_collective(int device, TimePoint now) {
-  bool has_begun = false;
-  bool kills = false;
-  const std::span<const profile::Fault> faults = segment_->faults().faults();
-  for (std::size_t i = 0; i < faults.size(); ++i) {
-    const profile::Fault& fault = faults[i];
-    if (fault.gpu != device || fault.at_collective == 0) continue;
-    layout::FaultRecord& record = segment_->fault_records()[i];
-    if (++record.count != fault.at_collective) continue;
-    record.begun_ns = std::max(to_ns(now), std::int64_t{1});
-    has_begun = true;
-    kills = kills || fault.kind == profile::FaultKind::kKill;
-  }
-  if (!has_begun) return false;
+  const FaultTable::Begun begun = segment_->faults().count(device, now, segment_->fault_records());
+  if (!begun.any) return false;
   const Lock lock(schedule_->mutex);
   schedule_->place_again(now);
   schedule_->news.tell();
-  return kills;
+  return begun.kill;
+}
+
+void Node::count_collective_ahead(int device, TimePoint time) const {
+  segment_->faults().count(device, time, segment_->fault_records());
+}
+
+std::span<const profile::Fault> Node::faults() const {
+  return segment_->facts().faults.faults;
 }
 
 Result<void> Node::set_power_limit(int device, double limit_w, TimePoint now) {

@@ -60,20 +60,14 @@ class FaultReader {
   }
 
   Result<void> read_kind() {
-    static constexpr std::pair<std::string_view, FaultKind> kKinds[] = {
-        {"slow", FaultKind::kSlow},
-        {"lost", FaultKind::kLost},
-        {"kill", FaultKind::kKill},
-        {"slow-link", FaultKind::kSlowLink},
-        {"broken-link", FaultKind::kBrokenLink}};
     const toml::node* node = table_.get("kind");
     const std::string text = node == nullptr ? "" : node->value<std::string>().value_or("");
-    const auto found = std::ranges::find(kKinds, text, [](const auto& kind) { return kind.first; });
-    if (found == std::end(kKinds)) {
+    const auto found = std::ranges::find(kFaultKindNames, text);
+    if (found == kFaultKindNames.end()) {
       return wrong("kind",
                    "expected \"slow\", \"lost\", \"kill\", \"slow-link\" or \"broken-link\"");
     }
-    fault_.kind = found->second;
+    fault_.kind = static_cast<FaultKind>(found - kFaultKindNames.begin());
     return {};
   }
 

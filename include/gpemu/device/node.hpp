@@ -157,6 +157,11 @@ class Node {
   /// Counts a collective that this process asks for on a device: faults may begin with it. Returns
   /// whether the process is to be killed.
   [[nodiscard]] bool count_collective(int device, TimePoint now);
+  /// The same for a collective that is asked for at a time that may be in the future. Work that is
+  /// queued keeps its times.
+  void count_collective_ahead(int device, TimePoint time) const;
+  /// Returns what goes wrong with the devices (NodeConfig::faults). Lives as long as the node.
+  [[nodiscard]] std::span<const profile::Fault> faults() const;
 
   /// Limits a device's power: kernels that are launched from now on run at the clock that the limit
   /// allows (docs/design/power.md). 0: the board's own limit. Requires: 0 <= device <

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
@@ -23,6 +24,10 @@ enum class FaultKind : std::uint8_t {
   /// NVLinks of a GPU do not work any more: Xid 74. (A GPU whose PCIe link is broken is lost.)
   kBrokenLink,
 };
+
+/// The names of the kinds in the file.
+inline constexpr std::array<std::string_view, 5> kFaultKindNames = {"slow", "lost", "kill",
+                                                                    "slow-link", "broken-link"};
 
 /// The links of a GPU.
 enum class GpuLink : std::uint8_t { kPcie, kNvlink };
