@@ -79,6 +79,11 @@ GPEMU_API gpemu_status gpemu_monitor_get_path(int32_t index, int32_t peer,
  * 0. Error: NOT_FOUND for a link that the device does not have. */
 GPEMU_API gpemu_status gpemu_monitor_get_nvlink(int32_t index, int32_t link, int32_t* peer);
 
+/* Yields the bytes that a device has sent and received over one of its NVLinks, or over PCIe (-1),
+ * since the node was made. Error: NOT_FOUND for a link that the device does not have. */
+GPEMU_API gpemu_status gpemu_monitor_get_link_traffic(int32_t index, int32_t link, uint64_t* sent,
+                                                      uint64_t* received);
+
 /* Yields 1 if a device has fallen off the bus, because of a fault of the node; else 0. */
 GPEMU_API gpemu_status gpemu_monitor_is_lost(int32_t index, int32_t* lost);
 
@@ -104,7 +109,7 @@ typedef struct gpemu_monitor_load {
   int64_t start_ns, end_ns; /* on CLOCK_MONOTONIC */
   double compute;           /* share of the period in which kernels ran */
   double copy_h2d, copy_d2h;
-  double h2d_bytes_per_s, d2h_bytes_per_s;
+  double h2d_bytes_per_s, d2h_bytes_per_s; /* over PCIe, to and from the device */
   double power_w, temperature_c;
   double sm_clock_mhz;       /* 0 if it is not known */
   int32_t performance_state; /* 0 while a process has a context, 8 otherwise */

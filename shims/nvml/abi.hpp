@@ -201,6 +201,8 @@ enum ValueType { kUnsignedInt = 1, kUnsignedLongLong = 3 };
 enum Field : unsigned {
   kPowerViolationField = 74,
   kEnergyField = 83,
+  kNvlinkSentField = 138,
+  kNvlinkReceivedField = 139,
   kAveragePowerField = 185,
   kInstantPowerField = 186,
   kMinLimitField = 187,
@@ -208,6 +210,13 @@ enum Field : unsigned {
   kDefaultLimitField = 189,
   kCurrentLimitField = 190
 };
+
+/// The scope of a field of NVLinks that adds up all of them. Source: nvml.h,
+/// NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_TX.
+constexpr unsigned kAllLinks = 0xFFFFFFFF;
+
+/// No nvmlNvLinkErrorCounter_t is greater.
+constexpr unsigned kNvlinkErrorCounterEnd = 5;
 
 /// nvmlPciInfo_t.
 struct PciInfo {

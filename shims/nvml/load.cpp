@@ -309,6 +309,9 @@ GPEMU_SHIM_EXPORT int nvmlDeviceGetFieldValues(Handle* device, int count,
         break;
       default:
         field.status = nvml::put_power_field(device, field);
+        if (field.status == nvml::kNotSupported) {
+          field.status = nvml::put_link_field(device, field);
+        }
     }
   }
   return nvml::kSuccess;

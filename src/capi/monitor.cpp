@@ -377,6 +377,26 @@ gpemu_status gpemu_monitor_get_nvlink(int32_t index, int32_t link, int32_t* peer
   });
 }
 
+gpemu_status gpemu_monitor_get_link_traffic(int32_t index, int32_t link, uint64_t* sent,
+                                            uint64_t* received) {
+  return guard([=]() -> Result<void> {
+    GPEMU_TRY(require("gpemu_monitor_get_link_traffic", sent, received));
+    GPEMU_ASSIGN(const gpemu::Watched watched, gpemu::watched(index));
+    GPEMU_ASSIGN(const gpemu::device::DeviceSnapshot device,
+                 watched.monitor->snapshot(watched.index));
+    const int links = std::min<int>(device.facts.nvlink_links, gpemu::device::kMostNvlinks);
+    if (link < -1 || link >= links) {
+      return fail(ErrorCode::kNotFound, "device {} has {} NVLinks, so there is no link {}", index,
+                  links, link);
+    }
+    const gpemu::device::LinkTraffic& traffic =
+        link < 0 ? device.pcie : device.nvlinks.at(static_cast<std::size_t>(link));
+    *sent = traffic.sent;
+    *received = traffic.received;
+    return {};
+  });
+}
+
 gpemu_status gpemu_monitor_is_lost(int32_t index, int32_t* lost) {
   return guard([=]() -> Result<void> {
     GPEMU_TRY(require("gpemu_monitor_is_lost", lost));

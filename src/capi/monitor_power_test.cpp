@@ -64,6 +64,15 @@ TEST_F(CApiMonitorPower, LocksTheClock) {
   EXPECT_EQ(gpemu_monitor_lock_clock(0, -1), GPEMU_ERROR_INVALID_ARGUMENT);
 }
 
+TEST_F(CApiMonitorPower, LinksThatTheDeviceHasCountTheirTraffic) {
+  uint64_t sent = 7, received = 7;
+  EXPECT_EQ(gpemu_monitor_get_link_traffic(0, 11, &sent, &received), GPEMU_OK);
+  EXPECT_EQ(sent + received, 0U);
+  EXPECT_EQ(gpemu_monitor_get_link_traffic(0, 12, &sent, &received), GPEMU_ERROR_NOT_FOUND);
+  EXPECT_EQ(gpemu_monitor_get_link_traffic(0, -2, &sent, &received), GPEMU_ERROR_NOT_FOUND);
+  EXPECT_EQ(gpemu_monitor_get_link_traffic(0, 0, nullptr, &received), GPEMU_ERROR_INVALID_ARGUMENT);
+}
+
 TEST_F(CApiMonitorPower, KeepsToTheSizeOfTheCallersStructure) {
   gpemu_monitor_power power{.struct_size = sizeof power + 1};
   EXPECT_EQ(gpemu_monitor_get_power(0, &power), GPEMU_ERROR_INVALID_ARGUMENT);

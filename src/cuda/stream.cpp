@@ -88,6 +88,20 @@ device::Interval enqueue(gpemu_cuda_stream& stream, device::Engine engine, Bytes
   return interval;
 }
 
+device::Interval enqueue_peer_copy(gpemu_cuda_stream& stream, Bytes bytes, Duration duration) {
+  follow(stream);
+  // The engine counts what goes from and to the host.
+  const device::Interval interval =
+      stream.stream->copy(device::Engine::kCopyDeviceToHost, 0, duration);
+  record({.device = stream.device,
+          .stream_id = stream.id,
+          .interval = interval,
+          .operation_class = cost::OperationClass::kCopy,
+          .name = "copy to peer",
+          .bytes = bytes});
+  return interval;
+}
+
 void queue_operation(const cost::OperationCost& cost, const gpemu_operation& operation,
                      gpemu_cuda_stream& stream) {
   follow(stream);

@@ -243,15 +243,12 @@ struct alignas(64) PowerState {
 };
 inline constexpr std::size_t kPowerStates = 8;
 
-/// The last power settings of a device, in a ring. Whoever changes them first takes a number and
-/// then writes the state at its place; the highest number counts.
+/// The last power settings of a device, in a ring. Whoever changes them takes the next number, by
+/// compare-and-swap, and then writes the state at its place; the highest number counts.
 struct alignas(64) PowerTable {
   std::atomic<std::uint64_t> taken;  ///< the last number that was taken; 0: nothing was changed.
   PowerState states[kPowerStates];
 };
-
-/// NVLinks of a device. Source: nvml.h, NVML_NVLINK_MAX_LINKS.
-inline constexpr std::size_t kMostNvlinks = 18;
 
 /// Bytes that went over the links of a device. Any value is valid.
 struct alignas(64) LinkRecord {

@@ -31,8 +31,8 @@ DeviceLoad load_between(const DeviceSnapshot& before, const DeviceSnapshot& afte
   load.compute = share(before.engines[0].busy, after.engines[0].busy, period);
   load.copy_h2d = share(before.engines[1].busy, after.engines[1].busy, period);
   load.copy_d2h = share(before.engines[2].busy, after.engines[2].busy, period);
-  load.h2d_bytes_per_s = rate(before.engines[1].bytes, after.engines[1].bytes, period);
-  load.d2h_bytes_per_s = rate(before.engines[2].bytes, after.engines[2].bytes, period);
+  load.h2d_bytes_per_s = rate(before.pcie.received, after.pcie.received, period);
+  load.d2h_bytes_per_s = rate(before.pcie.sent, after.pcie.sent, period);
   load.power_w = std::clamp((after.power.energy_j - before.power.energy_j) / to_seconds(period),
                             0.0, std::max(after.max_power_w, after.idle_power_w));
   const double dynamic_w = std::max(load.power_w - after.idle_power_w, 0.0);

@@ -373,6 +373,14 @@ std::span<const profile::Fault> Node::faults() const {
   return segment_->facts().faults.faults;
 }
 
+void Node::count_traffic(int device, std::optional<int> nvlink, const LinkTraffic& bytes) const {
+  layout::LinkRecord& links = segment_->links(device);
+  layout::LinkRecord::Count& count =
+      nvlink ? links.nvlinks[static_cast<std::size_t>(*nvlink)] : links.pcie;
+  count.sent.fetch_add(bytes.sent, std::memory_order_relaxed);
+  count.received.fetch_add(bytes.received, std::memory_order_relaxed);
+}
+
 Result<void> Node::set_power_limit(int device, double limit_w, TimePoint now) {
   GPEMU_TRY(segment_->check_owner());
   const PowerSnapshot power = device_snapshot(device, now).power;
@@ -383,8 +391,8 @@ Result<void> Node::set_power_limit(int device, double limit_w, TimePoint now) {
                 "device {} of node '{}', a {}, takes a power limit of {:.1f} to {:.1f} W, not {:g}",
                 device, name(), segment_->facts(device).gpu, power.min_limit_w, max_w, limit_w);
   }
-  segment_->change_power(device, now, [=](PowerSettings& settings) { settings.limit_w = limit_w; });
-  return {};
+  return segment_->change_power(device, now,
+                                [=](PowerSettings& settings) { settings.limit_w = limit_w; });
 }
 
 Result<void> Node::lock_clock(int device, double clock_mhz, TimePoint now) {
@@ -400,9 +408,8 @@ Result<void> Node::lock_clock(int device, double clock_mhz, TimePoint now) {
   }
   const double locked =
       clock_mhz == 0 ? 0 : std::clamp(clock_mhz, std::min(kLowestLockedMhz, boost), boost);
-  segment_->change_power(device, now,
-                         [=](PowerSettings& settings) { settings.clock_mhz = locked; });
-  return {};
+  return segment_->change_power(device, now,
+                                [=](PowerSettings& settings) { settings.clock_mhz = locked; });
 }
 
 sim::SharedClock& Node::clock() const {

@@ -286,6 +286,9 @@ Result<DeviceSnapshot> NodeView::device_snapshot(int index, TimePoint now) const
     add_mig_places(snapshot, places, MigTable::weights(words), facts, alive, now);
   }
   GPEMU_ASSIGN(snapshot.health, health(index, now));
+  GPEMU_ASSIGN(const auto links, state_->read<layout::LinkRecord>(
+                                     1, offsets.links + device * sizeof(layout::LinkRecord)));
+  add_links(snapshot, links.front());
   GPEMU_ASSIGN(const PowerSettings settings, state_->power_settings(device));
   snapshot.power = power_at(settings, facts, snapshot.engines[0].busy, now);
   return snapshot;

@@ -406,16 +406,31 @@ Result<void> Segment::add_context(int device) {
           : "other processes keep claiming it");
 }
 
-void Segment::change_power(int device, TimePoint now,
-                           const std::function<void(PowerSettings&)>& change) {
-  const DeviceSnapshot before = snapshot(device, now);
-  PowerSettings settings = read_power(power_table(device));
-  settings.from = now;
-  settings.busy = before.engines[0].busy;
-  settings.capped = before.power.capped_time;
-  settings.energy_j = before.power.energy_j;
-  change(settings);
-  write_power(power_table(device), settings);
+Result<void> Segment::change_power(int device, TimePoint now,
+                                   const std::function<void(PowerSettings&)>& change) {
+  // Far more than a process needs to write settings for which it has taken a number.
+  constexpr int kMostPauses = 100;
+  constexpr Duration kPause = std::chrono::microseconds(10);
+  layout::PowerTable& table = power_table(device);
+  for (int attempt = 0; attempt < DeviceClaims::kMostAttempts; ++attempt) {
+    const std::uint64_t taken = table.taken;
+    PowerSettings settings = read_power(table);
+    if (settings.number != taken && attempt < kMostPauses) {
+      // Another process is about to write, or has died.
+      std::this_thread::sleep_for(kPause);
+      continue;
+    }
+    const DeviceSnapshot before = snapshot(device, now);
+    settings.from = now;
+    settings.busy = before.engines[0].busy;
+    settings.capped = before.power.capped_time;
+    settings.energy_j = before.power.energy_j;
+    change(settings);
+    if (write_power(table, taken, settings)) return {};
+  }
+  return fail(ErrorCode::kUnavailable,
+              "other processes keep changing the power settings of device {} of node '{}'", device,
+              path_.name);
 }
 
 DeviceSnapshot Segment::snapshot(int device, TimePoint now) const {
@@ -437,6 +452,7 @@ DeviceSnapshot Segment::snapshot(int device, TimePoint now) const {
                    facts(device), living, now);
   }
   snapshot.health = faults().health(device, now);
+  add_links(snapshot, links(device));
   snapshot.power =
       power_at(read_power(power_table(device)), facts(device), snapshot.engines[0].busy, now);
   return snapshot;

@@ -91,6 +91,15 @@ ProcessSnapshot process_of(const layout::ProcessRecord& record) {
   return process;
 }
 
+void add_links(DeviceSnapshot& snapshot, const layout::LinkRecord& links) {
+  const auto& [compute, from_host, to_host] = snapshot.engines;
+  snapshot.pcie = {.sent = saturating_sum(to_host.bytes, links.pcie.sent),
+                   .received = saturating_sum(from_host.bytes, links.pcie.received)};
+  for (std::size_t i = 0; i < kMostNvlinks; ++i) {
+    snapshot.nvlinks.at(i) = {.sent = links.nvlinks[i].sent, .received = links.nvlinks[i].received};
+  }
+}
+
 std::string describe(const ProcessSnapshot& process) {
   if (process.foreign_namespace == 0) {
     return fmt::format("process {} ({})", process.pid, process.name);

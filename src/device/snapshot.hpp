@@ -59,6 +59,9 @@ void add_mig_places(DeviceSnapshot& snapshot, std::span<const DeviceTables> plac
                     const std::array<double, layout::kMigPlaces>& weights, const DeviceFacts& facts,
                     const Slots& alive, TimePoint now);
 
+/// Adds the traffic over a device's links, whose copies from and to the host are in the state.
+void add_links(DeviceSnapshot& snapshot, const layout::LinkRecord& links);
+
 /// Returns "process 12 (python)"; for another pid namespace, with its number.
 [[nodiscard]] std::string describe(const ProcessSnapshot& process);
 

@@ -515,6 +515,29 @@ TEST_F(NvmlTopology, LinksInUseLeadToThePeer) {
   EXPECT_EQ(call("nvmlDeviceGetNvLinkCapability", devices_[0], 3, 6U, &number), kInvalidArgument);
 }
 
+TEST_F(NvmlTopology, LinksOverWhichNothingWentCountNothing) {
+  uint64_t sent = 7, received = 7;
+  const char* function = "nvmlDeviceGetNvLinkUtilizationCounter";
+  EXPECT_EQ(call(function, devices_[0], 3, 0, &received, &sent), kSuccess);
+  EXPECT_EQ(sent + received, 0U);
+  EXPECT_EQ(call(function, devices_[0], 12, 0, &received, &sent), kInvalidArgument);
+  EXPECT_EQ(call(function, devices_[0], 3, 2, &received, &sent), kInvalidArgument);
+  EXPECT_EQ(call(function, devices_[0], 3, 0, none_, &sent), kInvalidArgument);
+  function = "nvmlDeviceGetNvLinkErrorCounter";
+  EXPECT_EQ(call(function, devices_[0], 3, 0, &sent), kSuccess);
+  EXPECT_EQ(call(function, devices_[0], 4, 0, &sent), kNotSupported) << "it leads nowhere";
+  EXPECT_EQ(call(function, devices_[0], 3, 5, &sent), kInvalidArgument);
+  EXPECT_EQ(call(function, devices_[0], 3, 0, none_), kInvalidArgument);
+  nvml::FieldValue fields[3]{};
+  fields[0] = {.field = nvml::kNvlinkSentField, .scope = nvml::kAllLinks};
+  fields[1] = {.field = nvml::kNvlinkReceivedField, .scope = 3};
+  fields[2] = {.field = nvml::kNvlinkSentField, .scope = 12};
+  ASSERT_EQ(call("nvmlDeviceGetFieldValues", devices_[0], 3, &fields[0]), kSuccess);
+  EXPECT_EQ(fields[0].status, kSuccess);
+  EXPECT_EQ(fields[1].status, kSuccess);
+  EXPECT_EQ(fields[2].status, kInvalidArgument);
+}
+
 TEST_F(Nvml, AWaitForEventsEndsWithoutAFault) {
   void* set = nullptr;
   ASSERT_EQ(call("nvmlEventSetCreate", &set), kSuccess);

@@ -36,8 +36,8 @@ struct DeviceLoad {
   double compute = 0;
   double copy_h2d = 0;
   double copy_d2h = 0;
-  double h2d_bytes_per_s = 0;
-  double d2h_bytes_per_s = 0;
+  double h2d_bytes_per_s = 0;  ///< over the PCIe link, to the device, from the host or another one.
+  double d2h_bytes_per_s = 0;  ///< likewise, from the device.
   double power_w = 0;
   double temperature_c = 0;
   double sm_clock_mhz = 0;    ///< 0 if it is not known.

@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <span>
 #include <string>
@@ -163,18 +164,22 @@ class Node {
   /// Returns what goes wrong with the devices (NodeConfig::faults). Lives as long as the node.
   [[nodiscard]] std::span<const profile::Fault> faults() const;
 
+  /// Counts bytes between a device and others over one of its NVLinks or, without one, over PCIe.
+  /// Requires: 0 <= device < device_count(); 0 <= nvlink < kMostNvlinks.
+  void count_traffic(int device, std::optional<int> nvlink, const LinkTraffic& bytes) const;
+
   /// Limits a device's power: kernels that are launched from now on run at the clock that the limit
   /// allows (docs/design/power.md). 0: the board's own limit. Requires: 0 <= device <
   /// device_count().
   ///
   /// Errors: kInvalidArgument for a limit that the board does not have; kUnavailable in a forked
-  /// child.
+  /// child, or if others keep changing settings.
   Result<void> set_power_limit(int device, double limit_w, TimePoint now);
   /// Locks a device's clock, in MHz, for such kernels. 0 unlocks it. Below and above the clocks
   /// that the device has, the nearest one counts. Requires: 0 <= device < device_count().
   ///
   /// Errors: kUnsupported if the device's clock is not known; kInvalidArgument if it is negative or
-  /// not a number; kUnavailable in a forked child.
+  /// not a number; kUnavailable as above.
   Result<void> lock_clock(int device, double clock_mhz, TimePoint now);
 
   /// Returns how much work an engine of a device has from a time on, at most `most`, as far as

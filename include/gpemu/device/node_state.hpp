@@ -3,6 +3,7 @@
 
 #include <array>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -97,6 +98,14 @@ struct PowerSnapshot {
   Duration capped_time{};       ///< for which kernels ran at a clock that the limit held down.
 };
 
+/// NVLinks of a device. Source: nvml.h, NVML_NVLINK_MAX_LINKS.
+inline constexpr std::size_t kMostNvlinks = 18;
+
+/// Bytes that went over a link of a device since the node was made.
+struct LinkTraffic {
+  Bytes sent = 0, received = 0;
+};
+
 /// A serious event of a device, which a driver would report.
 struct DeviceXid {
   TimePoint time{};  ///< on the node's clock.
@@ -137,6 +146,8 @@ struct DeviceSnapshot {
   std::vector<ProcessSnapshot> processes;
   DeviceHealth health;
   PowerSnapshot power;
+  LinkTraffic pcie;  ///< copies from and to the host and, where it joins GPUs, between them.
+  std::array<LinkTraffic, kMostNvlinks> nvlinks;  ///< by their numbers.
 };
 
 /// A file in the folder of nodes.
