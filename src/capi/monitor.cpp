@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstdlib>
 #include <memory>
+#include <optional>
 #include <pthread.h>
 #include <string>
 #include <utility>
@@ -15,6 +16,7 @@
 #include "gpemu/base/units.hpp"
 #include "gpemu/base/variables.hpp"
 #include "gpemu/cuda/own_node.hpp"
+#include "gpemu/device/memory_limits.hpp"
 #include "gpemu/device/monitor.hpp"
 #include "gpemu/device/node_view.hpp"
 #include "gpemu/device/part.hpp"
@@ -40,8 +42,10 @@ struct Watch {
   std::atomic<bool> is_private = false;
   /// Null without users.
   std::shared_ptr<device::Monitor> monitor GPEMU_GUARDED_BY(mutex);
-  /// The node's devices that this process sees, by the index that they have here.
+  /// The node's devices that this process sees, by the index that they have here,
   std::vector<int> devices GPEMU_GUARDED_BY(mutex);
+  /// and how much of their memory it may hold.
+  device::MemoryLimits memory_limits GPEMU_GUARDED_BY(mutex);
 };
 
 Watch& watch() {
@@ -241,6 +245,29 @@ std::vector<Process> visible(std::vector<Process> processes) {
   return processes;
 }
 
+/// A device's memory, as this process sees it.
+struct Memory {
+  Bytes total = 0, used = 0;
+};
+
+/// With a limit, as HAMi shows it in a container: the limit is all there is, and only processes of
+/// the container use it.
+Memory memory_seen(int index, const device::DeviceSnapshot& device) {
+  std::optional<Bytes> limit;
+  {
+    Watch& state = watch();
+    const gpemu::Lock lock(state.mutex);
+    limit = state.memory_limits.limit(index, device.memory_total);
+  }
+  if (!limit) return {.total = device.memory_total, .used = device.memory_used};
+  Bytes used = 0;
+  // Each is at most the device's.
+  for (const auto& process : visible(device.processes)) {
+    used = std::min(*limit, used + process.memory_held);
+  }
+  return {.total = *limit, .used = used};
+}
+
 gpemu_monitor_process describe(const device::ProcessSnapshot& process,
                                const std::vector<device::MigDevice>& mig) {
   gpemu_monitor_process description{.pid = static_cast<std::uint32_t>(process.pid),
@@ -299,10 +326,12 @@ gpemu_status gpemu_monitor_attach(void) {
       return std::unexpected(std::move(monitor).error());
     }
     GPEMU_ASSIGN(std::vector<int> devices, gpemu::devices_to_watch((*monitor)->node()));
+    GPEMU_ASSIGN(auto limits, gpemu::device::MemoryLimits::read(std::getenv));
     const gpemu::Lock lock(state.mutex);
     if (state.users++ > 0) return {};
     state.monitor = *std::move(monitor);
     state.devices = std::move(devices);
+    state.memory_limits = std::move(limits);
     state.is_private = is_private;
     return {};
   });
@@ -431,9 +460,10 @@ gpemu_status gpemu_monitor_get_state(int32_t index, gpemu_monitor_state* state) 
     if (!gpemu::watch().is_private) {
       GPEMU_ASSIGN(energy_j, watched.monitor->energy_j(watched.index));
     }
+    const gpemu::Memory memory = gpemu::memory_seen(index, device);
     const gpemu_monitor_state filled{
-        .memory_total = device.memory_total,
-        .memory_used = device.memory_used,
+        .memory_total = memory.total,
+        .memory_used = memory.used,
         // A damaged segment may say anything.
         .energy_mj = static_cast<std::uint64_t>(std::clamp(energy_j * 1000, 0.0, 0x1p63)),
         .process_count = static_cast<std::int32_t>(gpemu::visible(device.processes).size())};

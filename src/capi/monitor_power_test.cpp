@@ -73,6 +73,26 @@ TEST_F(CApiMonitorPower, LinksThatTheDeviceHasCountTheirTraffic) {
   EXPECT_EQ(gpemu_monitor_get_link_traffic(0, 0, nullptr, &received), GPEMU_ERROR_INVALID_ARGUMENT);
 }
 
+TEST_F(CApiMonitorPower, ALimitIsAllTheMemoryThatAProcessSees) {
+  ASSERT_EQ(gpemu_monitor_detach(), GPEMU_OK);
+  ASSERT_EQ(::setenv("GPEMU_GPU_FRACTION", "0.5", 1), 0);
+  ASSERT_EQ(gpemu_monitor_attach(), GPEMU_OK) << gpemu_last_error();
+  gpemu_device* device = nullptr;
+  ASSERT_EQ(gpemu_device_open(node_, 0, &device), GPEMU_OK);
+  uint64_t address = 0;
+  ASSERT_EQ(gpemu_device_allocate(device, 1 << 20, &address), GPEMU_OK);
+  gpemu_monitor_state state{.struct_size = sizeof state};
+  EXPECT_EQ(gpemu_monitor_get_state(0, &state), GPEMU_OK);
+  EXPECT_EQ(state.memory_total, (40536ULL << 20) / 2);
+  EXPECT_EQ(state.memory_used, 1U << 20);
+  gpemu_device_close(device);
+  ASSERT_EQ(gpemu_monitor_detach(), GPEMU_OK);
+  ASSERT_EQ(::setenv("GPEMU_GPU_FRACTION", "2", 1), 0);
+  EXPECT_EQ(gpemu_monitor_attach(), GPEMU_ERROR_INVALID_ARGUMENT);
+  ASSERT_EQ(::unsetenv("GPEMU_GPU_FRACTION"), 0);
+  ASSERT_EQ(gpemu_monitor_attach(), GPEMU_OK);
+}
+
 TEST_F(CApiMonitorPower, KeepsToTheSizeOfTheCallersStructure) {
   gpemu_monitor_power power{.struct_size = sizeof power + 1};
   EXPECT_EQ(gpemu_monitor_get_power(0, &power), GPEMU_ERROR_INVALID_ARGUMENT);

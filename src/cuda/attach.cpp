@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "attach.hpp"
 
+#include <algorithm>
 #include <cstdlib>
 #include <memory>
 #include <optional>
 #include <pthread.h>
 #include <string>
 #include <vector>
+
+#include <fmt/format.h>
 
 #include "gpemu/base/mutex.hpp"
 #include "gpemu/base/variables.hpp"
@@ -56,6 +59,7 @@ Result<profile::GpuSpec> find_gpu(const profile::Database& database,
 /// A device that the program sees.
 struct ShownDevice {
   int index = 0;  ///< in the node.
+  int place = 0;  ///< among the devices that the program could see.
   std::optional<device::MigDevice> mig;
 };
 
@@ -94,11 +98,12 @@ Result<std::vector<ShownDevice>> devices_to_show(const Process& state,
     if (!found) return shown;
     device::MigDevice& device = devices[*found];
     device.gpu = (*part)[static_cast<std::size_t>(device.gpu)];
-    shown.push_back({.index = device.gpu, .mig = std::move(device)});
+    const int place = static_cast<int>(std::ranges::find(*part, device.gpu) - part->begin());
+    shown.push_back({.index = device.gpu, .place = place, .mig = std::move(device)});
     return shown;
   }
   for (const int place : visible_devices(state.settings->visible_devices, uuids)) {
-    shown.push_back({.index = (*part)[static_cast<std::size_t>(place)], .mig = {}});
+    shown.push_back({.index = (*part)[static_cast<std::size_t>(place)], .place = place, .mig = {}});
   }
   return shown;
 }
@@ -152,7 +157,7 @@ Result<void> attach_now(Process& state) {
   const TimePoint now = state.clock->now();
   int ordinal = 0;
   GPEMU_ASSIGN(const std::vector<ShownDevice> shown, devices_to_show(state, database, now));
-  for (const auto& [index, mig] : shown) {
+  for (const auto& [index, place, mig] : shown) {
     device::DeviceSnapshot snapshot = state.node->device_snapshot(index, now);
     DeviceState& device = *state.devices.emplace_back(std::make_unique<DeviceState>());
     device.ordinal = ordinal++;
@@ -160,6 +165,8 @@ Result<void> attach_now(Process& state) {
     device.place = index;
     GPEMU_ASSIGN(device.spec, find_gpu(database, state.settings->gpu_files, snapshot.gpu));
     if (mig) become_mig_device(device, snapshot, *mig, state.node->device_count());
+    device.memory_limit = state.settings->memory_limits.limit(place, snapshot.memory_total);
+    snapshot.memory_total = device.memory_limit.value_or(snapshot.memory_total);
     device.has_faults = state.node->has_faults(index);
     device.machine = state.node->topology();
     if (device.machine != nullptr) {
@@ -191,6 +198,12 @@ Status attach_first(Phase phase) {
   lock.unlock();
   // A callback of the log may fork.
   if (!attached) tell(attached.error().message);
+  if (attached && state.settings->sm_limit) {
+    tell(
+        fmt::format("CUDA_DEVICE_SM_LIMIT={} has no effect: gpemu limits the memory of a process, "
+                    "but not its share of the multiprocessors",
+                    *state.settings->sm_limit));
+  }
   return status_of(state.phase);
 }
 

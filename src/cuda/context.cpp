@@ -28,6 +28,7 @@ Status make_context(DeviceState& device) {
       return GPEMU_CUDA_ERROR_NO_DEVICE;
     }
     first = *std::move(opened);
+    if (device.memory_limit) first->limit_memory(*device.memory_limit);
   }
   const auto context = (first ? first : device.device)->allocate(state.settings->context_bytes);
   if (!context) {

@@ -191,6 +191,15 @@ Result<DeviceAddress> Device::allocate(Bytes bytes) {
                                             kAllocationGranularity * kAllocationGranularity;
   if (!state_->claims->take_memory(rounded)) {
     const MemoryInfo info = memory_info();
+    if (const Bytes limit = state_->claims->limit();
+        limit < total && rounded > limit - std::min(info.held, limit)) {
+      return fail(
+          ErrorCode::kOutOfMemory,
+          "out of memory on device {} ({}): {:.1f} MiB requested; this process holds {:.1f} "
+          "of the {:.1f} MiB to which it is limited",
+          state_->index, segment.facts(state_->index).gpu, to_mib(rounded), to_mib(info.held),
+          to_mib(limit));
+    }
     const std::string others = segment.largest_holders(state_->memory_place);
     return fail(ErrorCode::kOutOfMemory,
                 "out of memory on device {} ({}): {:.1f} MiB requested, {:.1f} MiB free of {:.1f} "
@@ -225,10 +234,17 @@ Result<void> Device::free(DeviceAddress address) {
   return {};
 }
 
+void Device::limit_memory(Bytes limit) {
+  state_->claims->set_limit(limit);
+}
+
 MemoryInfo Device::memory_info() const {
   const Bytes total = state_->claims->capacity();
   const Bytes used = state_->segment->memory_used(state_->memory_place);
-  return {.total = total, .free = total - used, .held = std::min(state_->claims->memory(), used)};
+  const Bytes held = std::min(state_->claims->memory(), used);
+  const Bytes limit = std::min(state_->claims->limit(), total);
+  return {
+      .total = limit, .free = std::min(total - used, limit - std::min(held, limit)), .held = held};
 }
 
 std::vector<Moment> Device::ends() const {

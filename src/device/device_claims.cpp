@@ -24,7 +24,18 @@ Bytes DeviceClaims::capacity() {
   return capacity_;
 }
 
+void DeviceClaims::set_limit(Bytes limit) {
+  const Lock lock(mutex_);
+  limit_ = limit;
+}
+
+Bytes DeviceClaims::limit() {
+  const Lock lock(mutex_);
+  return limit_;
+}
+
 bool DeviceClaims::fits(Bytes bytes) const {
+  if (memory_ > limit_ || bytes > limit_ - memory_) return false;
   const Bytes others = memory_held(holdings_, others_.attachments());
   return others <= capacity_ && memory_ <= capacity_ - others &&
          bytes <= capacity_ - others - memory_;

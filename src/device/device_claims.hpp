@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <optional>
 #include <span>
 
@@ -43,8 +44,11 @@ class DeviceClaims {
 
   void set_capacity(Bytes capacity) GPEMU_EXCLUDES(mutex_);
   [[nodiscard]] Bytes capacity() GPEMU_EXCLUDES(mutex_);
+  /// The most memory that this attachment may take; the last number if there is no limit.
+  void set_limit(Bytes limit) GPEMU_EXCLUDES(mutex_);
+  [[nodiscard]] Bytes limit() GPEMU_EXCLUDES(mutex_);
 
-  /// Takes memory if that much is free. Returns whether it did.
+  /// Takes memory if that much is free, and the limit allows it. Returns whether it did.
   [[nodiscard]] bool take_memory(Bytes bytes) GPEMU_EXCLUDES(mutex_);
   /// Requires: this attachment has taken that much.
   void give_back_memory(Bytes bytes) GPEMU_EXCLUDES(mutex_);
@@ -72,6 +76,7 @@ class DeviceClaims {
   const Others others_;
   Mutex mutex_;
   Bytes capacity_ GPEMU_GUARDED_BY(mutex_);
+  Bytes limit_ GPEMU_GUARDED_BY(mutex_) = std::numeric_limits<Bytes>::max();
   Bytes memory_ GPEMU_GUARDED_BY(mutex_) = 0;
   std::int32_t contexts_ GPEMU_GUARDED_BY(mutex_) = 0;
 };

@@ -310,6 +310,22 @@ TEST_F(DeviceTest, RefusesMemoryBeyondTheCapacity) {
   EXPECT_TRUE(device_->allocate(1000 * kKiB));
 }
 
+TEST_F(DeviceTest, RefusesMemoryBeyondTheProcesssLimit) {
+  device_->limit_memory(300 * kKiB);
+  EXPECT_EQ(device_->memory_info().total, 300 * kKiB);
+  const DeviceAddress first = device_->allocate(200 * kKiB).value();
+  EXPECT_EQ(device_->memory_info().free, 100 * kKiB);
+  const auto second = device_->allocate(101 * kKiB);
+  ASSERT_FALSE(second.has_value());
+  EXPECT_EQ(second.error().code, ErrorCode::kOutOfMemory);
+  EXPECT_TRUE(second.error().message.contains("of the 0.3 MiB to which it is limited"))
+      << second.error().message;
+  EXPECT_TRUE(device_->allocate(100 * kKiB));
+  EXPECT_EQ(device_->memory_info().free, 0);
+  ASSERT_TRUE(device_->free(first));
+  EXPECT_EQ(device_->memory_info().free, 200 * kKiB);
+}
+
 TEST_F(DeviceTest, SurvivesAbsurdSizes) {
   EXPECT_EQ(device_->allocate(~Bytes{0}).error().code, ErrorCode::kOutOfMemory);
   EXPECT_EQ(device_->allocate(0).error().code, ErrorCode::kInvalidArgument);

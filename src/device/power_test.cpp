@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <filesystem>
+#include <future>
 #include <limits>
 #include <string>
 #include <unistd.h>
@@ -141,7 +142,7 @@ TEST_F(PowerTest, SharesOfProcessesAddUpToTheBoard) {
   EXPECT_DOUBLE_EQ(load.power_w, 50 + 25 * 0.5);
   ASSERT_EQ(load.processes.size(), 1);
   EXPECT_DOUBLE_EQ(load.processes[0].power_w, 25 * 0.5);
-  EXPECT_EQ(load.sm_clock_mhz, 750);
+  EXPECT_DOUBLE_EQ(load.sm_clock_mhz, 750);
 }
 
 TEST_F(PowerTest, APeriodWithAChangeHasTheMeanPower) {
@@ -178,12 +179,43 @@ TEST(PowerOfNodesTest, EnergyAndLimitOutliveTheProcess) {
 
 TEST(PowerTableTest, AChangeThatWasCutShortDoesNotCount) {
   layout::PowerTable table{};
-  write_power(table, {.limit_w = 100});
+  ASSERT_TRUE(write_power(table, 0, {.limit_w = 100}));
   ++table.taken;  // Its process dies before it writes.
   EXPECT_EQ(read_power(table).limit_w, 100);
   EXPECT_EQ(read_power(table, table).limit_w, 100);
-  for (int i = 0; i < 20; ++i) write_power(table, {.limit_w = 100.0 + i});
+  for (int i = 0; i < 20; ++i) {
+    ASSERT_TRUE(write_power(table, table.taken, {.limit_w = 100.0 + i}));
+  }
   EXPECT_EQ(read_power(table).limit_w, 119);
+}
+
+TEST(PowerTableTest, OfTwoWhoChangeTheSameSettingsTheSecondMustLookAgain) {
+  layout::PowerTable table{};
+  ASSERT_TRUE(write_power(table, 0, {.limit_w = 100}));
+  EXPECT_FALSE(write_power(table, 0, {.clock_mhz = 1000}));
+  EXPECT_EQ(read_power(table).limit_w, 100);
+}
+
+TEST_F(PowerTest, ChangesAtTheSameTimeAreNotLost) {
+  constexpr int kChanges = 2000;
+  const auto changed = std::async(std::launch::async, [&] {
+    for (int i = 0; i < kChanges; ++i) static_cast<void>(limit(100 + i % 100));
+  });
+  for (int i = 0; i < kChanges; ++i) static_cast<void>(lock(300 + i % 1000));
+  changed.wait();
+  EXPECT_EQ(power().limit_w, 100 + (kChanges - 1) % 100);
+  EXPECT_EQ(power().locked_clock_mhz, 300 + (kChanges - 1) % 1000);
+}
+
+TEST(PowerTableTest, DamagedSumsStayFinite) {
+  DeviceFacts facts;
+  facts.max_power_w = 250;
+  facts.idle_power_w = 50;
+  const double infinity = std::numeric_limits<double>::infinity();
+  const PowerSnapshot power = power_at(
+      {.number = 1, .from = TimePoint::min(), .busy = Duration::min(), .energy_j = infinity}, facts,
+      Duration::max(), TimePoint::max());
+  EXPECT_TRUE(std::isfinite(power.energy_j));
 }
 
 TEST(PowerTableTest, DamageYieldsDefaults) {

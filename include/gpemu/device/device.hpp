@@ -20,9 +20,9 @@ namespace gpemu::device {
 using DeviceAddress = std::uint64_t;
 
 struct MemoryInfo {
-  Bytes total = 0;
-  Bytes free = 0;  ///< what no process holds.
-  Bytes held = 0;  ///< what this context holds.
+  Bytes total = 0;  ///< what this process may hold.
+  Bytes free = 0;   ///< what it may still take, which no process holds.
+  Bytes held = 0;   ///< what this context holds.
 };
 
 /// A point in a stream's work, like a CUDA event: recorded, then waited for or timed.
@@ -159,6 +159,9 @@ class Device {
 
   /// Errors: kInvalidArgument when `address` is not the start of a live allocation.
   [[nodiscard]] Result<void> free(DeviceAddress address);
+
+  /// Limits what this process may hold of the device's memory. What it holds already stays.
+  void limit_memory(Bytes limit);
 
   [[nodiscard]] MemoryInfo memory_info() const;
 
