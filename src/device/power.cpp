@@ -94,7 +94,7 @@ PowerSettings read_power(const layout::PowerTable& before, const layout::PowerTa
   return same.number == state->number ? copy_of(same) : read_power(after);
 }
 
-bool write_power(layout::PowerTable& table, std::uint64_t taken, const PowerSettings& settings) {
+bool write_power(layout::PowerTable& table, std::uint64_t taken, PowerSettings& settings) {
   const std::uint64_t number = std::max(taken, settings.number) + 1;
   if (!table.taken.compare_exchange_strong(taken, number)) return false;
   layout::PowerState& state = table.states[number % layout::kPowerStates];
@@ -106,6 +106,7 @@ bool write_power(layout::PowerTable& table, std::uint64_t taken, const PowerSett
   state.limit_w = settings.limit_w;
   state.clock_mhz = settings.clock_mhz;
   state.number.store(number, std::memory_order_release);
+  settings.number = number;
   return true;
 }
 

@@ -34,11 +34,11 @@ struct PowerSettings {
 [[nodiscard]] PowerSettings read_power(const layout::PowerTable& before,
                                        const layout::PowerTable& after);
 
-/// Makes settings count that were made from those of number `settings.number`. `taken`: the last
-/// number that had been taken before those were read. Returns false if another process has taken
-/// one since.
+/// Makes settings count that were made from those of number `settings.number`, and gives them their
+/// own number. `taken`: the last number that had been taken before those were read. Returns false
+/// if another process has taken one since.
 [[nodiscard]] bool write_power(layout::PowerTable& table, std::uint64_t taken,
-                               const PowerSettings& settings);
+                               PowerSettings& settings);
 
 /// Returns what comes of the settings of a device whose compute engine has worked for `busy` by
 /// `now`. docs/design/power.md has the equations.

@@ -177,22 +177,26 @@ TEST(PowerOfNodesTest, EnergyAndLimitOutliveTheProcess) {
   std::filesystem::remove_all(folder);
 }
 
+bool write_settings(layout::PowerTable& table, std::uint64_t taken, PowerSettings settings) {
+  return write_power(table, taken, settings);
+}
+
 TEST(PowerTableTest, AChangeThatWasCutShortDoesNotCount) {
   layout::PowerTable table{};
-  ASSERT_TRUE(write_power(table, 0, {.limit_w = 100}));
+  ASSERT_TRUE(write_settings(table, 0, {.limit_w = 100}));
   ++table.taken;  // Its process dies before it writes.
   EXPECT_EQ(read_power(table).limit_w, 100);
   EXPECT_EQ(read_power(table, table).limit_w, 100);
   for (int i = 0; i < 20; ++i) {
-    ASSERT_TRUE(write_power(table, table.taken, {.limit_w = 100.0 + i}));
+    ASSERT_TRUE(write_settings(table, table.taken, {.limit_w = 100.0 + i}));
   }
   EXPECT_EQ(read_power(table).limit_w, 119);
 }
 
 TEST(PowerTableTest, OfTwoWhoChangeTheSameSettingsTheSecondMustLookAgain) {
   layout::PowerTable table{};
-  ASSERT_TRUE(write_power(table, 0, {.limit_w = 100}));
-  EXPECT_FALSE(write_power(table, 0, {.clock_mhz = 1000}));
+  ASSERT_TRUE(write_settings(table, 0, {.limit_w = 100}));
+  EXPECT_FALSE(write_settings(table, 0, {.clock_mhz = 1000}));
   EXPECT_EQ(read_power(table).limit_w, 100);
 }
 

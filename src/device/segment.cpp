@@ -426,7 +426,8 @@ Result<void> Segment::change_power(int device, TimePoint now,
     settings.capped = before.power.capped_time;
     settings.energy_j = before.power.energy_j;
     change(settings);
-    if (write_power(table, taken, settings)) return {};
+    // If others have taken a number since, they may not have seen what this one wrote.
+    if (write_power(table, taken, settings) && table.taken == settings.number) return {};
   }
   return fail(ErrorCode::kUnavailable,
               "other processes keep changing the power settings of device {} of node '{}'", device,
