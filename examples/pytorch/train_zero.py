@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Trains a language model of the size of GPT-2's smallest on all GPUs with DeepSpeed's ZeRO, on
-random text. Needs DeepSpeed: DS_BUILD_OPS=0 pip install --no-build-isolation deepspeed
+random text. Needs DeepSpeed; docs/how-to/several-gpus.md says how to install it.
 
 Nothing here knows of gpemu: torchrun starts a process for each GPU.
 

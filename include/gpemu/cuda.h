@@ -49,6 +49,7 @@ enum {
   GPEMU_CUDA_ERROR_INVALID_CONFIGURATION = 9,     /* runtime only; the driver: INVALID_VALUE */
   GPEMU_CUDA_ERROR_INVALID_SYMBOL = 13,           /* runtime only */
   GPEMU_CUDA_ERROR_INVALID_MEMCPY_DIRECTION = 21, /* runtime only */
+  GPEMU_CUDA_ERROR_DEVICE_UNAVAILABLE = 46,       /* the compute mode refuses the process */
   GPEMU_CUDA_ERROR_INVALID_DEVICE_FUNCTION = 98,  /* runtime only */
   GPEMU_CUDA_ERROR_NO_DEVICE = 100,
   GPEMU_CUDA_ERROR_INVALID_DEVICE = 101,
@@ -63,6 +64,7 @@ enum {
   GPEMU_CUDA_ERROR_ILLEGAL_STATE = 401,
   GPEMU_CUDA_ERROR_NOT_FOUND = 500,
   GPEMU_CUDA_ERROR_NOT_READY = 600,
+  GPEMU_CUDA_ERROR_ILLEGAL_ADDRESS = 700,
   GPEMU_CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES = 701,
   GPEMU_CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED = 704,
   GPEMU_CUDA_ERROR_PEER_ACCESS_NOT_ENABLED = 705,
@@ -70,6 +72,12 @@ enum {
   GPEMU_CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED = 713,
   GPEMU_CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE = 720,
   GPEMU_CUDA_ERROR_NOT_SUPPORTED = 801,
+  GPEMU_CUDA_ERROR_MPS_CONNECTION_FAILED = 805,
+  GPEMU_CUDA_ERROR_MPS_RPC_FAILURE = 806,
+  GPEMU_CUDA_ERROR_MPS_SERVER_NOT_READY = 807,
+  GPEMU_CUDA_ERROR_MPS_MAX_CLIENTS_REACHED = 808,
+  GPEMU_CUDA_ERROR_MPS_MAX_CONNECTIONS_REACHED = 809,
+  GPEMU_CUDA_ERROR_MPS_CLIENT_TERMINATED = 810,
   GPEMU_CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED = 900,
   GPEMU_CUDA_ERROR_STREAM_CAPTURE_INVALIDATED = 901,
   GPEMU_CUDA_ERROR_STREAM_CAPTURE_MERGE = 902,
@@ -143,6 +151,9 @@ typedef struct gpemu_cuda_device {
 
 /* Yields a description that stays valid. Errors: INVALID_DEVICE. */
 GPEMU_API gpemu_cuda_status gpemu_cuda_get_device(int32_t device, const gpemu_cuda_device** info);
+
+/* Yields the compute mode that a device has now, cudaComputeMode. Errors: INVALID_DEVICE. */
+GPEMU_API gpemu_cuda_status gpemu_cuda_get_compute_mode(int32_t device, int32_t* mode);
 
 /* The calling thread's context stack, as in the driver. A device's ordinal identifies its context,
  * because each process has one context per device, the primary one; -1 means no context. Setting
@@ -514,22 +525,30 @@ typedef struct gpemu_cuda_comm_id {
 } gpemu_cuda_comm_id;
 
 /* Yields a new id, by which the ranks of one communicator find each other. The calling process
- * helps them to meet; it need not attach. Errors: OPERATING_SYSTEM. */
+ * helps them to meet; it need not attach. If NCCL_COMM_ID names an address, the id is that of the
+ * address in all processes, and rank 0 helps. Errors: OPERATING_SYSTEM; INVALID_VALUE for an
+ * address that is none. */
 GPEMU_API gpemu_cuda_status gpemu_cuda_comm_unique_id(gpemu_cuda_comm_id* id);
 
 /* A rank to be made: of a new communicator, or of a part of `parent`. */
 typedef struct gpemu_cuda_comm_start {
-  const gpemu_cuda_comm_id* id; /* NULL: `parent` is divided */
+  const gpemu_cuda_comm_id* id; /* NULL: of a part of `parent` */
   int32_t ranks, rank, device;  /* with an id */
   gpemu_cuda_comm_handle parent;
   int32_t color, key; /* as for MPI_Comm_split; a negative color: this rank takes no part */
+  /* Unless there are none: instead of a division, all ranks of `parent` but these, which take no
+   * part and may have ended. */
+  const int32_t* excluded;
+  uint64_t excluded_count;
+  int32_t aborts_parent;    /* not 0: ends this rank's open collectives of `parent` first */
+  const int32_t* cancelled; /* NULL, or not 0 as soon as the call shall give up */
 } gpemu_cuda_comm_start;
 
 /* Makes ranks. Blocks until all ranks of their communicators are being made. Yields NULL for a rank
  * that takes no part. Errors, which all ranks get: INVALID_VALUE (also for an id that is none, and
  * for a rank or a device that comes twice), NOT_SUPPORTED (ranks in several nodes; a virtual
  * clock), OUT_OF_MEMORY (the node has no seats left), NOT_FOUND (a rank has ended or the process
- * that made the id), OPERATING_SYSTEM. */
+ * that made the id), OPERATING_SYSTEM; ILLEGAL_STATE for the caller if it was cancelled. */
 GPEMU_API gpemu_cuda_status gpemu_cuda_comm_start_all(const gpemu_cuda_comm_start* starts,
                                                       size_t count, gpemu_cuda_comm_handle* comms);
 
@@ -593,6 +612,13 @@ typedef struct gpemu_cuda_comm_call {
  * the communicator does not have, this rank as the other one); STREAM_CAPTURE_UNSUPPORTED;
  * ILLEGAL_STATE after an abort; NOT_FOUND after a rank has ended. */
 GPEMU_API gpemu_cuda_status gpemu_cuda_comm_run(const gpemu_cuda_comm_call* calls, size_t count);
+
+/* Yields how long NCCL's tuner expects one of some collectives to take that are called together,
+ * the last one, in microseconds; this ranks NCCL's choices and is not the time that
+ * gpemu_cuda_comm_run takes. A negative number if none of them is a collective of several ranks.
+ * Queues nothing. Errors: INVALID_HANDLE, INVALID_VALUE. */
+GPEMU_API gpemu_cuda_status gpemu_cuda_comm_expected_time(const gpemu_cuda_comm_call* calls,
+                                                          size_t count, double* microseconds);
 
 typedef struct gpemu_cuda_comm_info {
   int32_t ranks, rank, device;

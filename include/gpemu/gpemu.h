@@ -112,8 +112,8 @@ typedef struct gpemu_device_info {
   uint64_t memory_bytes;
 } gpemu_device_info;
 
-/* Opens this process's context on a device. Errors: NOT_FOUND; UNAVAILABLE if the device is
- * exclusive and another process has it. Release with gpemu_device_close, which frees the context's
+/* Opens this process's context on a device. Errors: NOT_FOUND; UNAVAILABLE if its
+ * compute mode refuses this process. Release with gpemu_device_close, which frees the context's
  * memory. */
 GPEMU_API gpemu_status gpemu_device_open(gpemu_node* node, int32_t index, gpemu_device** device);
 GPEMU_API void gpemu_device_close(gpemu_device* device);

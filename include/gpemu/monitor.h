@@ -35,7 +35,7 @@ GPEMU_API gpemu_status gpemu_monitor_device_count(int32_t* count);
 /* Returns the version of the emulated driver, e.g. "595.45.04". Works without being attached. */
 GPEMU_API const char* gpemu_monitor_driver_version(void);
 
-/* The properties of a device that do not change. A number that is not known is 0. */
+/* The properties of a device. Only its compute mode may change. A number that is not known is 0. */
 typedef struct gpemu_monitor_device {
   size_t struct_size;
   char gpu[64];          /* e.g. "V100-PCIE-32GB" */
@@ -48,13 +48,19 @@ typedef struct gpemu_monitor_device {
   int32_t memory_bus_bits;
   int32_t pcie_generation, pcie_lanes;
   int32_t nvlink_links;
-  int32_t nvlink_gpus; /* GPUs in a group that NVLink connects; 1 without NVLink */
-  int32_t exclusive;   /* 1: one process at a time may use the device */
+  int32_t nvlink_gpus;  /* GPUs in a group that NVLink connects; 1 without NVLink */
+  int32_t compute_mode; /* 0: any process may use the device, 2: none, 3: one at a time; NVML's
+                           numbers */
   double base_clock_mhz, boost_clock_mhz, memory_clock_mhz;
   double max_power_w, idle_power_w;
-  int32_t mig; /* 0: the GPU has no MIG, or its node does not divide GPUs; 1: MIG divides it */
+  int32_t mig; /* 0: the GPU has no MIG, or its node does not divide it; 1: MIG divides it */
+  int32_t mig_pending; /* the same of the time from which nobody uses it any more */
 } gpemu_monitor_device;
 GPEMU_API gpemu_status gpemu_monitor_get_device(int32_t index, gpemu_monitor_device* device);
+
+/* Sets the compute mode of a device, for all processes. Those that use it continue to do so.
+ * Errors: INVALID_ARGUMENT for another number than 0, 2 and 3; UNSUPPORTED for a private node. */
+GPEMU_API gpemu_status gpemu_monitor_set_compute_mode(int32_t index, int32_t compute_mode);
 
 /* What joins two devices. */
 typedef struct gpemu_monitor_path {
@@ -79,12 +85,18 @@ GPEMU_API gpemu_status gpemu_monitor_get_path(int32_t index, int32_t peer,
  * 0. Error: NOT_FOUND for a link that the device does not have. */
 GPEMU_API gpemu_status gpemu_monitor_get_nvlink(int32_t index, int32_t link, int32_t* peer);
 
+/* Yields the bytes that a device has sent and received over one of its NVLinks, or over PCIe (-1),
+ * since the node was made. Error: NOT_FOUND for a link that the device does not have. */
+GPEMU_API gpemu_status gpemu_monitor_get_link_traffic(int32_t index, int32_t link, uint64_t* sent,
+                                                      uint64_t* received);
+
 /* Yields 1 if a device has fallen off the bus, because of a fault of the node; else 0. */
 GPEMU_API gpemu_status gpemu_monitor_is_lost(int32_t index, int32_t* lost);
 
 /* Yields up to *count numbers of Xid errors that a driver would have reported of a device so far,
- * because of faults of the node, in the order of time: 74 for an NVLink that is broken, 79 if it
- * has fallen off the bus. Sets *count to their total number. `xids` may be NULL if *count is 0. */
+ * because of faults of the node, in the order of time: 31 for an illegal address, 74 for an NVLink
+ * that is broken, 79 if it has fallen off the bus. Sets *count to their total number. `xids` may be
+ * NULL if *count is 0. */
 GPEMU_API gpemu_status gpemu_monitor_get_xids(int32_t index, int32_t* xids, int32_t* count);
 
 /* The current state of a device. */
@@ -104,7 +116,7 @@ typedef struct gpemu_monitor_load {
   int64_t start_ns, end_ns; /* on CLOCK_MONOTONIC */
   double compute;           /* share of the period in which kernels ran */
   double copy_h2d, copy_d2h;
-  double h2d_bytes_per_s, d2h_bytes_per_s;
+  double h2d_bytes_per_s, d2h_bytes_per_s; /* over PCIe, to and from the device */
   double power_w, temperature_c;
   double sm_clock_mhz;       /* 0 if it is not known */
   int32_t performance_state; /* 0 while a process has a context, 8 otherwise */
@@ -112,12 +124,32 @@ typedef struct gpemu_monitor_load {
 } gpemu_monitor_load;
 GPEMU_API gpemu_status gpemu_monitor_get_load(int32_t index, gpemu_monitor_load* load);
 
+/* The power settings of a device, and what comes of them (docs/design/power.md). */
+typedef struct gpemu_monitor_power {
+  size_t struct_size;
+  double limit_w, default_limit_w; /* the limit that counts; the board's own */
+  double min_limit_w, max_limit_w; /* the limits that can be set */
+  double locked_clock_mhz;         /* 0: the clock is not locked */
+  double clock_share;              /* of the boost clock, at which kernels run */
+  int32_t capped;                  /* 1: the power limit holds the clock down */
+  int64_t capped_ns;               /* for which kernels ran at a clock that it held down */
+} gpemu_monitor_power;
+GPEMU_API gpemu_status gpemu_monitor_get_power(int32_t index, gpemu_monitor_power* power);
+
+/* Limits a device's power (0: to the board's own limit), or locks its clock (0: unlocks it), for
+ * kernels that any process launches from now on. Errors: INVALID_ARGUMENT for a limit that the
+ * board does not have, or a clock below 0; UNSUPPORTED if the device's clock is not known; IO if
+ * this user may not change the node. */
+GPEMU_API gpemu_status gpemu_monitor_set_power_limit(int32_t index, double limit_w);
+GPEMU_API gpemu_status gpemu_monitor_lock_clock(int32_t index, double clock_mhz);
+
 /* A process with a context on a device. */
 typedef struct gpemu_monitor_process {
   uint32_t pid;
   uint64_t memory_held;
   int32_t mig; /* 1: on a MIG device of these instances; else 0 */
   int32_t gpu_instance, compute_instance;
+  int32_t mps; /* 1: it is a client of an MPS server; else 0 */
 } gpemu_monitor_process;
 
 /* Yields up to *count processes, and sets *count to their total number. `processes` may be NULL if
@@ -215,6 +247,10 @@ typedef struct gpemu_monitor_mig_change {
 GPEMU_API gpemu_status gpemu_monitor_change_mig(int32_t index,
                                                 const gpemu_monitor_mig_change* change,
                                                 int32_t* id);
+/* Switches MIG on (1) or off (0) for a device, which destroys all instances. While somebody uses
+ * the device, that is only pending: gpemu_monitor_get_device tells. Errors: INVALID_ARGUMENT for
+ * another number; UNSUPPORTED if the GPU has no MIG, or its node does not divide GPUs. */
+GPEMU_API gpemu_status gpemu_monitor_set_mig_mode(int32_t index, int32_t mode);
 
 #ifdef __cplusplus
 }

@@ -20,9 +20,10 @@ ALLOWED = {
     "cost": {"abi", "base", "profile"},
     "calibrate": {"base", "profile", "topology", "cost"},
     "device": {"base", "sim", "profile", "cost"},
+    "mps": {"base"},
     "data": {"base", "sim"},
     "train": {"base", "sim", "profile", "topology", "cost", "device", "data"},
-    "cuda": {"abi", "base", "sim", "profile", "topology", "cost", "device"},
+    "cuda": {"abi", "base", "sim", "profile", "topology", "cost", "device", "mps"},
     "capi": {"abi", "base", "sim", "profile", "topology", "cost", "calibrate", "device", "data",
              "train", "cuda"},
     # Modules of the command, which libgpemu.so does not use.
@@ -41,7 +42,8 @@ C_ABI_HEADERS = ("gpemu/enum.h", "gpemu/gpemu.h", "gpemu/operation.h", "gpemu/cu
 
 # A folder of tools/ may include itself, the one that all share, modules, and these.
 TOOLS_SHARE = "cli"
-TOOLS_ALLOWED = {"analyze": {"train"}, "smi": {"node"}}
+TOOLS_ALLOWED = {"analyze": {"train"}, "smi": {"mig", "node"},
+                 "nvidia_smi": {"mig", "node", "smi"}}
 
 # Module of the Python package -> the others that it may import. One of them calls the C interface.
 PYTHON_PACKAGE = "bindings/python/gpemu/"

@@ -5,11 +5,12 @@ programs, each of which queues kernels ahead and asks afterwards when they ended
 
 For each number of processes: how much of one second of the GPU's time each got, and how much was
 lost to context switches. Expected: 1/n each, less a loss of switch / (slice + switch) in all; one
-process alone loses nothing. Exits with 1 when a share is off by more than 0.01 or the loss by more
-than 0.005.
+process alone loses nothing, and with MPS nobody does. Exits with 1 when a share is off by more than
+0.01 or the loss by more than 0.005.
 
 Usage: scripts/claims/check_sharing.py --python PYTHON [--gpemu COMMAND] [--processes N]...
-       [--seconds S] [--time-slice MS] [--context-switch MS] [--clock real|virtual] [--json FILE]
+       [--sharing time-slices|mps] [--seconds S] [--time-slice MS] [--context-switch MS]
+       [--clock real|virtual] [--json FILE]
 """
 
 import argparse
@@ -83,7 +84,7 @@ def launch(processes, seconds):
 def run(options, processes):
     """Returns the share of the GPU's time that each process got."""
     words = [options.gpemu, "run", "--quiet", "--gpu", GPU, "--clock", options.clock,
-             "--sharing", "time-slices", "--time-slice", str(options.time_slice),
+             "--sharing", options.sharing, "--time-slice", str(options.time_slice),
              "--context-switch", str(options.context_switch), "--", options.python, __file__,
              "--launch", str(processes), "--seconds", str(options.seconds)]
     done = subprocess.run(words, stdout=subprocess.PIPE, text=True, check=True)
@@ -95,6 +96,7 @@ def main():
     parser.add_argument("--python", default=sys.executable, help="a Python that has PyTorch")
     parser.add_argument("--gpemu", default=str(ROOT / "build/release/tools/gpemu"))
     parser.add_argument("--processes", type=int, action="append")
+    parser.add_argument("--sharing", choices=["time-slices", "mps"], default="time-slices")
     parser.add_argument("--seconds", type=float, default=1.0)
     parser.add_argument("--time-slice", type=float, default=2.0)
     parser.add_argument("--context-switch", type=float, default=0.145)
@@ -111,7 +113,7 @@ def main():
     if options.launch is not None:
         return launch(options.launch, options.seconds)
 
-    switch = options.context_switch
+    switch = options.context_switch if options.sharing == "time-slices" else 0
     results = []
     print("processes  expected  least   most    loss    expected")
     for processes in options.processes or [1, 2, 4, 8]:

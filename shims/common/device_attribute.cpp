@@ -27,7 +27,6 @@ constexpr Constant kConstants[] = {
     {kDeviceGpuOverlap, 1},
     {kDeviceKernelExecTimeout, 0},
     {kDeviceIntegrated, 0},
-    {kDeviceComputeMode, 0},  // default
     {kDeviceMaximumTexture1dWidth, 131072},
     {kDeviceMaximumTexture2dWidth, 131072},
     {kDeviceMaximumTexture2dHeight, 65536},
@@ -210,6 +209,7 @@ int get_device_attribute(int* value, int attribute, int device) {
     *value = device;
     return GPEMU_CUDA_SUCCESS;
   }
+  if (attribute == kDeviceComputeMode) return gpemu_cuda_get_compute_mode(device, value);
   for (const Fact& fact : kFacts) {
     if (fact.attribute == attribute) {
       *value = fact.value(*info);

@@ -18,6 +18,7 @@ constexpr int library_status(gpemu_cuda_status status, const FailureStatuses& fa
     case GPEMU_CUDA_SUCCESS:
       return 0;
     case GPEMU_CUDA_ERROR_NOT_INITIALIZED:
+    case GPEMU_CUDA_ERROR_DEVICE_UNAVAILABLE:
     case GPEMU_CUDA_ERROR_NO_DEVICE:
       return failures.not_initialized;
     case GPEMU_CUDA_ERROR_OUT_OF_MEMORY:

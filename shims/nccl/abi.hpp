@@ -1,6 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
+
+#include <climits>
+
 /// NCCL_VERSION_CODE. Source: nccl.h of NCCL 2.30.7.
 constexpr int kVersion = 23007;
 
@@ -14,6 +19,7 @@ enum Status : int {
   kInvalidArgument = 4,
   kInvalidUsage = 5,
   kRemoteError = 6,
+  kInProgress = 7,
 };
 
 /// ncclDataType_t.
@@ -49,8 +55,37 @@ enum ScalarResidence : int {
   kScalarHostImmediate = 1,
 };
 
+/// cudaStreamPerThread, a number as of gpemu/cuda.h.
+constexpr uintptr_t kPerThreadStream = 2;
+
 /// NCCL_SPLIT_NOCOLOR.
 constexpr int kNoColor = -1;
+
+/// NCCL_SHRINK_ABORT.
+constexpr int kShrinkAbort = 1;
+
+/// NCCL_CONFIG_UNDEF_INT.
+constexpr int kUndefined = INT_MIN;
+
+/// The part of ncclConfig_t that says how calls behave; more or less of it may follow.
+struct Config {
+  size_t size;
+  unsigned magic;
+  unsigned version;
+  int blocking;
+};
+/// NCCL_API_MAGIC.
+constexpr unsigned kConfigMagic = 0xcafebeef;
+
+/// ncclSimInfo_t.
+struct SimulationInfo {
+  size_t size;
+  unsigned magic;
+  unsigned version;
+  float estimated_time_us;
+};
+/// NCCL_SIM_INFO_INITIALIZER.
+constexpr unsigned kSimulationMagic = 0x74685283;
 
 /// ncclUniqueId: NCCL_UNIQUE_ID_BYTES.
 struct UniqueId {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// With one rank every collective is a copy from the send to the receive buffer.
+// With one rank every collective is a copy from the send to the receive buffer, unless it scales.
 #include <algorithm>
 #include <cstring>
 #include <optional>
@@ -132,20 +132,21 @@ int describe(gpemu_cuda_collective kind, const Collective& call, const Communica
   return kSuccess;
 }
 
-int run_described(const gpemu_cuda_comm_call& described, const Collective& call) {
-  return described.comm != nullptr ? run_call(described)
+int run_described(Communicator& communicator, const gpemu_cuda_comm_call& described,
+                  const Collective& call) {
+  return described.comm != nullptr ? run_call(communicator, described)
                                    : move_within(call.destination, call.source,
                                                  call.count * bytes_of(call.type), call.stream);
 }
 
 int run(gpemu_cuda_collective kind, const Collective& call) {
-  const Communicator* communicator = find_object<Communicator>(call.communicator);
+  Communicator* communicator = nullptr;
   gpemu_cuda_comm_call described{};
-  if (communicator == nullptr) {
-    return kInvalidArgument;
+  int status = find_ready(call.communicator, &communicator);
+  if (status == kSuccess) {
+    status = describe(kind, call, *communicator, &described);
   }
-  const int status = describe(kind, call, *communicator, &described);
-  return status == kSuccess ? run_described(described, call) : status;
+  return status == kSuccess ? run_described(*communicator, described, call) : status;
 }
 
 /// Sets a reduction of NCCL or of the program. Errors: kInvalidArgument.
@@ -169,13 +170,26 @@ int set_reduction(const Communicator& communicator, int reduction, int type,
   return nccl_status(gpemu_cuda_peek(sum.address, described->scale, bytes_of(type)));
 }
 
-int reduce(gpemu_cuda_collective kind, const Collective& call, int reduction) {
-  const Communicator* communicator = find_object<Communicator>(call.communicator);
-  gpemu_cuda_comm_call described{};
-  if (communicator == nullptr) {
-    return kInvalidArgument;
+/// Makes gpemu's rank of a communicator of one, for what is not a copy.
+int make_alone(Communicator& communicator) {
+  gpemu_cuda_comm_id id{};
+  int status = nccl_status(gpemu_cuda_comm_unique_id(&id));
+  const gpemu_cuda_comm_start start{.id = &id, .ranks = 1, .device = communicator.device};
+  gpemu_cuda_comm_handle made = nullptr;
+  if (status == kSuccess) {
+    status = nccl_status(gpemu_cuda_comm_start_all(&start, 1, &made));
   }
-  int status = describe(kind, call, *communicator, &described);
+  communicator.handle = made;
+  return status;
+}
+
+int reduce(gpemu_cuda_collective kind, const Collective& call, int reduction) {
+  Communicator* communicator = nullptr;
+  gpemu_cuda_comm_call described{};
+  int status = find_ready(call.communicator, &communicator);
+  if (status == kSuccess) {
+    status = describe(kind, call, *communicator, &described);
+  }
   if (status == kSuccess) {
     status = set_reduction(*communicator, reduction, call.type, &described);
   }
@@ -183,29 +197,36 @@ int reduce(gpemu_cuda_collective kind, const Collective& call, int reduction) {
     return status;
   }
   if (described.comm == nullptr && described.reduction == GPEMU_CUDA_COMM_SCALED_SUM) {
-    gpemu_cuda_not_supported(GPEMU_SHIM_SONAME, "pre-multiplied sums of one rank");
-    return kInvalidUsage;
+    status = make_alone(*communicator);
+    described.comm = communicator->handle;
   }
-  return run_described(described, call);
+  if (status != kSuccess) {
+    return status;
+  }
+  return run_described(*communicator, described, call);
 }
 
 int transfer(gpemu_cuda_collective kind, const void* buffer, size_t count, int type, int peer,
              const void* handle, gpemu_cuda_stream_handle stream) {
-  const Communicator* communicator = find_object<Communicator>(handle);
+  Communicator* communicator = nullptr;
   const size_t size = bytes_of(type);
-  if (communicator == nullptr || peer < 0 || peer >= communicator->ranks || size == 0 ||
-      count > SIZE_MAX / size || (buffer == nullptr && count > 0)) {
+  const int status = find_ready(handle, &communicator);
+  if (status != kSuccess) {
+    return status;
+  }
+  if (peer < 0 || peer >= communicator->ranks || size == 0 || count > SIZE_MAX / size ||
+      (buffer == nullptr && count > 0)) {
     return kInvalidArgument;
   }
   if (peer != communicator->rank) {
-    return run_call({.comm = communicator->handle,
-                     .collective = kind,
-                     .type = *type_of(type),
-                     .root = peer,
-                     .source = address_of(buffer),
-                     .destination = address_of(buffer),
-                     .count = count,
-                     .stream = stream});
+    return run_call(*communicator, {.comm = communicator->handle,
+                                    .collective = kind,
+                                    .type = *type_of(type),
+                                    .root = peer,
+                                    .source = address_of(buffer),
+                                    .destination = address_of(buffer),
+                                    .count = count,
+                                    .stream = stream});
   }
   Group* const group = open_group();
   if (group == nullptr) {

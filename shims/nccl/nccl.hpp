@@ -2,13 +2,19 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <vector>
 
+#include "gpemu/base/mutex.hpp"
+
 #include "abi.hpp"
 #include "handle_table.hpp"
+#include "job.hpp"
 #include "shim.hpp"
+#include "status.hpp"
 
 /// A sum of sources that are multiplied first.
 struct ScaledSum {
@@ -22,17 +28,34 @@ struct Communicator {
   int device = 0;
   int ranks = 1;
   int rank = 0;
-  gpemu_cuda_comm_handle handle = nullptr;  ///< null with one rank, which exchanges nothing.
+  /// Null with one rank, which exchanges nothing. Written by the job that makes the rank.
+  std::atomic<gpemu_cuda_comm_handle> handle = nullptr;
+  bool blocks = true;  ///< whether calls that wait for other ranks do.
   /// Reductions of the program, whose numbers follow on NCCL's own; nothing for those that ended.
   std::vector<std::optional<ScaledSum>> reductions{};
+  std::atomic<bool> is_finalized{false};
+  mutable gpemu::Mutex mutex{};
+  std::shared_ptr<Job> last_job GPEMU_GUARDED_BY(mutex){};
+
+  /// The last call that did not block, and may still be in progress; null if there was none.
+  [[nodiscard]] std::shared_ptr<Job> job() const GPEMU_EXCLUDES(mutex) {
+    const gpemu::Lock lock(mutex);
+    return last_job;
+  }
+  /// Requires: the last one has ended.
+  void set_job(std::shared_ptr<Job> job) GPEMU_EXCLUDES(mutex) {
+    const gpemu::Lock lock(mutex);
+    last_job.swap(job);
+  }
 };
 
-/// Returns NCCL's status for one of gpemu's; notes a warning if there is more to say.
-int nccl_status(gpemu_cuda_status status);
+/// Gives a communicator a handle.
+Communicator* add_communicator(const gpemu_cuda_comm_info& info, gpemu_cuda_comm_handle handle,
+                               bool blocks);
 
-/// The calling thread's last warning; empty without one. A good call does not clear it.
-const char*& last_warning();
+/// Returns whether a live communicator can be used: kSuccess; kInvalidArgument while a call is in
+/// progress; or the error of the last call that did not block.
+int ready_status(const Communicator& communicator);
 
-/// Exports a function a second time, with the prefix "p", as NCCL does for profilers.
-#define GPEMU_PROFILING_NAME(name) \
-  extern "C" __attribute__((visibility("default"), nothrow, alias(#name))) decltype(name) p##name;
+/// Finds a live communicator that can be used. Errors: kInvalidArgument, those of ready_status().
+int find_ready(const void* handle, Communicator** found);

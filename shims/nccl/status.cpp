@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <iterator>
+#include "status.hpp"
 
-#include "nccl.hpp"
+#include <iterator>
 
 const char*& last_warning() {
   thread_local const char* warning = "";

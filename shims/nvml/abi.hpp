@@ -13,6 +13,7 @@ enum Status {
   kUninitialized = 1,
   kInvalidArgument = 2,
   kNotSupported = 3,
+  kNoPermission = 4,
   kNotFound = 6,
   kInsufficientSize = 7,
   kDriverNotLoaded = 9,
@@ -111,7 +112,7 @@ enum NvlinkVersion : unsigned {
 enum NvlinkEnd : unsigned { kNvlinkToGpu = 0, kNvlinkToSwitch = 2, kNvlinkToUnknown = 255 };
 
 /// nvmlComputeMode_t.
-enum ComputeMode : unsigned { kDefaultMode = 0, kExclusiveProcess = 3 };
+enum ComputeMode : unsigned { kExclusiveThread = 1, kComputeModeEnd = 4 };
 
 /// nvmlGpuVirtualizationMode_t.
 constexpr unsigned kNoVirtualization = 0;
@@ -138,7 +139,36 @@ enum ClockType : unsigned {
 enum ClockId : unsigned { kCurrentClock = 0, kClockIdEnd = 4 };
 
 /// nvmlClocksEventReason...
-enum ClocksEventReason : uint64_t { kNoReason = 0, kGpuIdle = 1, kHwSlowdown = 8 };
+enum ClocksEventReason : uint64_t {
+  kNoReason = 0,
+  kGpuIdle = 1,
+  kClocksSetting = 2,
+  kSwPowerCap = 4,
+  kHwSlowdown = 8
+};
+
+/// nvmlPerfPolicyType_t: why the clock was held down.
+enum PerfPolicy : unsigned { kPowerPolicy = 0, kThermalPolicy = 1, kPerfPolicyEnd = 12 };
+
+/// nvmlViolationTime_t: a time in us, and for how many ns the clock was held down.
+struct ViolationTime {
+  uint64_t reference_us, violation_ns;
+};
+static_assert(sizeof(ViolationTime) == 16);
+
+/// nvmlPowerScopeType_t: what a power limit concerns.
+enum PowerScope : unsigned char { kGpuScope = 0 };
+
+/// nvmlPowerValue_v2_t.
+struct PowerValue {
+  unsigned version;
+  unsigned char scope;
+  unsigned milliwatts;
+};
+static_assert(sizeof(PowerValue) == 12);
+
+/// nvmlClockLimitId_t: numbers that stand for a clock.
+enum ClockLimitId : unsigned { kTdpClock = 0xFFFFFF01, kUnlimitedClock = 0xFFFFFF02 };
 
 /// nvmlSamplingType_t.
 enum SamplingType : unsigned {
@@ -169,7 +199,10 @@ enum ValueType { kUnsignedInt = 1, kUnsignedLongLong = 3 };
 
 /// NVML_FI_DEV_...
 enum Field : unsigned {
+  kPowerViolationField = 74,
   kEnergyField = 83,
+  kNvlinkSentField = 138,
+  kNvlinkReceivedField = 139,
   kAveragePowerField = 185,
   kInstantPowerField = 186,
   kMinLimitField = 187,
@@ -177,6 +210,13 @@ enum Field : unsigned {
   kDefaultLimitField = 189,
   kCurrentLimitField = 190
 };
+
+/// The scope of a field of NVLinks that adds up all of them. Source: nvml.h,
+/// NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_TX.
+constexpr unsigned kAllLinks = 0xFFFFFFFF;
+
+/// No nvmlNvLinkErrorCounter_t is greater.
+constexpr unsigned kNvlinkErrorCounterEnd = 5;
 
 /// nvmlPciInfo_t.
 struct PciInfo {

@@ -208,9 +208,15 @@ GPEMU_SHIM_EXPORT int nvmlDeviceGetVirtualizationMode(Handle* device, unsigned* 
   return nvml::put_constant(device, mode, nvml::kNoVirtualization);
 }
 GPEMU_SHIM_EXPORT int nvmlDeviceGetComputeMode(Handle* device, unsigned* mode) {
-  return nvml::put(device, mode, [](const Device& known) {
-    return known.exclusive != 0 ? nvml::kExclusiveProcess : nvml::kDefaultMode;
-  });
+  return nvml::put(device, mode, [](const Device& known) { return known.compute_mode; });
+}
+/// The owner of a node may change it, without being root.
+GPEMU_SHIM_EXPORT int nvmlDeviceSetComputeMode(Handle* device, unsigned mode) {
+  const auto [index, status] = nvml::index_of(device);
+  if (status != nvml::kSuccess) return status;
+  if (mode >= nvml::kComputeModeEnd) return nvml::kInvalidArgument;
+  if (mode == nvml::kExclusiveThread) return nvml::kNotSupported;  // As in drivers since CUDA 8.
+  return nvml::status_of(gpemu_monitor_set_compute_mode(index, static_cast<int32_t>(mode)));
 }
 
 // Features that emulated boards do not have.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The state of a device that changes: memory, load, and the clocks, power and temperature that
-// follow from it (docs/reference/watching.md).
+// follow from it (docs/reference/watching.md). Settings of power and clocks: power.cpp.
 #include <algorithm>
 #include <chrono>
 
@@ -241,22 +241,6 @@ GPEMU_SHIM_EXPORT int nvmlDeviceGetSupportedGraphicsClocks(Handle* device, unsig
     return nvml::put_clocks(count, clocks, {known.boost_clock_mhz, known.base_clock_mhz});
   });
 }
-GPEMU_SHIM_EXPORT int nvmlDeviceGetCurrentClocksEventReasons(Handle* device, uint64_t* reasons) {
-  return nvml::put_load(device, reasons, [](const Load& load) {
-    if (load.clock_share < 1) return nvml::kHwSlowdown;
-    return load.compute > 0 ? nvml::kNoReason : nvml::kGpuIdle;
-  });
-}
-GPEMU_SHIM_EXPORT int nvmlDeviceGetCurrentClocksThrottleReasons(Handle* device, uint64_t* reasons) {
-  return nvmlDeviceGetCurrentClocksEventReasons(device, reasons);
-}
-GPEMU_SHIM_EXPORT int nvmlDeviceGetSupportedClocksEventReasons(Handle* device, uint64_t* reasons) {
-  return nvml::put_constant(device, reasons, uint64_t{nvml::kGpuIdle | nvml::kHwSlowdown});
-}
-GPEMU_SHIM_EXPORT int nvmlDeviceGetSupportedClocksThrottleReasons(Handle* device,
-                                                                  uint64_t* reasons) {
-  return nvml::put_constant(device, reasons, uint64_t{nvml::kGpuIdle | nvml::kHwSlowdown});
-}
 GPEMU_SHIM_EXPORT int nvmlDeviceGetPerformanceState(Handle* device, int* state) {
   return nvml::put_load(device, state, [](const Load& load) { return load.performance_state; });
 }
@@ -264,25 +248,6 @@ GPEMU_SHIM_EXPORT int nvmlDeviceGetPowerState(Handle* device, int* state) {
   return nvmlDeviceGetPerformanceState(device, state);
 }
 
-// The board's limit cannot be changed. Units: milliwatts.
-GPEMU_SHIM_EXPORT int nvmlDeviceGetPowerManagementMode(Handle* device, unsigned* mode) {
-  return nvml::put_constant(device, mode, unsigned{nvml::kEnabled});
-}
-GPEMU_SHIM_EXPORT int nvmlDeviceGetPowerManagementLimit(Handle* device, unsigned* limit) {
-  return nvml::put_known(device, limit,
-                         [](const Device& known) { return 1000 * known.max_power_w; });
-}
-GPEMU_SHIM_EXPORT int nvmlDeviceGetEnforcedPowerLimit(Handle* device, unsigned* limit) {
-  return nvmlDeviceGetPowerManagementLimit(device, limit);
-}
-GPEMU_SHIM_EXPORT int nvmlDeviceGetPowerManagementDefaultLimit(Handle* device, unsigned* limit) {
-  return nvmlDeviceGetPowerManagementLimit(device, limit);
-}
-GPEMU_SHIM_EXPORT int nvmlDeviceGetPowerManagementLimitConstraints(Handle* device, unsigned* min,
-                                                                   unsigned* max) {
-  const int status = nvmlDeviceGetPowerManagementLimit(device, min);
-  return status == nvml::kSuccess ? nvmlDeviceGetPowerManagementLimit(device, max) : status;
-}
 GPEMU_SHIM_EXPORT int nvmlDeviceGetPowerUsage(Handle* device, unsigned* power) {
   return nvml::put_load(device, power,
                         [](const Load& load) { return nvml::milliwatts(load.power_w); });
@@ -342,14 +307,11 @@ GPEMU_SHIM_EXPORT int nvmlDeviceGetFieldValues(Handle* device, int count,
       case nvml::kInstantPowerField:
         field.status = nvml::put_unsigned(device, field, nvmlDeviceGetPowerUsage);
         break;
-      case nvml::kMinLimitField:
-      case nvml::kMaxLimitField:
-      case nvml::kDefaultLimitField:
-      case nvml::kCurrentLimitField:
-        field.status = nvml::put_unsigned(device, field, nvmlDeviceGetPowerManagementLimit);
-        break;
       default:
-        field.status = nvml::kNotSupported;
+        field.status = nvml::put_power_field(device, field);
+        if (field.status == nvml::kNotSupported) {
+          field.status = nvml::put_link_field(device, field);
+        }
     }
   }
   return nvml::kSuccess;

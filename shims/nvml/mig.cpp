@@ -345,20 +345,24 @@ GPEMU_SHIM_EXPORT int nvmlDeviceGetMigMode(Handle* device, unsigned* current, un
   return nvml::with_device(device, [&](const gpemu_monitor_device& known) -> int {
     if (known.mig == 0 && !nvml::has_mig(known)) return nvml::kNotSupported;
     *current = known.mig != 0 ? nvml::kEnabled : nvml::kDisabled;
-    *pending = *current;
+    *pending = known.mig_pending != 0 ? nvml::kEnabled : nvml::kDisabled;
     return nvml::kSuccess;
   });
 }
-/// The mode belongs to the node: it cannot change.
 GPEMU_SHIM_EXPORT int nvmlDeviceSetMigMode(Handle* device, unsigned mode, int* activation) {
   if (activation == nullptr || mode > nvml::kEnabled) return nvml::kInvalidArgument;
   unsigned current = 0;
   unsigned pending = 0;
-  const int status = nvmlDeviceGetMigMode(device, &current, &pending);
+  int status = nvmlDeviceGetMigMode(device, &current, &pending);
   if (status != nvml::kSuccess) return status;
-  if (mode != current) return nvml::kNotSupported;
   *activation = nvml::kSuccess;
-  return nvml::kSuccess;
+  if (mode == current && mode == pending) return nvml::kSuccess;
+  status = nvml::mig_status(
+      gpemu_monitor_set_mig_mode(nvml::index_of(device).index, static_cast<int32_t>(mode)));
+  if (status != nvml::kSuccess) return status;
+  status = nvmlDeviceGetMigMode(device, &current, &pending);
+  if (status == nvml::kSuccess && current != mode) *activation = nvml::kInUse;
+  return status;
 }
 GPEMU_SHIM_EXPORT int nvmlDeviceGetMaxMigDeviceCount(Handle* device, unsigned* count) {
   constexpr unsigned kMost = 7;  // Compute slices.

@@ -130,6 +130,11 @@ void convert(const PciInfo& info, Older* older) {
   std::memcpy(older, &info, std::min(sizeof(Older), offsetof(PciInfo, bus_id)));
 }
 
+/// Yields a field that concerns power settings, and returns its status: "not supported" for others.
+int put_power_field(const Handle* device, FieldValue& field);
+/// The same for fields that concern the traffic of NVLinks.
+int put_link_field(const Handle* device, FieldValue& field);
+
 /// Converts a time on CLOCK_MONOTONIC to NVML's: microseconds since 1970.
 uint64_t epoch_us(int64_t monotonic_ns);
 

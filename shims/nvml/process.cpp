@@ -63,13 +63,16 @@ void convert(const gpemu_monitor_process& process, ProcessDetail& info) {
           0};
 }
 
-/// Yields the processes to a caller with room for *count of them, or their number.
+/// Yields the processes to a caller with room for *count of them, or their number. `mps`: those
+/// that are clients of an MPS server, instead of the others.
 template <typename Info>
-int put_processes(const Handle* device, unsigned* count, Info* infos) {
+int put_processes(const Handle* device, unsigned* count, Info* infos, bool mps) {
   if (count == nullptr || (*count > 0 && infos == nullptr)) return kInvalidArgument;
   std::vector<gpemu_monitor_process> processes;
   const int status = get_processes(device, processes);
   if (status != kSuccess) return status;
+  std::erase_if(processes,
+                [mps](const gpemu_monitor_process& process) { return (process.mps != 0) != mps; });
   const bool fits = *count >= processes.size();
   *count = static_cast<unsigned>(processes.size());
   if (!fits) return kInsufficientSize;
@@ -77,7 +80,7 @@ int put_processes(const Handle* device, unsigned* count, Info* infos) {
   return kSuccess;
 }
 
-/// There are no graphics or MPS processes.
+/// There are no graphics processes.
 int put_no_processes(const Handle* device, unsigned* count) {
   return put_constant(device, count, 0U);
 }
@@ -128,15 +131,15 @@ int put_samples(const Handle* device, uint64_t last_seen_us, unsigned* count, Sa
 
 GPEMU_SHIM_EXPORT int nvmlDeviceGetComputeRunningProcesses(Handle* device, unsigned* count,
                                                            nvml::ProcessInfoV1* infos) {
-  return nvml::put_processes(device, count, infos);
+  return nvml::put_processes(device, count, infos, false);
 }
 GPEMU_SHIM_EXPORT int nvmlDeviceGetComputeRunningProcesses_v2(Handle* device, unsigned* count,
                                                               nvml::ProcessInfo* infos) {
-  return nvml::put_processes(device, count, infos);
+  return nvml::put_processes(device, count, infos, false);
 }
 GPEMU_SHIM_EXPORT int nvmlDeviceGetComputeRunningProcesses_v3(Handle* device, unsigned* count,
                                                               nvml::ProcessInfo* infos) {
-  return nvml::put_processes(device, count, infos);
+  return nvml::put_processes(device, count, infos, false);
 }
 
 #define GPEMU_NO_PROCESSES(function)                                                    \
@@ -146,10 +149,20 @@ GPEMU_SHIM_EXPORT int nvmlDeviceGetComputeRunningProcesses_v3(Handle* device, un
 GPEMU_NO_PROCESSES(nvmlDeviceGetGraphicsRunningProcesses)
 GPEMU_NO_PROCESSES(nvmlDeviceGetGraphicsRunningProcesses_v2)
 GPEMU_NO_PROCESSES(nvmlDeviceGetGraphicsRunningProcesses_v3)
-GPEMU_NO_PROCESSES(nvmlDeviceGetMPSComputeRunningProcesses)
-GPEMU_NO_PROCESSES(nvmlDeviceGetMPSComputeRunningProcesses_v2)
-GPEMU_NO_PROCESSES(nvmlDeviceGetMPSComputeRunningProcesses_v3)
 #undef GPEMU_NO_PROCESSES
+
+GPEMU_SHIM_EXPORT int nvmlDeviceGetMPSComputeRunningProcesses(Handle* device, unsigned* count,
+                                                              nvml::ProcessInfoV1* infos) {
+  return nvml::put_processes(device, count, infos, true);
+}
+GPEMU_SHIM_EXPORT int nvmlDeviceGetMPSComputeRunningProcesses_v2(Handle* device, unsigned* count,
+                                                                 nvml::ProcessInfo* infos) {
+  return nvml::put_processes(device, count, infos, true);
+}
+GPEMU_SHIM_EXPORT int nvmlDeviceGetMPSComputeRunningProcesses_v3(Handle* device, unsigned* count,
+                                                                 nvml::ProcessInfo* infos) {
+  return nvml::put_processes(device, count, infos, true);
+}
 
 GPEMU_SHIM_EXPORT int nvmlDeviceGetRunningProcessDetailList(Handle* device,
                                                             nvml::ProcessDetailList* list) {
@@ -157,8 +170,11 @@ GPEMU_SHIM_EXPORT int nvmlDeviceGetRunningProcessDetailList(Handle* device,
   if (list == nullptr || !nvml::is_version(*list, 1) || list->mode > nvml::kMpsProcesses) {
     return nvml::kInvalidArgument;
   }
-  if (list->mode != nvml::kComputeProcesses) return nvml::put_no_processes(device, &list->count);
-  return nvml::put_processes(device, &list->count, list->processes);
+  const bool mps = list->mode == nvml::kMpsProcesses;
+  if (!mps && list->mode != nvml::kComputeProcesses) {
+    return nvml::put_no_processes(device, &list->count);
+  }
+  return nvml::put_processes(device, &list->count, list->processes, mps);
 }
 
 GPEMU_SHIM_EXPORT int nvmlDeviceGetProcessUtilization(Handle* device, nvml::ProcessSample* samples,

@@ -164,6 +164,16 @@ GPEMU_SHIM_EXPORT int nvmlDeviceGetNvLinkState(Handle* device, unsigned link, un
   });
 }
 
+/// Emulated links replay nothing: a broken one does not work at all, and a slow one is only slow.
+GPEMU_SHIM_EXPORT int nvmlDeviceGetNvLinkErrorCounter(Handle* device, unsigned link,
+                                                      unsigned counter, uint64_t* errors) {
+  if (errors == nullptr || counter >= nvml::kNvlinkErrorCounterEnd) return nvml::kInvalidArgument;
+  return nvml::with_active_nvlink(device, link, [errors](int32_t, const Device&) -> int {
+    *errors = 0;
+    return nvml::kSuccess;
+  });
+}
+
 GPEMU_SHIM_EXPORT int nvmlDeviceGetNvLinkVersion(Handle* device, unsigned link, unsigned* version) {
   if (version == nullptr) return nvml::kInvalidArgument;
   return nvml::with_active_nvlink(device, link, [version](int32_t, const Device& known) -> int {

@@ -51,10 +51,10 @@ std::string escaped(std::uint32_t number) {
   return number < 0x7f ? fmt::format("\\x{:02x}", number) : fmt::format("\\u{:04x}", number);
 }
 
-/// Escapes everything that a terminal obeys, except newlines for which `keep_newline` returns true;
-/// it gets the text after the newline.
-template <typename KeepNewline>
-std::string escape(std::string_view text, const KeepNewline& keep_newline) {
+/// Escapes everything that a terminal obeys, except newlines and tabs for which `keep` returns
+/// true; it gets the character and the text after it.
+template <typename Keep>
+std::string escape(std::string_view text, const Keep& keep) {
   std::string result;
   result.reserve(text.size());
   while (!text.empty()) {
@@ -63,7 +63,7 @@ std::string escape(std::string_view text, const KeepNewline& keep_newline) {
     if (!character) {
       result += fmt::format("\\x{:02x}", static_cast<unsigned char>(text[0]));
     } else if (!is_obeyed(character->number) ||
-               (character->number == '\n' && keep_newline(text.substr(1)))) {
+               ((text[0] == '\n' || text[0] == '\t') && keep(text[0], text.substr(1)))) {
       result += text.substr(0, bytes);
     } else {
       result += escaped(character->number);
@@ -76,15 +76,17 @@ std::string escape(std::string_view text, const KeepNewline& keep_newline) {
 }  // namespace
 
 std::string printable(std::string_view text) {
-  return escape(text, [](std::string_view /*rest*/) { return false; });
+  return escape(text, [](char /*space*/, std::string_view /*rest*/) { return false; });
 }
 
 std::string printable_lines(std::string_view text) {
-  return escape(text, [](std::string_view /*rest*/) { return true; });
+  return escape(text, [](char /*space*/, std::string_view /*rest*/) { return true; });
 }
 
 std::string printable_message(std::string_view text) {
-  return escape(text, [](std::string_view rest) { return rest.starts_with("  "); });
+  return escape(text, [](char space, std::string_view rest) {
+    return space == '\n' && rest.starts_with("  ");
+  });
 }
 
 std::string shell_word(std::string_view text) {

@@ -43,8 +43,8 @@ TEST(PrintableLines, LeavesJsonWhatItIs) {
             "{\n  \"name\": \"\\u001b\\u007f\\u009b\"\n}\n");
 }
 
-TEST(PrintableLines, KeepsNewlines) {
-  EXPECT_EQ(printable_lines("a\n\x1b[2Jb\n"), "a\n\\x1b[2Jb\n");
+TEST(PrintableLines, KeepsNewlinesAndTabs) {
+  EXPECT_EQ(printable_lines("a\n\t\x1b[2Jb\n"), "a\n\t\\x1b[2Jb\n");
 }
 
 TEST(PrintableMessage, KeepsIndentedLinesOnly) {

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstdlib>
 #include <memory>
+#include <optional>
 #include <pthread.h>
 #include <string>
 #include <utility>
@@ -15,6 +16,7 @@
 #include "gpemu/base/units.hpp"
 #include "gpemu/base/variables.hpp"
 #include "gpemu/cuda/own_node.hpp"
+#include "gpemu/device/memory_limits.hpp"
 #include "gpemu/device/monitor.hpp"
 #include "gpemu/device/node_view.hpp"
 #include "gpemu/device/part.hpp"
@@ -40,8 +42,10 @@ struct Watch {
   std::atomic<bool> is_private = false;
   /// Null without users.
   std::shared_ptr<device::Monitor> monitor GPEMU_GUARDED_BY(mutex);
-  /// The node's devices that this process sees, by the index that they have here.
+  /// The node's devices that this process sees, by the index that they have here,
   std::vector<int> devices GPEMU_GUARDED_BY(mutex);
+  /// and how much of their memory it may hold.
+  device::MemoryLimits memory_limits GPEMU_GUARDED_BY(mutex);
 };
 
 Watch& watch() {
@@ -117,6 +121,14 @@ Result<Watched> watched(int index) {
   return Watched{state.monitor, state.devices[static_cast<std::size_t>(index)]};
 }
 
+Result<std::shared_ptr<device::Node>> node_to_change(const Watched& device) {
+  // Nobody can open a private node.
+  if (watch().is_private) {
+    if (auto node = cuda::own_node()) return node;
+  }
+  return device::Node::open(device.monitor->node().name());
+}
+
 namespace {
 
 /// Returns the load of the last period. A private node's may be on virtual time, which would jump
@@ -129,7 +141,7 @@ Result<device::DeviceLoad> load_of(int index) {
   return device.monitor->load(device.index);
 }
 
-gpemu_monitor_device describe(const device::DeviceSnapshot& device, device::SharingPolicy policy) {
+gpemu_monitor_device describe(const device::DeviceSnapshot& device) {
   const device::GpuFacts& facts = device.facts;
   gpemu_monitor_device description{.compute_capability_major = facts.compute_capability_major,
                                    .compute_capability_minor = facts.compute_capability_minor,
@@ -140,13 +152,14 @@ gpemu_monitor_device describe(const device::DeviceSnapshot& device, device::Shar
                                    .pcie_lanes = facts.pcie_lanes,
                                    .nvlink_links = facts.nvlink_links,
                                    .nvlink_gpus = facts.nvlink_gpus,
-                                   .exclusive = policy == device::SharingPolicy::kExclusive ? 1 : 0,
+                                   .compute_mode = static_cast<std::int32_t>(device.compute_mode),
                                    .base_clock_mhz = facts.base_clock_mhz,
                                    .boost_clock_mhz = facts.boost_clock_mhz,
                                    .memory_clock_mhz = facts.memory_clock_mhz,
                                    .max_power_w = device.max_power_w,
                                    .idle_power_w = device.idle_power_w,
-                                   .mig = policy == device::SharingPolicy::kMig ? 1 : 0};
+                                   .mig = device.mig.divided ? 1 : 0,
+                                   .mig_pending = device.mig.pending ? 1 : 0};
   copy_text(description.gpu, device.gpu);
   copy_text(description.product_name, facts.product_name);
   copy_text(description.architecture, facts.architecture);
@@ -233,10 +246,34 @@ std::vector<Process> visible(std::vector<Process> processes) {
   return processes;
 }
 
+/// A device's memory, as this process sees it.
+struct Memory {
+  Bytes total = 0, used = 0;
+};
+
+/// With a limit, as HAMi shows it in a container: the limit is all there is, and only processes of
+/// the container use it.
+Memory memory_seen(int index, const device::DeviceSnapshot& device) {
+  std::optional<Bytes> limit;
+  {
+    Watch& state = watch();
+    const gpemu::Lock lock(state.mutex);
+    limit = state.memory_limits.limit(index, device.memory_total);
+  }
+  if (!limit) return {.total = device.memory_total, .used = device.memory_used};
+  Bytes used = 0;
+  // Each is at most the device's.
+  for (const auto& process : visible(device.processes)) {
+    used = std::min(*limit, used + process.memory_held);
+  }
+  return {.total = *limit, .used = used};
+}
+
 gpemu_monitor_process describe(const device::ProcessSnapshot& process,
                                const std::vector<device::MigDevice>& mig) {
   gpemu_monitor_process description{.pid = static_cast<std::uint32_t>(process.pid),
-                                    .memory_held = process.memory_held};
+                                    .memory_held = process.memory_held,
+                                    .mps = process.is_mps_client ? 1 : 0};
   const auto used = std::ranges::find(mig, process.mig_place, &device::MigDevice::compute_place);
   if (used != mig.end()) {
     description.mig = 1;
@@ -291,10 +328,12 @@ gpemu_status gpemu_monitor_attach(void) {
       return std::unexpected(std::move(monitor).error());
     }
     GPEMU_ASSIGN(std::vector<int> devices, gpemu::devices_to_watch((*monitor)->node()));
+    GPEMU_ASSIGN(auto limits, gpemu::device::MemoryLimits::read(std::getenv));
     const gpemu::Lock lock(state.mutex);
     if (state.users++ > 0) return {};
     state.monitor = *std::move(monitor);
     state.devices = std::move(devices);
+    state.memory_limits = std::move(limits);
     state.is_private = is_private;
     return {};
   });
@@ -330,10 +369,27 @@ gpemu_status gpemu_monitor_get_device(int32_t index, gpemu_monitor_device* devic
   return guard([=]() -> Result<void> {
     GPEMU_TRY(require("gpemu_monitor_get_device", device));
     GPEMU_ASSIGN(const gpemu::Watched watched, gpemu::watched(index));
-    const gpemu::device::SharingPolicy policy = watched.monitor->node().policy();
     GPEMU_ASSIGN(const gpemu::device::DeviceSnapshot snapshot,
                  watched.monitor->snapshot(watched.index));
-    return gpemu::fill(device, gpemu::describe(snapshot, policy), "gpemu_monitor_get_device");
+    return gpemu::fill(device, gpemu::describe(snapshot), "gpemu_monitor_get_device");
+  });
+}
+
+gpemu_status gpemu_monitor_set_compute_mode(int32_t index, int32_t compute_mode) {
+  return guard([=]() -> Result<void> {
+    using gpemu::device::ComputeMode;
+    GPEMU_ASSIGN(const gpemu::Watched watched, gpemu::watched(index));
+    const auto mode = static_cast<ComputeMode>(compute_mode & 0xff);
+    if (compute_mode < 0 || compute_mode > 0xff ||
+        (mode != ComputeMode::kDefault && mode != ComputeMode::kProhibited &&
+         mode != ComputeMode::kExclusiveProcess)) {
+      return fail(ErrorCode::kInvalidArgument, "there is no compute mode {}", compute_mode);
+    }
+    if (gpemu::watch().is_private) {
+      return fail(ErrorCode::kUnsupported, "no other process can use this process's GPU");
+    }
+    GPEMU_ASSIGN(const auto node, gpemu::device::Node::open(watched.monitor->node().name()));
+    return node->set_compute_mode(watched.index, mode);
   });
 }
 
@@ -365,6 +421,26 @@ gpemu_status gpemu_monitor_get_nvlink(int32_t index, int32_t link, int32_t* peer
     GPEMU_ASSIGN(const bool broken,
                  node.nvlink_is_broken(watched.index, end < 0 ? -1 : end, node.clock().now()));
     *peer = broken ? GPEMU_MONITOR_NVLINK_INACTIVE : gpemu::seen_here(end);
+    return {};
+  });
+}
+
+gpemu_status gpemu_monitor_get_link_traffic(int32_t index, int32_t link, uint64_t* sent,
+                                            uint64_t* received) {
+  return guard([=]() -> Result<void> {
+    GPEMU_TRY(require("gpemu_monitor_get_link_traffic", sent, received));
+    GPEMU_ASSIGN(const gpemu::Watched watched, gpemu::watched(index));
+    GPEMU_ASSIGN(const gpemu::device::DeviceSnapshot device,
+                 watched.monitor->snapshot(watched.index));
+    const int links = std::min<int>(device.facts.nvlink_links, gpemu::device::kMostNvlinks);
+    if (link < -1 || link >= links) {
+      return fail(ErrorCode::kNotFound, "device {} has {} NVLinks, so there is no link {}", index,
+                  links, link);
+    }
+    const gpemu::device::LinkTraffic& traffic =
+        link < 0 ? device.pcie : device.nvlinks.at(static_cast<std::size_t>(link));
+    *sent = traffic.sent;
+    *received = traffic.received;
     return {};
   });
 }
@@ -403,9 +479,10 @@ gpemu_status gpemu_monitor_get_state(int32_t index, gpemu_monitor_state* state) 
     if (!gpemu::watch().is_private) {
       GPEMU_ASSIGN(energy_j, watched.monitor->energy_j(watched.index));
     }
+    const gpemu::Memory memory = gpemu::memory_seen(index, device);
     const gpemu_monitor_state filled{
-        .memory_total = device.memory_total,
-        .memory_used = device.memory_used,
+        .memory_total = memory.total,
+        .memory_used = memory.used,
         // A damaged segment may say anything.
         .energy_mj = static_cast<std::uint64_t>(std::clamp(energy_j * 1000, 0.0, 0x1p63)),
         .process_count = static_cast<std::int32_t>(gpemu::visible(device.processes).size())};

@@ -265,3 +265,18 @@ gpemu_status gpemu_monitor_change_mig(int32_t index, const gpemu_monitor_mig_cha
     return {};
   });
 }
+
+gpemu_status gpemu_monitor_set_mig_mode(int32_t index, int32_t mode) {
+  return guard([=]() -> Result<void> {
+    GPEMU_ASSIGN(const gpemu::Divided gpu, gpemu::divided(index));
+    if (mode != 0 && mode != 1) {
+      return gpemu::fail(gpemu::ErrorCode::kInvalidArgument, "there is no MIG mode {}", mode);
+    }
+    if (gpu.watched.monitor->node().policy() != gpemu::device::SharingPolicy::kMig) {
+      return gpemu::fail(gpemu::ErrorCode::kUnsupported, "the node does not divide its GPUs");
+    }
+    GPEMU_ASSIGN(const auto node, gpemu::device::Node::open(gpu.watched.monitor->node().name()));
+    GPEMU_TRY(node->set_mig_mode(gpu.watched.index, gpu.profiles, mode == 1));
+    return {};
+  });
+}

@@ -67,6 +67,7 @@ TEST_P(CApiMonitorWithoutMig, HasNoInstancesWithoutMig) {
       .struct_size = sizeof change, .action = GPEMU_MONITOR_MIG_CREATE, .profile = 9, .start = -1};
   int32_t id = -1;
   EXPECT_EQ(gpemu_monitor_change_mig(0, &change, &id), GPEMU_ERROR_UNSUPPORTED);
+  EXPECT_EQ(gpemu_monitor_set_mig_mode(0, 1), GPEMU_ERROR_UNSUPPORTED);
 }
 
 TEST_P(CApiMonitorMig, MakesShowsAndDestroysInstances) {
@@ -103,6 +104,17 @@ TEST_P(CApiMonitorMig, MakesShowsAndDestroysInstances) {
   change.action = GPEMU_MONITOR_MIG_DESTROY;
   EXPECT_EQ(gpemu_monitor_change_mig(0, &change, &id), GPEMU_OK) << gpemu_last_error();
   EXPECT_EQ(gpemu_monitor_get_mig_instance(0, 0, &instance), GPEMU_ERROR_NOT_FOUND);
+}
+
+TEST_P(CApiMonitorMig, SwitchesItOffAndOn) {
+  gpemu_monitor_device gpu{.struct_size = sizeof gpu};
+  for (const int32_t mode : {0, 1}) {
+    EXPECT_EQ(gpemu_monitor_set_mig_mode(0, mode), GPEMU_OK) << gpemu_last_error();
+    ASSERT_EQ(gpemu_monitor_get_device(0, &gpu), GPEMU_OK);
+    EXPECT_EQ(gpu.mig, mode);
+    EXPECT_EQ(gpu.mig_pending, mode);
+  }
+  EXPECT_EQ(gpemu_monitor_set_mig_mode(0, 2), GPEMU_ERROR_INVALID_ARGUMENT);
 }
 
 }  // namespace

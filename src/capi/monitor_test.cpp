@@ -165,7 +165,7 @@ TEST_F(CApiMonitorAttached, DescribesADevice) {
   EXPECT_EQ(device.compute_capability_major, 7);
   EXPECT_EQ(device.compute_capability_minor, 0);
   EXPECT_EQ(device.multiprocessors, 80);
-  EXPECT_EQ(device.exclusive, 0);
+  EXPECT_EQ(device.compute_mode, 0);
   EXPECT_GT(device.max_power_w, device.idle_power_w);
 }
 

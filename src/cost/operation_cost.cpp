@@ -202,10 +202,12 @@ OperationCost OperationCostModel::price(const gpemu_operation& operation,
   if (operation.kind == GPEMU_OPERATION_KERNEL || operation.kind == GPEMU_OPERATION_OTHER) {
     error = kUnknownWorkError;
   }
-  return {.estimate = {.time = from_seconds(seconds < kLongestSeconds ? seconds : kLongestSeconds),
-                       .evidence = evidence,
-                       .relative_error = error},
-          .operation_class = operation_class};
+  return {
+      .estimate = {.time = from_seconds(seconds < kLongestSeconds ? seconds : kLongestSeconds),
+                   .evidence = evidence,
+                   .relative_error = error},
+      .operation_class = operation_class,
+      .memory_share = seconds > 0 ? work.bytes / spec_.memory_bandwidth_bytes_per_s / seconds : 0};
 }
 
 Limit OperationCostModel::limit(const DescribedOperation& described) const {

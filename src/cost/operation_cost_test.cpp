@@ -88,6 +88,17 @@ TEST(OperationCostModel, ProductsWithVectorsAreBoundByMemory) {
   EXPECT_EQ(limit_of(operation_of(GPEMU_OPERATION_MATMUL, {1, 65536, 1, 65536})), Limit::kMemory);
 }
 
+TEST(OperationCostModel, OnlyTimeForMemoryDoesNotFollowTheClock) {
+  const auto share = [](const gpemu_operation& operation) {
+    return OperationCostModel(toy_spec()).price(operation).memory_share;
+  };
+  EXPECT_LT(share(operation_of(GPEMU_OPERATION_MATMUL, {1, 8192, 8192, 8192})), 0.05);
+  const gpemu_operation copy = operation_of(GPEMU_OPERATION_COPY_ON_DEVICE, {1'000'000'000});
+  EXPECT_GT(share(copy), 0.5);
+  EXPECT_LE(share(copy), 1);
+  EXPECT_LT(share(operation_of(GPEMU_OPERATION_COPY_ON_DEVICE, {1})), 0.01) << "it is latency";
+}
+
 TEST(OperationCostModel, OneMoreTileTakesAnotherWave) {
   // 100 tiles of 128 x 128 fill the multiprocessors once.
   const Duration full = time_of(operation_of(GPEMU_OPERATION_MATMUL, {1, 1280, 1280, 4096}));

@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "attach.hpp"
 
+#include <algorithm>
 #include <cstdlib>
 #include <memory>
 #include <optional>
 #include <pthread.h>
 #include <string>
+#include <utility>
 #include <vector>
+
+#include <fmt/format.h>
 
 #include "gpemu/base/mutex.hpp"
 #include "gpemu/base/variables.hpp"
@@ -21,6 +25,7 @@
 
 #include "device_info.hpp"
 #include "log.hpp"
+#include "mps.hpp"
 #include "recorder.hpp"
 #include "settings.hpp"
 #include "visible_devices.hpp"
@@ -38,6 +43,7 @@ namespace {
                    []() GPEMU_RELEASES(process().mutex) { process().mutex.unlock(); },
                    []() GPEMU_RELEASES(process().mutex) {
                      if (process().phase == Phase::kAttached) process().phase = Phase::kForked;
+                     close_mps_in_child();
                      process().mutex.unlock();
                    });
   return true;
@@ -56,6 +62,7 @@ Result<profile::GpuSpec> find_gpu(const profile::Database& database,
 /// A device that the program sees.
 struct ShownDevice {
   int index = 0;  ///< in the node.
+  int place = 0;  ///< among the devices that the program could see.
   std::optional<device::MigDevice> mig;
 };
 
@@ -90,15 +97,29 @@ Result<std::vector<ShownDevice>> devices_to_show(const Process& state,
   if (node.policy() == device::SharingPolicy::kMig) {
     GPEMU_ASSIGN(std::vector<device::MigDevice> devices,
                  mig_devices(state, database, *part, uuids));
-    const auto found = visible_mig_device(state.settings->visible_devices, uuids, devices);
-    if (!found) return shown;
-    device::MigDevice& device = devices[*found];
-    device.gpu = (*part)[static_cast<std::size_t>(device.gpu)];
-    shown.push_back({.index = device.gpu, .mig = std::move(device)});
-    return shown;
+    // With one, there is nothing else. Source: NVIDIA Multi-Instance GPU User Guide, CUDA Device
+    // Enumeration.
+    if (const auto found = visible_mig_device(state.settings->visible_devices, uuids, devices)) {
+      device::MigDevice& device = devices[*found];
+      device.gpu = (*part)[static_cast<std::size_t>(device.gpu)];
+      const int place = static_cast<int>(std::ranges::find(*part, device.gpu) - part->begin());
+      shown.push_back({.index = device.gpu, .place = place, .mig = std::move(device)});
+      return shown;
+    }
+  }
+  if (state.mps != nullptr && state.mps->devices()) {
+    // The program's numbers are those of the devices that the control daemon sees.
+    const std::vector<int> all = std::exchange(*part, {});
+    const std::vector<std::string> all_uuids = std::exchange(uuids, {});
+    for (const int place : visible_devices(*state.mps->devices(), all_uuids)) {
+      part->push_back(all[static_cast<std::size_t>(place)]);
+      uuids.push_back(all_uuids[static_cast<std::size_t>(place)]);
+    }
   }
   for (const int place : visible_devices(state.settings->visible_devices, uuids)) {
-    shown.push_back({.index = (*part)[static_cast<std::size_t>(place)], .mig = {}});
+    const int index = (*part)[static_cast<std::size_t>(place)];
+    if (node.mig_mode(index).divided) continue;
+    shown.push_back({.index = index, .place = place, .mig = {}});
   }
   return shown;
 }
@@ -144,15 +165,38 @@ void become_mig_device(DeviceState& device, device::DeviceSnapshot& snapshot,
   snapshot.memory_total = mig.memory_bytes;
 }
 
+/// Becomes a client of MPS, if there is any. If it is refused, `state.failure` has the status.
+Result<void> join_mps(Process& state) {
+  auto joined = MpsMember::join(*state.node, *state.settings);
+  if (!joined) {
+    state.failure = joined.error().status;
+    return fail(ErrorCode::kUnavailable, "{}", joined.error().message);
+  }
+  state.mps = joined->release();
+  return {};
+}
+
+/// Makes this process a client of MPS on a device, of which it may then use a part.
+void limit_by_mps(const MpsMember& mps, DeviceState& device) {
+  const int all = device.spec.multiprocessors;
+  device.spec =
+      profile::with_multiprocessors(device.spec, mps::multiprocessors_of(mps.percentage(), all));
+  device.info.multiprocessors = device.spec.multiprocessors;
+  device.mps_client = mps.client_on(device, all);
+  device.has_faults = true;
+}
+
 Result<void> attach_now(Process& state) {
+  state.failure = GPEMU_CUDA_ERROR_NO_DEVICE;
   GPEMU_ASSIGN(state.settings, read_settings(std::getenv));
   GPEMU_ASSIGN(const profile::Database database,
                profile::Database::open(profile::Database::default_paths()));
   GPEMU_TRY(open_node(state, database));
+  GPEMU_TRY(join_mps(state));
   const TimePoint now = state.clock->now();
   int ordinal = 0;
   GPEMU_ASSIGN(const std::vector<ShownDevice> shown, devices_to_show(state, database, now));
-  for (const auto& [index, mig] : shown) {
+  for (const auto& [index, place, mig] : shown) {
     device::DeviceSnapshot snapshot = state.node->device_snapshot(index, now);
     DeviceState& device = *state.devices.emplace_back(std::make_unique<DeviceState>());
     device.ordinal = ordinal++;
@@ -160,6 +204,8 @@ Result<void> attach_now(Process& state) {
     device.place = index;
     GPEMU_ASSIGN(device.spec, find_gpu(database, state.settings->gpu_files, snapshot.gpu));
     if (mig) become_mig_device(device, snapshot, *mig, state.node->device_count());
+    device.memory_limit = state.settings->memory_limits.limit(place, snapshot.memory_total);
+    snapshot.memory_total = device.memory_limit.value_or(snapshot.memory_total);
     device.has_faults = state.node->has_faults(index);
     device.machine = state.node->topology();
     if (device.machine != nullptr) {
@@ -168,16 +214,20 @@ Result<void> attach_now(Process& state) {
       device.spec.pinned_copy_bytes_per_s =
           topology::host_copy_rate(*device.machine, device.spec, index);
     }
+    device.uuid = snapshot.uuid;
+    device.mps_number = place;
     device.info = describe_device(device.spec, snapshot);
+    if (state.mps != nullptr && !mig) limit_by_mps(*state.mps, device);
     device.costs = std::make_unique<cost::OperationCostModel>(device.spec);
   }
+  if (state.mps != nullptr) state.mps->start();
   return {};
 }
 
 Status status_of(Phase phase) {
   return phase == Phase::kAttached ? GPEMU_CUDA_SUCCESS
          : phase == Phase::kForked ? GPEMU_CUDA_ERROR_NOT_INITIALIZED
-                                   : GPEMU_CUDA_ERROR_NO_DEVICE;
+                                   : process().failure.load();
 }
 
 /// Attaches, unless that was done or attempted before.
@@ -187,11 +237,25 @@ Status attach_first(Phase phase) {
   Lock lock(state.mutex);
   if (state.phase != Phase::kDetached) return status_of(state.phase);
   const Result<void> attached = attach_now(state);
-  state.phase = attached && !state.devices.empty() ? Phase::kAttached : Phase::kFailed;
+  // A server that is not ready now may be so at the next call.
+  const bool tries_again = !attached && state.failure == GPEMU_CUDA_ERROR_MPS_SERVER_NOT_READY;
+  if (tries_again) {
+    state.node.reset();
+    state.clock.reset();
+  } else {
+    state.phase = attached && !state.devices.empty() ? Phase::kAttached : Phase::kFailed;
+  }
+  const Status status = tries_again ? state.failure.load() : status_of(state.phase);
   lock.unlock();
   // A callback of the log may fork.
   if (!attached) tell(attached.error().message);
-  return status_of(state.phase);
+  if (attached && state.settings->sm_limit) {
+    tell(
+        fmt::format("CUDA_DEVICE_SM_LIMIT={} has no effect: gpemu limits the memory of a process, "
+                    "but not its share of the multiprocessors",
+                    *state.settings->sm_limit));
+  }
+  return status;
 }
 
 }  // namespace

@@ -15,6 +15,7 @@
 #include "exchange.hpp"
 #include "faults.hpp"
 #include "host_functions.hpp"
+#include "link_traffic.hpp"
 #include "recorder.hpp"
 #include "stream.hpp"
 
@@ -106,7 +107,7 @@ Status check_call(const gpemu_cuda_comm_call& from, CheckedCall* checked) {
   return find_stream(from, *checked);
 }
 
-/// Records a collective, and returns what records its times; nothing if nothing is recorded.
+/// Records a collective, and returns what records its end.
 std::function<void(const device::RoundTimes&)> record_round(const Communicator& communicator,
                                                             const CheckedCall& checked,
                                                             std::uint64_t number) {
@@ -124,9 +125,10 @@ std::function<void(const device::RoundTimes&)> record_round(const Communicator& 
                                 .number = number,
                                 .asked = process().clock->now()};
   const std::uint64_t recorded = record_collective(work);
-  if (recorded == 0) return {};
   // The communicator outlives its rounds.
-  return [work, recorded, &communicator](const device::RoundTimes& times) {
+  return [work, recorded, &communicator, call = checked.call](const device::RoundTimes& times) {
+    count_collective(communicator, call, {work.rank, work.ranks});
+    if (recorded == 0) return;
     record_collective_end(work, recorded, times, communicator.members()[times.last].device);
   };
 }
@@ -278,6 +280,22 @@ void broadcast_from_models(std::vector<CheckedCall>& calls) {
 }
 
 }  // namespace
+
+Status find_expected_time(std::span<const gpemu_cuda_comm_call> calls, double* microseconds) {
+  GPEMU_CUDA_TRY(attach());
+  double expected = -1;
+  for (const gpemu_cuda_comm_call& call : calls) {
+    CheckedCall checked;
+    GPEMU_CUDA_TRY(check_call(call, &checked));
+    // NCCL makes the others of sends and receives, for which its tuner expects nothing.
+    if (call.collective > GPEMU_CUDA_ALL_GATHER || checked.communicator->place().ranks == 1) {
+      continue;
+    }
+    expected = tuner_seconds(*checked.communicator, checked.call) * 1e6;
+  }
+  *microseconds = expected;
+  return GPEMU_CUDA_SUCCESS;
+}
 
 Status run_collectives(std::span<const gpemu_cuda_comm_call> calls) {
   GPEMU_CUDA_TRY(attach());

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
+#include <cstring>
 #include <map>
 #include <span>
 #include <string_view>
@@ -177,6 +178,12 @@ CollectiveCost cost_of(const Communicator& communicator, const CollectiveCall& c
           .transfer = {.sent = sent.sent, .own = sent.own, .received = received.sent}};
 }
 
+double tuner_seconds(const Communicator& communicator, const CollectiveCall& call) {
+  return topology::choose(communicator.fabric(), collective_of(call.kind),
+                          collective_bytes(call, communicator.place().ranks))
+      .expected_s;
+}
+
 double bus_factor_of(gpemu_cuda_collective kind, int ranks) {
   return topology::bus_factor(collective_of(kind), ranks);
 }
@@ -331,6 +338,23 @@ Status Communicator::error() const {
 std::uint64_t Communicator::next_division() {
   const Lock lock(mutex_);
   return divisions_++;
+}
+
+std::uint64_t Communicator::next_without(const std::set<int>& excluded) {
+  const Lock lock(mutex_);
+  return without_[excluded]++;
+}
+
+Result<void> Communicator::open_meetings() {
+  const Lock lock(mutex_);
+  if (has_meetings_) return {};
+  GPEMU_ASSIGN(const Meeting::Id id, Meeting::open());
+  Mailbox::Notice notice{};
+  static_assert(sizeof(id) <= sizeof(notice));
+  std::memcpy(notice.data(), &id, sizeof(id));
+  mailbox().show(notice);
+  has_meetings_ = true;
+  return {};
 }
 
 void Communicator::tell_mismatch(const CollectiveCall& own, int other_rank,

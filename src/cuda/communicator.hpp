@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <utility>
 #include <vector>
@@ -46,6 +47,7 @@ struct Member {
   std::array<char, 64> gpu{};
   SocketAddress address;  ///< on which the previous host calls, if the network is real.
   std::uint64_t key = 0;  ///< what it then says.
+  Meeting::Id meetings;   ///< of rank 0, if the ranks meet at a named address: all later ones.
 };
 static_assert(sizeof(Member) <= Meeting::kRecordBytes);
 
@@ -132,6 +134,12 @@ class Communicator {
 
   /// Returns the number of the next division.
   [[nodiscard]] std::uint64_t next_division() GPEMU_EXCLUDES(mutex_);
+  /// Returns the number of the next communicator without some of the ranks. Other ranks may count
+  /// those without other ranks differently.
+  [[nodiscard]] std::uint64_t next_without(const std::set<int>& excluded) GPEMU_EXCLUDES(mutex_);
+  /// Lets the ranks meet at this one, also when the process that made the id has ended. Errors:
+  /// those of Meeting::open().
+  [[nodiscard]] Result<void> open_meetings() GPEMU_EXCLUDES(mutex_);
 
   /// Says once that the calls of two ranks do not match.
   void tell_mismatch(const CollectiveCall& own, int other_rank, const CollectiveCall& other);
@@ -161,6 +169,8 @@ class Communicator {
   mutable Mutex mutex_;
   std::uint64_t next_number_ GPEMU_GUARDED_BY(mutex_) = 0;
   std::uint64_t divisions_ GPEMU_GUARDED_BY(mutex_) = 0;
+  std::map<std::set<int>, std::uint64_t> without_ GPEMU_GUARDED_BY(mutex_);
+  bool has_meetings_ GPEMU_GUARDED_BY(mutex_) = false;
   device::Moment last_ GPEMU_GUARDED_BY(mutex_);  ///< the end of the last round.
   Status error_ GPEMU_GUARDED_BY(mutex_) = GPEMU_CUDA_SUCCESS;
   std::map<std::pair<int, int>, std::shared_ptr<Communicator>> pairs_ GPEMU_GUARDED_BY(mutex_);
@@ -178,6 +188,9 @@ class Communicator {
 /// are more, in transfers that run at the same time; 0 for collectives.
 [[nodiscard]] CollectiveCost cost_of(const Communicator& communicator, const CollectiveCall& call,
                                      Bytes moved);
+
+/// Returns how long NCCL's tuner expects a collective to take, in seconds.
+[[nodiscard]] double tuner_seconds(const Communicator& communicator, const CollectiveCall& call);
 
 /// Returns what nccl-tests multiplies the algorithm bandwidth with to get the bus bandwidth.
 [[nodiscard]] double bus_factor_of(gpemu_cuda_collective kind, int ranks);

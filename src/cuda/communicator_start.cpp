@@ -4,15 +4,18 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <functional>
+#include <iterator>
 #include <mutex>
 #include <poll.h>
 #include <set>
 #include <string>
 #include <sys/random.h>
 #include <sys/stat.h>
+#include <thread>
 #include <unistd.h>
 
 #include <climits>
@@ -37,13 +40,21 @@ namespace gpemu::cuda {
 namespace {
 
 /// What the second number of a topic says: what the ranks meet for.
-enum class Purpose : std::uint64_t { kStart = 0, kDivide = 1, kPart = 2, kPair = 3 };
+enum class Purpose : std::uint64_t { kStart = 0, kDivide = 1, kPart = 2, kPair = 3, kRemain = 4 };
 /// Added to it when the ranks say whether they are ready.
 constexpr std::uint64_t kReady = std::uint64_t{1} << 63;
 
 /// Processes that may call a rank before it answers: one of the previous host, and some that
 /// belong elsewhere.
 constexpr int kMostCallers = 16;
+
+/// How often a rank calls at a named address where nobody answers yet, and the first pause, which
+/// grows by itself each time: a minute in all. Source: NCCL User Guide, NCCL_SOCKET_RETRY_CNT and
+/// NCCL_SOCKET_RETRY_SLEEP_MSEC.
+constexpr int kMostCalls = 34;
+constexpr Duration kFirstPause = std::chrono::milliseconds(100);
+/// Between two looks at what another process has to do first.
+constexpr Duration kBetweenLooks = std::chrono::milliseconds(1);
 
 /// A rank on its way.
 struct Rank {
@@ -54,6 +65,7 @@ struct Rank {
   std::unique_ptr<device::Rendezvous> rendezvous;
   std::vector<Member> members;
   std::optional<topology::Fabric> fabric;  ///< if not all ranks are among the members.
+  std::optional<Meeting::Host> host;       ///< of rank 0, if the address is named.
   std::optional<Listener> listener;        ///< if the network is real.
   Socket next;                             ///< to the next host.
 
@@ -107,22 +119,21 @@ Meeting::Record record_of(const Member& member) {
   return record;
 }
 
-/// Brings a member's record to a meeting of each rank, and gets those of all.
+/// Brings a member's record to a meeting of each rank, and gets those of all. Errors: those of
+/// Meeting.
 template <typename Rank, typename PartOf>
-Status meet_all(std::vector<Rank>& ranks, PartOf part_of,
-                const std::function<bool()>& is_cancelled = nullptr) {
+Result<void> meet_once(std::vector<Rank>& ranks, PartOf part_of, const IsCancelled& is_cancelled) {
   std::vector<Meeting::Visit> visits;
   // A rank that cannot come ends the meetings of the others, too: their visits end here.
   for (Rank& rank : ranks) {
-    auto visit = Meeting::visit(part_of(rank), record_of(rank.own));
-    if (!visit) return status_of_meeting(visit.error());
-    visits.push_back(*std::move(visit));
+    GPEMU_ASSIGN(auto visit, Meeting::visit(part_of(rank), record_of(rank.own)));
+    visits.push_back(std::move(visit));
   }
-  Status status = GPEMU_CUDA_SUCCESS;
+  Result<void> met;
   for (std::size_t i = 0; i < ranks.size(); ++i) {
     const auto records = visits[i].records(is_cancelled);
     if (!records) {
-      status = status_of_meeting(records.error());
+      met = std::unexpected(records.error());
       continue;
     }
     ranks[i].members.resize(records->size());
@@ -130,7 +141,34 @@ Status meet_all(std::vector<Rank>& ranks, PartOf part_of,
       std::memcpy(&ranks[i].members[rank], (*records)[rank].data(), sizeof(Member));
     }
   }
-  return status;
+  return met;
+}
+
+bool is_cancelled_by(const IsCancelled& is_cancelled) {
+  return is_cancelled && is_cancelled();
+}
+
+/// Waits for a time, a look at a time; returns whether it has not been cancelled.
+bool pause_for(Duration time, const IsCancelled& is_cancelled) {
+  for (; time > Duration::zero(); time -= kBetweenLooks) {
+    if (is_cancelled_by(is_cancelled)) return false;
+    std::this_thread::sleep_for(kBetweenLooks);
+  }
+  return true;
+}
+
+/// The same as meet_once(). At a named address, rank 0 may come later than others.
+template <typename Rank, typename PartOf>
+Status meet_all(std::vector<Rank>& ranks, PartOf part_of, const IsCancelled& is_cancelled) {
+  for (int call = 1;; ++call) {
+    const auto met = meet_once(ranks, part_of, is_cancelled);
+    if (met) return GPEMU_CUDA_SUCCESS;
+    const bool may_retry = met.error().code == ErrorCode::kNotFound && call <= kMostCalls &&
+                           Meeting::has_named_address(part_of(ranks.front()).id);
+    if (!may_retry || !pause_for(call * kFirstPause, is_cancelled)) {
+      return status_of_meeting(met.error());
+    }
+  }
 }
 
 bool network_is_real() {
@@ -162,6 +200,18 @@ Status find_fabric(Rank& rank) {
   return GPEMU_CUDA_SUCCESS;
 }
 
+/// Lets ranks meet at a named address until they are made, and elsewhere afterwards, because the
+/// first rank of another communicator may listen there then.
+Status open_named_meeting(Rank& rank) {
+  auto host = Meeting::host(rank.start.id);
+  if (!host) return status_of_meeting(host.error());
+  rank.host.emplace(*std::move(host));
+  const auto later = Meeting::open();
+  if (!later) return status_of_meeting(later.error());
+  rank.own.meetings = *later;
+  return GPEMU_CUDA_SUCCESS;
+}
+
 /// Makes what a rank needs before it meets the others.
 Status prepare(Rank& rank) {
   GPEMU_CUDA_TRY(device_with_context(rank.start.device, &rank.device));
@@ -187,6 +237,7 @@ Status prepare(Rank& rank) {
     rank.listener = *std::move(listener);
   }
   if (rank.start.place.rank != 0) return GPEMU_CUDA_SUCCESS;
+  if (Meeting::has_named_address(rank.start.id)) GPEMU_CUDA_TRY(open_named_meeting(rank));
   const auto group = device::Rendezvous::create_group(*process().node, real_ranks);
   if (!group) return status_of_meeting(group.error());
   own.group = *group;
@@ -300,9 +351,10 @@ Status join(Rank& rank) {
 /// Makes the communicator of a rank that has joined the others.
 Status finish(Rank& rank, std::vector<Member> members,
               std::vector<std::shared_ptr<Communicator>>* made) {
+  const bool is_named = Meeting::has_named_address(rank.start.id);
   Communicator::Parts parts{.place = rank.start.place,
                             .device = rank.device,
-                            .id = rank.start.id,
+                            .id = is_named ? members.front().meetings : rank.start.id,
                             .members = std::move(members),
                             .fabric = rank.fabric,
                             .mailbox = std::move(rank.mailbox),
@@ -363,7 +415,7 @@ Status find_real_ranks(Place place, int* real_ranks) {
 
 Status start_communicators(std::span<const CommunicatorStart> starts,
                            std::vector<std::shared_ptr<Communicator>>* made,
-                           const std::function<bool()>& is_cancelled) {
+                           const IsCancelled& is_cancelled) {
   std::vector<Rank> ranks;
   GPEMU_CUDA_TRY(attach());
   const auto has_others = [](const CommunicatorStart& start) { return start.real_ranks > 1; };
@@ -378,6 +430,9 @@ Status start_communicators(std::span<const CommunicatorStart> starts,
     Rank& rank = ranks.emplace_back();
     rank.start = start;
     rank.own.status = prepare(rank);
+    // Without a host, nobody could be told.
+    const bool is_host = start.place.rank == 0 && Meeting::has_named_address(start.id);
+    if (is_host && !rank.host) return rank.own.status;
   }
   GPEMU_CUDA_TRY(meet_all(
       ranks, [](const Rank& rank) { return part_of_meeting(rank.start, 0); }, is_cancelled));
@@ -398,7 +453,8 @@ Status start_communicators(std::span<const CommunicatorStart> starts,
 }
 
 Status divide_communicators(std::span<const CommunicatorDivision> divisions,
-                            std::vector<std::optional<CommunicatorStart>>* starts) {
+                            std::vector<std::optional<CommunicatorStart>>* starts,
+                            const IsCancelled& is_cancelled) {
   struct Divided {
     std::shared_ptr<Communicator> parent;
     std::uint64_t number = 0;
@@ -418,7 +474,8 @@ Status divide_communicators(std::span<const CommunicatorDivision> divisions,
     rank.own.color = division.color;
     rank.own.order = division.key;
   }
-  GPEMU_CUDA_TRY(meet_all(ranks, [](const Divided& rank) {
+  if (ranks.empty()) return GPEMU_CUDA_SUCCESS;
+  const auto part_of = [](const Divided& rank) {
     const int own = rank.parent->place().rank;
     const int count = rank.parent->real_ranks();
     return Meeting::Part{
@@ -426,7 +483,8 @@ Status divide_communicators(std::span<const CommunicatorDivision> divisions,
         .topic = {rank.parent->tag(), static_cast<std::uint64_t>(Purpose::kDivide), rank.number},
         .rank = own,
         .ranks = count};
-  }));
+  };
+  GPEMU_CUDA_TRY(meet_all(ranks, part_of, is_cancelled));
   for (const Divided& rank : ranks) {
     if (rank.own.color < 0) {
       starts->emplace_back();
@@ -452,6 +510,101 @@ Status divide_communicators(std::span<const CommunicatorDivision> divisions,
                           .real_ranks = place.ranks,
                           .device = rank.parent->device().ordinal});
   }
+  return GPEMU_CUDA_SUCCESS;
+}
+
+namespace {
+
+/// Returns the first rank that is not excluded.
+int first_of(const CommunicatorRemainder& remainder) {
+  int first = 0;
+  while (remainder.excluded.contains(first)) ++first;
+  return first;
+}
+
+/// Waits until a rank lets others meet at it.
+Status find_meetings(const Communicator& communicator, int rank, const IsCancelled& is_cancelled,
+                     Meeting::Id* id) {
+  while (true) {
+    if (const auto notice = communicator.mailbox().notice(rank)) {
+      std::memcpy(id, notice->data(), sizeof(*id));
+      return GPEMU_CUDA_SUCCESS;
+    }
+    if (!Mailbox::exists(communicator.members()[static_cast<std::size_t>(rank)].mailbox)) {
+      return status_of_meeting(Error{
+          .code = ErrorCode::kUnavailable,
+          .message = fmt::format("rank {} has ended, and is not among the excluded ones", rank)});
+    }
+    if (!pause_for(kBetweenLooks, is_cancelled)) return GPEMU_CUDA_ERROR_ILLEGAL_STATE;
+  }
+}
+
+Status check_remainder(const CommunicatorRemainder& remainder) {
+  const Communicator& parent = *remainder.parent;
+  if (parent.has_phantoms()) {
+    record_not_supported("libnccl.so.2",
+                         "a part of a communicator with ranks that do not run (--ranks-for-real)");
+    return GPEMU_CUDA_ERROR_NOT_SUPPORTED;
+  }
+  const bool exist =
+      remainder.excluded.empty() ||
+      (*remainder.excluded.begin() >= 0 && *remainder.excluded.rbegin() < parent.place().ranks);
+  return exist && !remainder.excluded.contains(parent.place().rank)
+             ? GPEMU_CUDA_SUCCESS
+             : GPEMU_CUDA_ERROR_INVALID_VALUE;
+}
+
+/// Returns a number that is the same for the same ranks.
+std::uint64_t number_of(const std::set<int>& ranks) {
+  std::string text;
+  for (const int rank : ranks) text += fmt::format("{} ", rank);
+  return std::hash<std::string>()(text);
+}
+
+}  // namespace
+
+Status find_remainders(std::span<const CommunicatorRemainder> remainders,
+                       std::vector<CommunicatorStart>* starts, const IsCancelled& is_cancelled) {
+  // Ranks of this process may wait for each other.
+  for (const CommunicatorRemainder& remainder : remainders) {
+    GPEMU_CUDA_TRY(check_remainder(remainder));
+    if (remainder.parent->place().rank != first_of(remainder)) continue;
+    const auto opened = remainder.parent->open_meetings();
+    if (!opened) return status_of_meeting(opened.error());
+  }
+  for (const auto& [parent, excluded] : remainders) {
+    const int own = parent->place().rank;
+    const auto before = std::distance(excluded.begin(), excluded.lower_bound(own));
+    const int ranks = parent->place().ranks - static_cast<int>(excluded.size());
+    CommunicatorStart start{
+        .topic = {parent->tag() ^ number_of(excluded), static_cast<std::uint64_t>(Purpose::kRemain),
+                  parent->next_without(excluded)},
+        .place = {.rank = own - static_cast<int>(before), .ranks = ranks},
+        .real_ranks = ranks,
+        .device = parent->device().ordinal};
+    GPEMU_CUDA_TRY(find_meetings(*parent, first_of({parent, excluded}), is_cancelled, &start.id));
+    starts->push_back(start);
+  }
+  return GPEMU_CUDA_SUCCESS;
+}
+
+Status make_unique_id(Meeting::Id* id) {
+  const char* const named = std::getenv("NCCL_COMM_ID");
+  if (named == nullptr || *named == '\0') {
+    const auto opened = Meeting::open();
+    if (!opened) return status_of_meeting(opened.error());
+    *id = *opened;
+    return GPEMU_CUDA_SUCCESS;
+  }
+  const auto address = parse_address(named);
+  if (!address) {
+    tell(
+        fmt::format("NCCL_COMM_ID is \"{}\": {}; write ADDRESS:PORT, [ADDRESS]:PORT for IPv6, or "
+                    "HOST:PORT",
+                    named, address.error().message));
+    return GPEMU_CUDA_ERROR_INVALID_VALUE;
+  }
+  *id = Meeting::at(*address);
   return GPEMU_CUDA_SUCCESS;
 }
 

@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <vector>
 
@@ -22,10 +23,19 @@ struct CommunicatorStart {
   int device = 0;      ///< as CUDA numbers it.
 };
 
+/// Asked now and then by a call that waits for other ranks: whether to give up. Null: never.
+using IsCancelled = std::function<bool()>;
+
 /// A rank whose communicator is to be divided.
 struct CommunicatorDivision {
   std::shared_ptr<Communicator> parent;
   std::int32_t color = 0, key = 0;
+};
+
+/// A rank of a new communicator that has all ranks of another one but some, which may have ended.
+struct CommunicatorRemainder {
+  std::shared_ptr<Communicator> parent;
+  std::set<int> excluded;
 };
 
 /// Finds out how many ranks of a communicator come. Errors: NOT_SUPPORTED if some ranks of the job
@@ -34,16 +44,29 @@ struct CommunicatorDivision {
 [[nodiscard]] Status find_real_ranks(Place place, int* real_ranks);
 
 /// Makes several ranks at once, so that they may be of one communicator. Blocks until all ranks of
-/// their communicators come, or until `is_cancelled`, if it is not null, says so. Errors: those of
-/// gpemu_cuda_comm_start_all, ILLEGAL_STATE if it was cancelled.
+/// their communicators come. Errors: those of gpemu_cuda_comm_start_all.
 [[nodiscard]] Status start_communicators(std::span<const CommunicatorStart> starts,
                                          std::vector<std::shared_ptr<Communicator>>* made,
-                                         const std::function<bool()>& is_cancelled = nullptr);
+                                         const IsCancelled& is_cancelled = nullptr);
 
 /// Finds out which ranks the parts of divided communicators have. Yields nothing for a rank that
-/// takes no part. Blocks until all ranks of the communicators come. Errors: NOT_FOUND.
+/// takes no part. Blocks until all ranks of the communicators come. Errors: NOT_FOUND,
+/// ILLEGAL_STATE if it was cancelled.
 [[nodiscard]] Status divide_communicators(std::span<const CommunicatorDivision> divisions,
-                                          std::vector<std::optional<CommunicatorStart>>* starts);
+                                          std::vector<std::optional<CommunicatorStart>>* starts,
+                                          const IsCancelled& is_cancelled = nullptr);
+
+/// Finds out where the remaining ranks of communicators meet. Blocks until the first of them comes.
+/// Errors: INVALID_VALUE for ranks that there are not, and if the rank itself is excluded;
+/// NOT_SUPPORTED with ranks that do not run; NOT_FOUND if the first one has ended; ILLEGAL_STATE if
+/// it was cancelled.
+[[nodiscard]] Status find_remainders(std::span<const CommunicatorRemainder> remainders,
+                                     std::vector<CommunicatorStart>* starts,
+                                     const IsCancelled& is_cancelled = nullptr);
+
+/// Returns the id by which the ranks of a new communicator find each other: a new one or, with
+/// NCCL_COMM_ID, that of the address in it. Errors: INVALID_VALUE, OPERATING_SYSTEM.
+[[nodiscard]] Status make_unique_id(Meeting::Id* id);
 
 /// Returns the start of a pair's rank; see Communicator::pair.
 [[nodiscard]] CommunicatorStart start_of_pair(const Communicator& communicator, int sender,

@@ -2,6 +2,7 @@
 // What the functions for communicators refuse. Several ranks need a clock that runs by itself:
 // tests/integration/nccl_test.py has the good calls.
 #include <algorithm>
+#include <cstdlib>
 #include <iterator>
 
 #include <gtest/gtest.h>
@@ -37,9 +38,32 @@ TEST_F(CommunicatorTest, RanksNeedAClockThatRunsByItself) {
   EXPECT_EQ(made, dead_) << "a failed call changes no output";
   start.rank = 2;
   EXPECT_EQ(gpemu_cuda_comm_start_all(&start, 1, &made), GPEMU_CUDA_ERROR_INVALID_VALUE);
+  start = {.parent = dead_, .excluded_count = 1};
+  EXPECT_EQ(gpemu_cuda_comm_start_all(&start, 1, &made), GPEMU_CUDA_ERROR_INVALID_HANDLE);
   start = {.parent = dead_};
   EXPECT_EQ(gpemu_cuda_comm_start_all(&start, 1, &made), GPEMU_CUDA_ERROR_INVALID_HANDLE);
   EXPECT_EQ(gpemu_cuda_comm_start_all(nullptr, 1, &made), GPEMU_CUDA_ERROR_INVALID_VALUE);
+}
+
+TEST_F(CommunicatorTest, TheIdOfANamedAddressIsTheSameEachTime) {
+  gpemu_cuda_comm_id one{}, other{};
+  ::setenv("NCCL_COMM_ID", "127.0.0.1:29500", 1);
+  EXPECT_EQ(gpemu_cuda_comm_unique_id(&one), GPEMU_CUDA_SUCCESS);
+  EXPECT_EQ(gpemu_cuda_comm_unique_id(&other), GPEMU_CUDA_SUCCESS);
+  EXPECT_TRUE(std::ranges::equal(one.bytes, other.bytes));
+  ::setenv("NCCL_COMM_ID", "127.0.0.1", 1);
+  EXPECT_EQ(gpemu_cuda_comm_unique_id(&one), GPEMU_CUDA_ERROR_INVALID_VALUE);
+  ::unsetenv("NCCL_COMM_ID");
+}
+
+TEST_F(CommunicatorTest, NothingIsExpectedOfNoCollectives) {
+  const gpemu_cuda_comm_call call{.comm = dead_, .count = 1};
+  double time = 0;
+  EXPECT_EQ(gpemu_cuda_comm_expected_time(nullptr, 0, &time), GPEMU_CUDA_SUCCESS);
+  EXPECT_LT(time, 0);
+  EXPECT_EQ(gpemu_cuda_comm_expected_time(nullptr, 1, &time), GPEMU_CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ(gpemu_cuda_comm_expected_time(&call, 1, nullptr), GPEMU_CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ(gpemu_cuda_comm_expected_time(&call, 1, &time), GPEMU_CUDA_ERROR_INVALID_HANDLE);
 }
 
 TEST_F(CommunicatorTest, DeadHandlesAreRefused) {

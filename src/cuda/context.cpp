@@ -7,27 +7,43 @@
 
 #include "faults.hpp"
 #include "log.hpp"
+#include "mps.hpp"
 #include "recorder.hpp"
 #include "stream_state.hpp"
 
 namespace gpemu::cuda {
 namespace {
 
-/// Makes the primary context of a device if necessary. Errors: NO_DEVICE, OUT_OF_MEMORY.
+/// Makes the primary context of a device if necessary. Errors: DEVICE_UNAVAILABLE, NO_DEVICE,
+/// OUT_OF_MEMORY.
 Status make_context(DeviceState& device) {
   Process& state = process();
   Lock lock(state.mutex);
   if (device.active) return GPEMU_CUDA_SUCCESS;
   std::unique_ptr<device::Device> first;
   if (device.device == nullptr) {
+    if (device.mps_client) {
+      const Status allowed = state.mps->enter(device);
+      if (allowed != GPEMU_CUDA_SUCCESS) {
+        lock.unlock();
+        tell(fmt::format("the MPS server refuses a context on GPU {} ({})", device.index,
+                         static_cast<int>(allowed)));
+        return allowed;
+      }
+    }
     auto opened = device.mig ? device::Device::open(state.node, *device.mig, *state.clock)
-                             : device::Device::open(state.node, device.index, *state.clock);
+                             : device::Device::open(state.node, device.index, *state.clock,
+                                                    device.mps_client);
     if (!opened) {
       lock.unlock();
       tell(opened.error().message);
-      return GPEMU_CUDA_ERROR_NO_DEVICE;
+      const bool has_no_place = opened.error().code == ErrorCode::kResourceLimit;
+      if (device.mps_client && has_no_place) return GPEMU_CUDA_ERROR_MPS_MAX_CONNECTIONS_REACHED;
+      return opened.error().code == ErrorCode::kUnavailable ? GPEMU_CUDA_ERROR_DEVICE_UNAVAILABLE
+                                                            : GPEMU_CUDA_ERROR_NO_DEVICE;
     }
     first = *std::move(opened);
+    if (device.memory_limit) first->limit_memory(*device.memory_limit);
   }
   const auto context = (first ? first : device.device)->allocate(state.settings->context_bytes);
   if (!context) {
@@ -57,6 +73,16 @@ Status make_context(DeviceState& device) {
   return device.active.load(std::memory_order_acquire) ? GPEMU_CUDA_SUCCESS : make_context(device);
 }
 
+/// Yields the first device whose compute mode allows this process, as a thread gets that has chosen
+/// none. Source: CUDA C++ Programming Guide, Compute Modes.
+[[gnu::noinline]] Status first_available(DeviceState** device) {
+  Status status = GPEMU_CUDA_ERROR_DEVICE_UNAVAILABLE;
+  for (int i = 0; i < device_count() && status == GPEMU_CUDA_ERROR_DEVICE_UNAVAILABLE; ++i) {
+    status = device_with_context(i, device);
+  }
+  return status;
+}
+
 }  // namespace
 
 Status device_with_context(int ordinal, DeviceState** device) {
@@ -74,7 +100,11 @@ Status current_device(DeviceState** device) {
 
 Status enter_context(DeviceState** device) {
   ThreadState& thread = thread_state;  // Finding it takes a call.
-  GPEMU_CUDA_TRY(device_with_context(thread.current_device(), device));
+  Status status = device_with_context(thread.current_device(), device);
+  if (status == GPEMU_CUDA_ERROR_DEVICE_UNAVAILABLE && thread.depth == 0) {
+    status = first_available(device);
+  }
+  GPEMU_CUDA_TRY(status);
   return thread.depth == 0 ? thread.push((*device)->ordinal) : GPEMU_CUDA_SUCCESS;
 }
 

@@ -7,13 +7,14 @@
 namespace gpemu::cuda {
 
 /// Yields a device, with its primary context made. Errors: those of attach, INVALID_DEVICE,
-/// OUT_OF_MEMORY.
+/// DEVICE_UNAVAILABLE, OUT_OF_MEMORY.
 [[nodiscard]] Status device_with_context(int ordinal, DeviceState** device);
 
 /// Yields the calling thread's current device, with its context made.
 [[nodiscard]] Status current_device(DeviceState** device);
 
-/// Like current_device; if the thread has no current context, this one becomes current.
+/// Like current_device; if the thread has no current context, this one becomes current, or that of
+/// the first device whose compute mode allows this process.
 [[nodiscard]] Status enter_context(DeviceState** device);
 
 /// Frees everything that this process holds on a device; the next use makes a new context.

@@ -84,6 +84,13 @@ TEST(ContextDeathTest, InitFindsNoDeviceWhereAllAreHidden) {
   EXPECT_EXIT(hide_all_and_attach(), testing::ExitedWithCode(0), "");
 }
 
+TEST_F(ContextTest, ADeviceOfItsOwnAllowsAllProcesses) {
+  std::int32_t mode = -1;
+  EXPECT_EQ(gpemu_cuda_get_compute_mode(0, &mode), GPEMU_CUDA_SUCCESS);
+  EXPECT_EQ(mode, 0) << "of cudaComputeMode";
+  EXPECT_EQ(gpemu_cuda_get_compute_mode(1, &mode), GPEMU_CUDA_ERROR_INVALID_DEVICE);
+}
+
 TEST_F(ContextTest, DescribesADevice) {
   const gpemu_cuda_device* device = nullptr;
   ASSERT_EQ(gpemu_cuda_get_device(0, &device), GPEMU_CUDA_SUCCESS);

@@ -14,6 +14,7 @@
 #include "copy_rule.hpp"
 #include "faults.hpp"
 #include "host_functions.hpp"
+#include "link_traffic.hpp"
 #include "memory_content.hpp"
 #include "mover.hpp"
 #include "peer.hpp"
@@ -191,9 +192,9 @@ Duration beside_others(const gpemu_cuda_stream& stream,
     const double rate =
         copy.rate * link_share(target, source.index, peer_path(target, source).link);
     const Duration alone = copy.latency + from_seconds(static_cast<double>(bytes) / rate);
-    return enqueue(stream, device::Engine::kCopyDeviceToHost, bytes,
-                   beside_others(stream, links_between(target, source), bytes, alone),
-                   "copy to peer");
+    count_peer_copy(target, source, bytes);
+    return enqueue_peer_copy(stream, bytes,
+                             beside_others(stream, links_between(target, source), bytes, alone));
   }
   const Duration alone =
       at_rate(bytes, link * link_share(device, -1, topology::LinkClass::kPciePeer));

@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <set>
+#include <string>
 #include <vector>
 
 #include "gpemu/cost/operation_cost.hpp"
@@ -32,6 +33,7 @@ struct DeviceState {
   int index = 0;    ///< in the node; of a MIG device, its GPU's.
   int place = 0;    ///< in the node: a number that no other device and no other MIG device has.
   std::optional<device::MigDevice> mig;
+  std::optional<Bytes> memory_limit;  ///< for this process, if it has one.
   profile::GpuSpec spec;
   const profile::TopologySpec* machine = nullptr;  ///< what joins the node's GPUs, if described.
   /// What copies from and to the host share with those of other GPUs.
@@ -40,8 +42,15 @@ struct DeviceState {
   std::unique_ptr<cost::OperationCostModel> costs;
   /// The primary context; null until it is needed.
   std::unique_ptr<device::Device> device;
-  std::atomic<bool> active{false};            ///< whether the context exists and was not reset.
-  bool has_faults = false;                    ///< whether any are planned for it.
+  std::atomic<bool> active{false};  ///< whether the context exists and was not reset.
+  /// Whether any are planned for it, or others may end it, as with MPS.
+  bool has_faults = false;
+  /// Not SUCCESS after a fatal error: from then on, all calls that use the device fail with it.
+  std::atomic<gpemu_cuda_status> fatal{GPEMU_CUDA_SUCCESS};
+  std::string uuid;    ///< as NVML shows it.
+  int mps_number = 0;  ///< as an MPS server numbers it.
+  /// Of which the process is a client on this device.
+  std::optional<device::MpsClient> mps_client;
   std::atomic<bool> told_lost{false};         ///< whether the user knows that it is lost.
   std::atomic<bool> told_broken_link{false};  ///< likewise, of an NVLink.
   device::DeviceAddress context = 0;          ///< its own memory; guarded by the process's mutex.

@@ -1,16 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "faults.hpp"
 
+#include <algorithm>
 #include <csignal>
 #include <cstdint>
 #include <unistd.h>
 
 #include <fmt/format.h>
 
+#include "gpemu/base/saturate.hpp"
 #include "gpemu/base/thread.hpp"
 
 #include "attach.hpp"
+#include "fatal.hpp"
 #include "log.hpp"
+#include "mps.hpp"
 
 namespace gpemu::cuda {
 namespace {
@@ -20,9 +24,29 @@ void end_process() {
   ::kill(::getpid(), SIGKILL);
 }
 
+/// How late a thread that waits for a device notices that another process has ended its context.
+constexpr Duration kFatalPeriod = std::chrono::milliseconds(20);
+
 }  // namespace
 
+void count_kernel_for_faults(DeviceState& device) {
+  if (!process().node->count_kernel(device.index, clock().now())) return;
+  tell(
+      fmt::format("Xid ({}): 31, a kernel of this process uses an illegal address on GPU {} of "
+                  "node '{}', as its faults say",
+                  device.info.pci_bus_id, device.index, process().node->name()));
+  const Status status = GPEMU_CUDA_ERROR_ILLEGAL_ADDRESS;
+  if (process().mps == nullptr) {
+    end_one_context(device, status);
+  } else {
+    process().mps->report(status);
+    end_all_contexts(status);
+  }
+}
+
 Status check_faulty_device(DeviceState& device) {
+  const Status fatal = device.fatal.load(std::memory_order_relaxed);
+  if (fatal != GPEMU_CUDA_SUCCESS) return fatal;
   if (clock().now() < process().node->lost_from(device.index)) return GPEMU_CUDA_SUCCESS;
   if (!device.told_lost.exchange(true)) {
     tell(fmt::format("Xid ({}): 79, GPU {} of node '{}' has fallen off the bus, as its faults say",
@@ -38,8 +62,11 @@ void wait_on_device(const device::Moment& moment, const DeviceState* device) {
     const std::uint32_t seen = moment.news();
     const TimePoint now = clock().now();
     const TimePoint lost = node.lost_from(device->index);
-    if (now >= lost || moment.is_over(now)) return;
-    moment.wait_for_news(clock(), seen, lost);
+    if (now >= lost || device->fatal != GPEMU_CUDA_SUCCESS || moment.is_over(now)) return;
+    // Other processes can end this one's contexts at any time.
+    const bool is_client = process().mps != nullptr;
+    const TimePoint look = is_client ? saturating_add(now, kFatalPeriod) : TimePoint::max();
+    moment.wait_for_news(clock(), seen, std::min(lost, look));
   }
 }
 

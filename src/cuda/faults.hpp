@@ -20,13 +20,14 @@ inline constexpr Status kLostStatus = GPEMU_CUDA_ERROR_UNKNOWN;
 /// As check_device, for a device with faults.
 [[nodiscard]] Status check_faulty_device(DeviceState& device);
 
-/// Errors: kLostStatus if a device has fallen off the bus. Every call that uses a device asks.
+/// Errors: kLostStatus if a device has fallen off the bus; that of a fatal error of its context.
+/// Every call that uses a device asks.
 [[nodiscard]] inline Status check_device(DeviceState& device) {
   return device.has_faults ? check_faulty_device(device) : GPEMU_CUDA_SUCCESS;
 }
 
-/// Returns whether a device has fallen off the bus. Then nothing that was queued on it may ever
-/// come.
+/// Returns whether a device has fallen off the bus, or its context has had a fatal error. Then
+/// nothing that was queued on it may ever come.
 [[nodiscard]] inline bool is_lost(DeviceState& device) {
   return check_device(device) != GPEMU_CUDA_SUCCESS;
 }
@@ -53,6 +54,9 @@ void wait_on_device(const device::Moment& moment, const DeviceState* device);
 /// From now on, faults that begin at a given time end this process. Called when it makes its first
 /// context on the device.
 void start_faults(const DeviceState& device);
+
+/// Counts a kernel of a device, with which a fatal error of its context may begin.
+void count_kernel_for_faults(DeviceState& device);
 
 /// Counts a collective of a device, with which faults may begin. May end this process.
 void count_for_faults(const DeviceState& device);

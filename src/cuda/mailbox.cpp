@@ -21,6 +21,8 @@ struct alignas(64) Mailbox::Row {
   std::atomic<std::uint64_t> finished;  ///< the first call that this rank has not finished.
   /// By rank, the number + 1 of the first call for whose post this one waits; 0: none.
   std::array<std::atomic<std::uint64_t>, kMostRanks> awaits;
+  std::atomic<std::uint32_t> has_notice;  ///< written last.
+  Notice notice;
 };
 
 /// A call in the log.
@@ -183,6 +185,22 @@ std::uint64_t Mailbox::first_unfinished() const {
     first = std::min(first, row(rank).finished.load(std::memory_order_acquire));
   }
   return first;
+}
+
+void Mailbox::show(const Notice& notice) {
+  own_row().notice = notice;
+  own_row().has_notice.store(1, std::memory_order_release);
+}
+
+std::optional<Mailbox::Notice> Mailbox::notice(int rank) const {
+  if (row(rank).has_notice.load(std::memory_order_acquire) == 0) return std::nullopt;
+  return row(rank).notice;
+}
+
+bool Mailbox::exists(const Ticket& ticket) {
+  struct stat file{};
+  const auto path = fmt::format("/proc/{}/fd/{}", ticket.process, ticket.descriptor);
+  return ::stat(path.c_str(), &file) == 0 && file.st_ino == ticket.inode;
 }
 
 bool Mailbox::has_room(std::uint64_t number) {

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <optional>
 #include <set>
 #include <span>
 #include <vector>
@@ -85,6 +86,15 @@ class Mailbox {
   /// could. Requires: has_posted().
   [[nodiscard]] bool read(int rank, std::uint64_t number, Bytes offset,
                           std::span<std::byte> to) const;
+
+  /// What a rank tells the others apart from its calls.
+  using Notice = std::array<std::byte, 64>;
+  /// Shows the others a notice. Once.
+  void show(const Notice& notice);
+  /// Returns the notice of a rank, nothing if it has shown none.
+  [[nodiscard]] std::optional<Notice> notice(int rank) const;
+  /// Returns whether the process that gave a ticket still has the file.
+  [[nodiscard]] static bool exists(const Ticket& ticket);
 
   /// Notes that this rank needs nothing of a call any more. Each number once.
   void finish(std::uint64_t number);

@@ -56,6 +56,23 @@ TEST_F(MailboxTest, AnotherRankReadsWhatIsPosted) {
   EXPECT_TRUE(boxes_[0]->has_posted(0, 0)) << "it reads its own, too";
 }
 
+TEST_F(MailboxTest, ANoticeIsSeenByAllOnceItIsShown) {
+  Mailbox::Notice notice{};
+  notice.back() = std::byte{7};
+  EXPECT_FALSE(boxes_[1]->notice(0));
+  boxes_[0]->show(notice);
+  EXPECT_EQ(boxes_[1]->notice(0), notice);
+  EXPECT_EQ(boxes_[0]->notice(0), notice);
+  EXPECT_FALSE(boxes_[0]->notice(1));
+}
+
+TEST_F(MailboxTest, ExistsWhileItsProcessHasIt) {
+  const Mailbox::Ticket ticket = boxes_[1]->ticket();
+  EXPECT_TRUE(Mailbox::exists(ticket));
+  boxes_[1].reset();
+  EXPECT_FALSE(Mailbox::exists(ticket));
+}
+
 TEST_F(MailboxTest, PartsThatAreNotInPagesTakeNoPlace) {
   const std::string text = "abc??????defgh";
   const std::array parts{kept(3), Mailbox::Part{.bytes = 6, .content = Content::kNotComputed},

@@ -7,6 +7,7 @@
 #include <list>
 #include <memory>
 #include <poll.h>
+#include <sys/eventfd.h>
 #include <sys/random.h>
 #include <sys/socket.h>
 #include <tuple>
@@ -30,16 +31,28 @@ struct Hello {
   std::int32_t ranks = 0;
   Meeting::Record record{};
 };
-static_assert(sizeof(Hello) == 240);
+static_assert(sizeof(Hello) == 304);
 
 /// What it gets; after kComplete, the records follow.
 enum class Answer : std::uint32_t { kComplete = 1, kConflict = 2, kGone = 3 };
 
+/// The key of the meetings at an address that the user has named: whoever knows it may come.
+constexpr std::array<std::uint8_t, 16> kNamedKey = {'N', 'C', 'C', 'L', '_', 'C', 'O', 'M',
+                                                    'M', '_', 'I', 'D', 0,   0,   0,   0};
+
 }  // namespace
 
-/// Serves the meetings of this process: one thread, which waits for all sockets.
+/// Serves meetings: one thread, which waits for all sockets.
 class Meeting::Server {
  public:
+  /// Starts one for the meetings with a key, or with those of add_meeting().
+  static Result<std::unique_ptr<Server>> start(Listener listener,
+                                               std::set<std::array<std::uint8_t, 16>> keys);
+  Server(const Server&) = delete;
+  Server& operator=(const Server&) = delete;
+  /// Ends the thread, which first answers all that have come.
+  ~Server();
+
   /// Returns that of this process; a forked child makes its own. Null if it cannot be started.
   static Result<Server*> get();
 
@@ -63,9 +76,9 @@ class Meeting::Server {
   using Visitors = std::list<Visitor>;
   using Topic = std::pair<std::array<std::uint8_t, 16>, std::array<std::uint64_t, 3>>;
 
-  explicit Server(Listener listener) : listener_(std::move(listener)) {}
+  Server(Listener listener, std::set<std::array<std::uint8_t, 16>> keys)
+      : listener_(std::move(listener)), keys_(std::move(keys)) {}
 
-  static Result<Server*> start();
   void run();
   void accept_one();
   /// Reads from a visitor, and returns whether it stays.
@@ -90,17 +103,29 @@ class Meeting::Server {
   std::map<Topic, Answer> ended_;  ///< meetings that failed.
   Mutex mutex_;
   std::set<std::array<std::uint8_t, 16>> keys_ GPEMU_GUARDED_BY(mutex_);
+  Socket stop_;  ///< an event, which ends the thread.
   std::thread thread_;
 };
 
-Result<Meeting::Server*> Meeting::Server::start() {
-  GPEMU_ASSIGN(Listener listener, listen_for_peers(kMostVisitors));
-  auto* const server = new Server(std::move(listener));
-  server->thread_ = start_thread("gpemu meeting", [server] { server->run(); });
+Result<std::unique_ptr<Meeting::Server>> Meeting::Server::start(
+    Listener listener, std::set<std::array<std::uint8_t, 16>> keys) {
+  std::unique_ptr<Server> server(new Server(std::move(listener), std::move(keys)));
+  server->stop_ = Socket(::eventfd(0, EFD_CLOEXEC));
+  if (server->stop_.get() >= 0) {
+    server->thread_ = start_thread("gpemu meeting", [own = server.get()] { own->run(); });
+  }
   if (!server->thread_.joinable()) {
-    return fail(ErrorCode::kUnavailable, "the system starts no thread for NCCL's ranks to meet");
+    return fail(ErrorCode::kUnavailable,
+                "the system gives no thread or descriptor for NCCL's ranks to meet");
   }
   return server;
+}
+
+Meeting::Server::~Server() {
+  if (!thread_.joinable()) return;
+  const std::uint64_t one = 1;
+  static_cast<void>(::write(stop_.get(), &one, sizeof(one)));
+  thread_.join();
 }
 
 Result<Meeting::Server*> Meeting::Server::get() {
@@ -110,7 +135,9 @@ Result<Meeting::Server*> Meeting::Server::get() {
   static pid_t owner = 0;
   const Lock lock(*mutex);
   if (server == nullptr || owner != ::getpid()) {
-    GPEMU_ASSIGN(server, start());
+    GPEMU_ASSIGN(Listener listener, listen_for_peers(kMostVisitors));
+    GPEMU_ASSIGN(auto started, start(std::move(listener), {}));
+    server = started.release();
     owner = ::getpid();
   }
   return server;
@@ -120,14 +147,16 @@ void Meeting::Server::run() {
   std::vector<pollfd> waits;
   while (true) {
     waits.assign(1, {.fd = listener_.socket.get(), .events = POLLIN, .revents = 0});
+    waits.push_back({.fd = stop_.get(), .events = POLLIN, .revents = 0});
     for (const Visitor& visitor : visitors_) {
       waits.push_back({.fd = visitor.socket.get(), .events = POLLIN, .revents = 0});
     }
     const bool has_slow =
         std::ranges::any_of(visitors_, [](const Visitor& visitor) { return !visitor.is_in; });
     if (::poll(waits.data(), waits.size(), has_slow ? 1000 : -1) < 0) continue;
+    if (waits[1].revents != 0) return;
     std::vector<Topic> left;
-    std::size_t index = 1;
+    std::size_t index = 2;
     for (auto visitor = visitors_.begin(); visitor != visitors_.end(); ++index) {
       const bool stays = waits[index].revents == 0
                              ? visitor->is_in || Clock::now() < visitor->deadline
@@ -203,6 +232,8 @@ void Meeting::Server::end_if_complete(const Topic& topic, int ranks) {
       if (takes_part(visitor)) answer(visitor, ended->second);
     }
     std::erase_if(visitors_, takes_part);
+    // Those that use a named address may try again.
+    if (topic.first == kNamedKey) ended_.erase(ended);
     return;
   }
   if (std::ranges::count_if(visitors_, takes_part) != ranks) return;
@@ -225,6 +256,28 @@ Result<Meeting::Id> Meeting::open() {
   return server->add_meeting();
 }
 
+Meeting::Host::Host(std::unique_ptr<Server> server) : server_(std::move(server)) {}
+Meeting::Host::Host(Host&&) noexcept = default;
+Meeting::Host::~Host() = default;
+
+Meeting::Id Meeting::at(const SocketAddress& address) {
+  return {.magic = kMeetingMagic, .address = address, .key = kNamedKey};
+}
+
+bool Meeting::has_named_address(const Id& id) {
+  return id.key == kNamedKey;
+}
+
+Result<Meeting::Host> Meeting::host(const Id& id) {
+  auto listener = listen_at(id.address, kMostVisitors);
+  if (!listener) {
+    return fail(ErrorCode::kUnavailable, "rank 0 cannot listen at {}, which NCCL_COMM_ID names: {}",
+                id.address.to_string(), listener.error().message);
+  }
+  GPEMU_ASSIGN(auto server, Server::start(*std::move(listener), {id.key}));
+  return Host(std::move(server));
+}
+
 Result<Meeting::Visit> Meeting::visit(const Part& part, const Record& record) {
   if (part.id.magic != kMeetingMagic || !part.id.address.is_usable()) {
     return fail(ErrorCode::kInvalidArgument, "the unique id was not made by this NCCL");
@@ -236,7 +289,8 @@ Result<Meeting::Visit> Meeting::visit(const Part& part, const Record& record) {
                     .ranks = part.ranks,
                     .record = record};
   if (!socket || !send_all(socket->get(), &hello, sizeof(hello))) {
-    return fail(ErrorCode::kUnavailable, "the process that made the unique id does not answer: {}",
+    return fail(ErrorCode::kNotFound, "no process with NCCL's ranks answers at {}: {}",
+                part.id.address.to_string(),
                 socket ? errno_message(errno) : socket.error().message);
   }
   return Visit(socket->release(), part.ranks);
@@ -268,10 +322,13 @@ Result<std::vector<Meeting::Record>> Meeting::Visit::records(
     return fail(ErrorCode::kInvalidArgument,
                 "two processes came as the same rank, or with different numbers of ranks");
   }
-  if (!has_answer || answer != Answer::kComplete ||
+  if (!has_answer) {
+    return fail(ErrorCode::kNotFound,
+                "the process that made the unique id has ended before all ranks came");
+  }
+  if (answer != Answer::kComplete ||
       !receive_all(socket_, records.data(), records.size() * sizeof(Record))) {
-    return fail(ErrorCode::kUnavailable,
-                "a rank, or the process that made the unique id, has ended before all ranks came");
+    return fail(ErrorCode::kUnavailable, "a rank has ended before all ranks came");
   }
   return records;
 }

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <set>
 #include <span>
 #include <thread>
@@ -24,8 +25,10 @@ namespace gpemu::cuda {
 ///
 /// Thread safety: any thread.
 class Meeting {
+  class Server;
+
  public:
-  static constexpr Bytes kRecordBytes = 192;
+  static constexpr Bytes kRecordBytes = 256;
   using Record = std::array<std::byte, kRecordBytes>;
 
   /// Where processes meet. Whoever knows it may come.
@@ -33,6 +36,22 @@ class Meeting {
     std::uint64_t magic = 0;
     SocketAddress address;
     std::array<std::uint8_t, 16> key{};
+  };
+
+  /// Serves the meetings at an address that the user has named, until its end. Those who have come
+  /// to a complete meeting get their records before.
+  class Host {
+   public:
+    Host(Host&&) noexcept;
+    Host& operator=(Host&&) = delete;
+    Host(const Host&) = delete;
+    Host& operator=(const Host&) = delete;
+    ~Host();
+
+   private:
+    friend class Meeting;
+    explicit Host(std::unique_ptr<Server> server);
+    std::unique_ptr<Server> server_;
   };
 
   /// A rank's part in one of the meetings with an id, which have different topics.
@@ -55,7 +74,8 @@ class Meeting {
     /// Blocks until all ranks have come, and returns their records. Asks `is_cancelled`, if it is
     /// not null, ten times a second whether to go on. Errors: kInvalidArgument if two came as the
     /// same rank or with different numbers of ranks; kUnavailable if a rank has gone before the
-    /// last one came, or the process that serves the meeting; kInterrupted if it was cancelled.
+    /// last one came, kNotFound if the process that serves the meeting has; kInterrupted if it was
+    /// cancelled.
     [[nodiscard]] Result<std::vector<Record>> records(
         const std::function<bool()>& is_cancelled = nullptr);
 
@@ -70,12 +90,16 @@ class Meeting {
   /// starts a thread. Errors: kUnavailable, kNotFound without a network interface.
   [[nodiscard]] static Result<Id> open();
 
-  /// Comes to a meeting and brings a record. Errors: kInvalidArgument for an id that is none,
-  /// kUnavailable if the process that serves the meeting does not answer.
-  [[nodiscard]] static Result<Visit> visit(const Part& part, const Record& record);
+  /// Returns the id of the meetings at an address, which is the same in all processes.
+  [[nodiscard]] static Id at(const SocketAddress& address);
+  [[nodiscard]] static bool has_named_address(const Id& id);
 
- private:
-  class Server;
+  /// Serves the meetings of an id whose address was named. Errors: kUnavailable.
+  [[nodiscard]] static Result<Host> host(const Id& id);
+
+  /// Comes to a meeting and brings a record. Errors: kInvalidArgument for an id that is none,
+  /// kNotFound if the process that serves the meeting does not answer.
+  [[nodiscard]] static Result<Visit> visit(const Part& part, const Record& record);
 };
 
 }  // namespace gpemu::cuda

@@ -131,12 +131,68 @@ TEST(Meeting, AVisitCanBeCancelled) {
   EXPECT_EQ(asked, 2);
 }
 
+/// Returns an address of this machine at which nobody listens.
+SocketAddress free_address() {
+  SocketAddress loopback{.family = AF_INET};
+  loopback.number = {127, 0, 0, 1};
+  const auto listener = listen_at(loopback, 1);
+  EXPECT_TRUE(listener.has_value());
+  return listener ? listener->address : loopback;
+}
+
+TEST(Meeting, IsAtANamedAddressWhileItHasAHost) {
+  const Meeting::Id id = Meeting::at(free_address());
+  const auto visit = [&id](int rank) {
+    return Meeting::visit({.id = id, .rank = rank, .ranks = 2}, record_of(rank));
+  };
+  EXPECT_EQ(visit(0).error().code, ErrorCode::kNotFound) << "nobody listens yet";
+  for (const int time : {0, 1}) {
+    auto host = Meeting::host(id);
+    ASSERT_TRUE(host.has_value()) << host.error().message << ", time " << time;
+    EXPECT_EQ(Meeting::host(id).error().code, ErrorCode::kUnavailable) << "it has one";
+    auto one = visit(0), other = visit(1);
+    ASSERT_TRUE(one && other);
+    EXPECT_EQ(one->records()->back(), record_of(1));
+    EXPECT_EQ(other->records()->front(), record_of(0));
+  }
+  EXPECT_EQ(visit(0).error().code, ErrorCode::kNotFound);
+}
+
+TEST(Meeting, AFailureAtANamedAddressDoesNotStay) {
+  const Meeting::Id id = Meeting::at(free_address());
+  const auto host = Meeting::host(id);
+  ASSERT_TRUE(host.has_value());
+  for (const ErrorCode expected : {ErrorCode::kUnavailable, ErrorCode::kUnavailable}) {
+    auto one = Meeting::visit({.id = id, .rank = 0, .ranks = 3}, record_of(0));
+    static_cast<void>(Meeting::visit({.id = id, .rank = 1, .ranks = 3}, record_of(0)));
+    ASSERT_TRUE(one);
+    EXPECT_EQ(one->records().error().code, expected);
+  }
+  auto alone = Meeting::visit({.id = id, .rank = 0, .ranks = 1}, record_of(5));
+  ASSERT_TRUE(alone);
+  EXPECT_EQ(alone->records()->front(), record_of(5));
+}
+
+TEST(Meeting, ReadsAddresses) {
+  const auto read = [](const char* text) {
+    const auto address = parse_address(text);
+    return address ? address->to_string() : "error";
+  };
+  EXPECT_EQ(read("127.0.0.1:80"), "127.0.0.1:80");
+  EXPECT_EQ(read("[::1]:29500"), "[::1]:29500");
+  for (const char* wrong :
+       {"", ":", "127.0.0.1", "127.0.0.1:", ":80", "::1:80", "[127.0.0.1]:80", "127.0.0.1:0",
+        "127.0.0.1:http", "127.0.0.1:70000", "[::1:80", "[]:1"}) {
+    EXPECT_EQ(read(wrong), "error") << wrong;
+  }
+}
+
 TEST(Meeting, StrangersAreSentAway) {
   Meeting::Id id = opened();
   ++id.key[3];
   auto stranger = Meeting::visit({.id = id, .rank = 0, .ranks = 1}, record_of(0));
   ASSERT_TRUE(stranger);
-  EXPECT_EQ(stranger->records().error().code, ErrorCode::kUnavailable);
+  EXPECT_EQ(stranger->records().error().code, ErrorCode::kNotFound);
   EXPECT_EQ(Meeting::visit({.rank = 0, .ranks = 1}, record_of(0)).error().code,
             ErrorCode::kInvalidArgument);
 }

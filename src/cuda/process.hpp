@@ -29,6 +29,7 @@ template <typename Object>
 class HandleTable;
 class HostFunctions;
 class Mover;
+class MpsMember;
 struct Captures;
 struct Imports;
 struct KernelRegistry;
@@ -59,6 +60,9 @@ struct Process {
   bool time_is_real = false;  ///< virtual time stands still while no thread waits.
   std::shared_ptr<device::Node> node;
   std::vector<std::unique_ptr<DeviceState>> devices;
+  MpsMember* mps = nullptr;  ///< of mps.hpp; null if the process is no client of MPS.
+  /// Why the process could not attach.
+  std::atomic<gpemu_cuda_status> failure{GPEMU_CUDA_ERROR_NO_DEVICE};
 
   // Of stream_state.hpp and event_state.hpp.
   MadeOnce<HandleTable<gpemu_cuda_stream>> streams;

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "gpemu/base/variables.hpp"
+#include "gpemu/mps/pipe.hpp"
 
 namespace gpemu::cuda {
 namespace {
@@ -59,6 +60,17 @@ Result<std::optional<Job>> job_of(const Lookup& lookup) {
              .real_ranks = *real};
 }
 
+MpsSettings mps_of(const Lookup& lookup) {
+  const auto text_of = [&lookup](const char* name) -> std::optional<std::string> {
+    const std::string text = value_of(lookup, name);
+    return text.empty() ? std::nullopt : std::optional(text);
+  };
+  return {.pipe = mps::pipe_directory(lookup),
+          .percentage = text_of("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"),
+          .memory_limits = text_of("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT"),
+          .priority = text_of("CUDA_MPS_CLIENT_PRIORITY")};
+}
+
 }  // namespace
 
 RecordSettings read_record_settings(const Lookup& lookup) {
@@ -75,10 +87,13 @@ Result<Settings> read_settings(const Lookup& lookup) {
                     // Source: CUDA C++ Programming Guide, "CUDA Environment Variables".
                     .launches_block = value_of(lookup, "CUDA_LAUNCH_BLOCKING") == "1",
                     .drop_data = !value_of(lookup, variable::kDropData).empty(),
+                    .mps = mps_of(lookup),
                     .record = read_record_settings(lookup)};
   GPEMU_ASSIGN(settings.memory, size_of(lookup, variable::kMemoryMib));
   GPEMU_ASSIGN(const std::optional<Bytes> context, size_of(lookup, variable::kContextMib));
   settings.context_bytes = context.value_or(settings.context_bytes);
+  GPEMU_ASSIGN(settings.memory_limits, device::MemoryLimits::read(lookup));
+  GPEMU_ASSIGN(settings.sm_limit, device::sm_limit(lookup));
   if (const std::string text = value_of(lookup, variable::kNetwork); !text.empty()) {
     auto network = topology::parse_network(text);
     if (!network) {

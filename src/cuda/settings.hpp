@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <filesystem>
 #include <optional>
 #include <string>
 #include <vector>
@@ -9,6 +10,7 @@
 #include "gpemu/base/units.hpp"
 #include "gpemu/base/variables.hpp"
 #include "gpemu/device/device_config.hpp"
+#include "gpemu/device/memory_limits.hpp"
 #include "gpemu/topology/network.hpp"
 
 namespace gpemu::cuda {
@@ -29,6 +31,14 @@ struct Job {
   int real_ranks = 0;      ///< less than `ranks`.
 };
 
+/// How this process is a client of MPS, if it is one. Source of the variables: NVIDIA,
+/// "Multi-Process Service", "Environment Variables".
+struct MpsSettings {
+  std::filesystem::path pipe;                          ///< the folder of the daemon's socket.
+  std::optional<std::string> percentage;               ///< as it is written there;
+  std::optional<std::string> memory_limits, priority;  ///< likewise.
+};
+
 /// What the environment of this process asks for (docs/reference/environment.md).
 struct Settings {
   std::string node;                    ///< whose devices the process uses;
@@ -39,10 +49,13 @@ struct Settings {
   std::vector<std::string> gpu_files;  ///< that describe GPUs which the database does not have.
   Bytes context_bytes = device::kContextBytes;  ///< of a device's memory, for each context.
   std::optional<std::string> visible_devices;   ///< see visible_devices().
+  device::MemoryLimits memory_limits;           ///< what the process may hold of each device.
+  std::optional<int> sm_limit;                  ///< its share of the multiprocessors, in percent.
   std::optional<topology::Network> network;     ///< that joins hosts.
   std::optional<Job> job;                       ///< if some of its ranks are phantoms.
   bool launches_block = false;  ///< whether a launch returns when its work has ended.
   bool drop_data = false;       ///< whether large copies from pinned memory move no bytes.
+  MpsSettings mps;
   RecordSettings record;
 };
 

@@ -91,6 +91,22 @@ TEST(Settings, RefuseSizesThatAreNone) {
   }
 }
 
+TEST(Settings, LimitTheMemoryByAFractionAndAsHamiDoes) {
+  const auto settings = read_settings(variables({{"GPEMU_GPU_FRACTION", "0.25"},
+                                                 {"CUDA_DEVICE_MEMORY_LIMIT_1", "1g"},
+                                                 {"CUDA_DEVICE_SM_LIMIT", "30"}}));
+  ASSERT_TRUE(settings) << settings.error().message;
+  EXPECT_EQ(settings->memory_limits.limit(0, 16 * kGiB), 4 * kGiB);
+  EXPECT_EQ(settings->memory_limits.limit(1, 16 * kGiB), kGiB);
+  EXPECT_EQ(settings->sm_limit, 30);
+  for (const char* const name :
+       {"GPEMU_GPU_FRACTION", "CUDA_DEVICE_MEMORY_LIMIT", "CUDA_DEVICE_SM_LIMIT"}) {
+    const auto wrong = read_settings(variables({{name, "much"}}));
+    ASSERT_FALSE(wrong) << name;
+    EXPECT_TRUE(wrong.error().message.starts_with(name)) << wrong.error().message;
+  }
+}
+
 TEST(Settings, HaveAJobIfSomeOfItsRanksArePhantoms) {
   std::map<std::string, std::string> values = {
       {"GPEMU_REAL_RANKS", "1"}, {"RANK", "0"}, {"WORLD_SIZE", "16"}, {"LOCAL_WORLD_SIZE", "8"}};

@@ -4,9 +4,11 @@
 #include <algorithm>
 #include <arpa/inet.h>
 #include <cerrno>
+#include <charconv>
 #include <cstdlib>
 #include <cstring>
 #include <ifaddrs.h>
+#include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
@@ -159,20 +161,61 @@ Result<Listener> listen_for_peers(int backlog) {
                 "all");
   }
   address->port = 0;
-  Socket listener(::socket(address->family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  auto listener = listen_at(*address, backlog);
+  if (!listener) {
+    return fail(ErrorCode::kUnavailable, "no socket for NCCL's ranks to meet: {}",
+                listener.error().message);
+  }
+  return listener;
+}
+
+Result<Listener> listen_at(const SocketAddress& address, int backlog) {
+  Socket listener(::socket(address.family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   socklen_t bytes = 0;
-  const sockaddr_storage wanted = to_socket(*address, &bytes);
+  const sockaddr_storage wanted = to_socket(address, &bytes);
   sockaddr_storage bound{};
   socklen_t bound_bytes = sizeof(bound);
+  const int yes = 1;
   if (listener.get() < 0 ||
+      ::setsockopt(listener.get(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes)) != 0 ||
       ::bind(listener.get(), reinterpret_cast<const sockaddr*>(&wanted), bytes) != 0 ||
       ::listen(listener.get(), backlog) != 0 ||
       ::getsockname(listener.get(), reinterpret_cast<sockaddr*>(&bound), &bound_bytes) != 0) {
-    return fail(ErrorCode::kUnavailable, "no socket for NCCL's ranks to meet: {}",
-                errno_message(errno));
+    return fail(ErrorCode::kUnavailable, "{}", errno_message(errno));
   }
   return Listener{.socket = std::move(listener),
                   .address = from_socket(reinterpret_cast<const sockaddr*>(&bound))};
+}
+
+Result<SocketAddress> parse_address(const std::string& text) {
+  const std::size_t colon = text.rfind(':');
+  if (colon == std::string::npos || colon == 0 || colon + 1 == text.size()) {
+    return fail(ErrorCode::kInvalidArgument, "it is not ADDRESS:PORT");
+  }
+  std::string host = text.substr(0, colon);
+  std::uint16_t port = 0;
+  const char* const end = text.data() + text.size();
+  const auto read = std::from_chars(text.data() + colon + 1, end, port);
+  if (read.ec != std::errc() || read.ptr != end || port == 0) {
+    return fail(ErrorCode::kInvalidArgument, "its port is not a number from 1 to 65535");
+  }
+  const bool has_brackets = host.front() == '[' && host.back() == ']';
+  if (has_brackets) host = host.substr(1, host.size() - 2);
+  if (has_brackets != (host.find(':') != std::string::npos)) {
+    return fail(ErrorCode::kInvalidArgument, "an address of IPv6 needs brackets: [ADDRESS]:PORT");
+  }
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_STREAM;
+  addrinfo* found = nullptr;
+  const int status = ::getaddrinfo(host.c_str(), nullptr, &hints, &found);
+  if (status != 0) return fail(ErrorCode::kInvalidArgument, "{}", ::gai_strerror(status));
+  SocketAddress address = from_socket(found->ai_addr);
+  ::freeaddrinfo(found);
+  if (!address.is_usable()) {
+    return fail(ErrorCode::kInvalidArgument, "it is no address of IPv4 or IPv6");
+  }
+  address.port = port;
+  return address;
 }
 
 Result<Socket> call_peer(const SocketAddress& address) {

@@ -78,6 +78,17 @@ struct Listener {
 /// Errors: kNotFound without a network interface, kUnavailable.
 [[nodiscard]] Result<Listener> listen_for_peers(int backlog);
 
+/// Listens on a given address, also if connections of an earlier listener still end there.
+///
+/// Errors: kUnavailable, with the system's message.
+[[nodiscard]] Result<Listener> listen_at(const SocketAddress& address, int backlog);
+
+/// Returns the address that a text names: IPV4:PORT, [IPV6]:PORT or HOST:PORT. Asks the system for
+/// the address of a host.
+///
+/// Errors: kInvalidArgument.
+[[nodiscard]] Result<SocketAddress> parse_address(const std::string& text);
+
 /// Calls another process. Blocks for kSocketSeconds at most; so does each later call on the socket.
 ///
 /// Errors: kUnavailable, with the system's message.

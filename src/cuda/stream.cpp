@@ -43,13 +43,6 @@ Status per_thread_stream(DeviceState& device, gpemu_cuda_stream** stream) {
   return GPEMU_CUDA_SUCCESS;
 }
 
-device::Interval queue(gpemu_cuda_stream& stream, device::Engine engine, Bytes bytes,
-                       Duration duration) {
-  follow(stream);
-  return engine == device::Engine::kCompute ? stream.stream->launch(duration)
-                                            : stream.stream->copy(engine, bytes, duration);
-}
-
 }  // namespace
 
 Status resolve(gpemu_cuda_stream_handle handle, gpemu_cuda_stream** stream) {
@@ -81,7 +74,11 @@ void destroy_stream(gpemu_cuda_stream& stream) {
 
 device::Interval enqueue(gpemu_cuda_stream& stream, device::Engine engine, Bytes bytes,
                          Duration duration, const char* name) {
-  const device::Interval interval = queue(stream, engine, bytes, duration);
+  follow(stream);
+  // A copy by the multiprocessors waits for memory or a link.
+  const device::Interval interval = engine == device::Engine::kCompute
+                                        ? stream.stream->launch(duration, 1)
+                                        : stream.stream->copy(engine, bytes, duration);
   record({.device = stream.device,
           .stream_id = stream.id,
           .interval = interval,
@@ -91,9 +88,24 @@ device::Interval enqueue(gpemu_cuda_stream& stream, device::Engine engine, Bytes
   return interval;
 }
 
+device::Interval enqueue_peer_copy(gpemu_cuda_stream& stream, Bytes bytes, Duration duration) {
+  follow(stream);
+  // The engine counts what goes from and to the host.
+  const device::Interval interval =
+      stream.stream->copy(device::Engine::kCopyDeviceToHost, 0, duration);
+  record({.device = stream.device,
+          .stream_id = stream.id,
+          .interval = interval,
+          .operation_class = cost::OperationClass::kCopy,
+          .name = "copy to peer",
+          .bytes = bytes});
+  return interval;
+}
+
 void queue_operation(const cost::OperationCost& cost, const gpemu_operation& operation,
                      gpemu_cuda_stream& stream) {
-  const device::Interval interval = queue(stream, device::Engine::kCompute, 0, cost.estimate.time);
+  follow(stream);
+  const device::Interval interval = stream.stream->launch(cost.estimate.time, cost.memory_share);
   record({.device = stream.device,
           .stream_id = stream.id,
           .interval = interval,
@@ -101,6 +113,7 @@ void queue_operation(const cost::OperationCost& cost, const gpemu_operation& ope
           .evidence = cost.estimate.evidence,
           .name = operation.name,
           .operation = &operation});
+  if (stream.device->has_faults) count_kernel_for_faults(*stream.device);
   if (process().settings->launches_block && !stream.runs_graph) {
     wait_until(stream.stream->last_end(), stream.device);
   }

@@ -21,6 +21,9 @@ namespace gpemu::cuda {
 /// Ends a stream; its queued work still runs. Requires: it is not a default stream.
 void destroy_stream(gpemu_cuda_stream& stream);
 
+/// Queues a copy between two devices.
+device::Interval enqueue_peer_copy(gpemu_cuda_stream& stream, Bytes bytes, Duration duration);
+
 /// Queues work of known duration; `name` goes to trace and report and must stay valid.
 device::Interval enqueue(gpemu_cuda_stream& stream, device::Engine engine, Bytes bytes,
                          Duration duration, const char* name);

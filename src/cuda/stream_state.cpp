@@ -11,7 +11,8 @@ gpemu_cuda_stream* create_stream(DeviceState& device, std::uint32_t flags, std::
   created->device = &device;
   created->owned = device.device->create_stream((flags & kNonBlockingStream) != 0
                                                     ? device::StreamKind::kNonBlocking
-                                                    : device::StreamKind::kBlocking);
+                                                    : device::StreamKind::kBlocking,
+                                                static_cast<std::int8_t>(priority));
   created->stream = created->owned.get();
   created->flags = flags;
   created->priority = priority;

@@ -10,6 +10,7 @@
 
 #include "gpemu/base/undo.hpp"
 
+#include "power.hpp"
 #include "schedule.hpp"
 #include "segment.hpp"
 
@@ -17,9 +18,10 @@ namespace gpemu::device {
 
 struct Device::State {
   // The addresses of devices are far from each other and from zero, so an address shows its device.
-  explicit State(int place)
+  State(int place, LaunchClock launch_clock)
       : compute_place(place),
         memory_place(place),
+        launches(launch_clock),
         next_address((static_cast<DeviceAddress>(place) + 1) << 44) {}
 
   std::shared_ptr<Node> node;
@@ -27,11 +29,23 @@ struct Device::State {
   int index = 0;
   /// Where the segment has its contexts and its compute engine, and its memory and copy engines.
   int compute_place, memory_place;
+  std::array<std::size_t, kEngineCount> engines{};  ///< of the schedule.
   sim::Clock* clock;
   /// Of this process and device, however often the device is open.
   DeviceClaims* claims;  ///< of memory.
   Schedule* schedule;
+  LaunchClock launches;  ///< guarded by the schedule's mutex.
   std::shared_ptr<LaneGroup> lanes = std::make_shared<LaneGroup>();
+
+  /// Leaves the sharing of the device, unless that was done before.
+  void leave() {
+    const Lock lock(schedule->mutex);
+    if (!std::exchange(has_left, true)) {
+      schedule->leave(static_cast<std::size_t>(compute_place), clock->now());
+    }
+    schedule->news.tell();
+  }
+  bool has_left = false;  ///< guarded by the schedule's mutex.
 
   Mutex mutex;
   std::unordered_map<DeviceAddress, Bytes> allocations GPEMU_GUARDED_BY(mutex);
@@ -47,6 +61,11 @@ Device::Device(std::unique_ptr<State> state) : state_(std::move(state)) {
   state_->lanes->legacy = lane.get();
   state_->lanes->device = static_cast<std::size_t>(state_->compute_place);
   state_->lanes->copies = static_cast<std::size_t>(state_->memory_place);
+  for (std::size_t i = 0; i < kEngineCount; ++i) {
+    const bool computes = i == static_cast<std::size_t>(Engine::kCompute);
+    const std::size_t place = computes ? state_->lanes->device : state_->lanes->copies;
+    state_->engines[i] = place * kEngineCount + i;
+  }
   {
     const Lock lock(state_->schedule->mutex);
     state_->schedule->add(state_->lanes);
@@ -55,46 +74,63 @@ Device::Device(std::unique_ptr<State> state) : state_(std::move(state)) {
 }
 
 Result<std::unique_ptr<Device::State>> Device::attach(std::shared_ptr<Node> node, int place,
-                                                      sim::Clock& clock) {
+                                                      sim::Clock& clock,
+                                                      std::optional<MpsClient> client) {
   Segment& segment = *node->segment_;
   Schedule& schedule = *node->schedule_;
-  GPEMU_TRY(segment.add_context(place));
+  if (node->policy() == SharingPolicy::kMps) {
+    client = client.value_or(MpsClient{});
+    client->server = MpsClient{}.server;
+  } else if (client && !layout::has_slice_tables(node->policy())) {
+    return fail(ErrorCode::kUnsupported,
+                "clients of MPS cannot share the devices of node '{}': make one with `gpemu node "
+                "create --sharing time-slices` or `--sharing mps`",
+                node->name());
+  }
+  GPEMU_TRY(segment.add_context(place, client.has_value()));
   {
     const Lock lock(schedule.mutex);
-    if (!schedule.join(static_cast<std::size_t>(place), clock.now())) {
+    if (!schedule.join(static_cast<std::size_t>(place), clock.now(), client)) {
       segment.claims(place).remove_context();
-      return fail(
-          ErrorCode::kResourceLimit,
-          "device {} of node '{}' has {} processes, and no more can share it by time slices; "
-          "end some of them (`gpemu smi {}` shows them)",
-          place, node->name(), layout::kMostSharers, node->name());
+      return fail(ErrorCode::kResourceLimit,
+                  "device {} of node '{}' has {} processes, and no more can share it; "
+                  "end some of them (`gpemu smi {}` shows them)",
+                  place, node->name(), layout::kMostSharers, node->name());
     }
   }
-  if (node->policy() == SharingPolicy::kTimeSlices) node->start_to_settle(clock);
-  auto state = std::make_unique<State>(place);
-  state->index = segment.facts().device_of(place);
+  if (layout::has_slice_tables(node->policy())) node->start_to_settle(clock);
+  const int index = segment.facts().device_of(place);
+  auto state =
+      std::make_unique<State>(place, LaunchClock(segment.power_table(index), segment.facts(index)));
+  state->index = index;
   state->node = std::move(node);
   state->segment = &segment;
   state->clock = &clock;
   state->claims = &segment.claims(place);
+  if (client && client->memory) state->claims->set_limit(*client->memory);
   state->schedule = &schedule;
   return state;
 }
 
 Result<std::unique_ptr<Device>> Device::open(std::shared_ptr<Node> node, int index,
-                                             sim::Clock& clock) {
+                                             sim::Clock& clock,
+                                             const std::optional<MpsClient>& client) {
   if (index < 0 || index >= node->device_count()) {
     return fail(ErrorCode::kNotFound, "node '{}' has no device {}: its devices are 0 to {}",
                 node->name(), index, node->device_count() - 1);
   }
-  if (node->policy() == SharingPolicy::kMig) {
+  const auto divided = [index](const Node& its) {
     return fail(ErrorCode::kUnsupported,
                 "MIG divides device {} of node '{}', so only its MIG devices can be used: "
                 "CUDA programs see the one whose UUID CUDA_VISIBLE_DEVICES has",
-                index, node->name());
-  }
-  GPEMU_ASSIGN(std::unique_ptr<State> state, attach(std::move(node), index, clock));
-  return std::unique_ptr<Device>(new Device(std::move(state)));
+                index, its.name());
+  };
+  if (node->mig_mode(index).divided) return divided(*node);
+  GPEMU_ASSIGN(std::unique_ptr<State> state, attach(node, index, clock, client));
+  std::unique_ptr<Device> device(new Device(std::move(state)));
+  // Somebody may have switched MIG on without seeing this process.
+  if (node->mig_mode(index).divided) return divided(*node);
+  return device;
 }
 
 Result<std::unique_ptr<Device>> Device::open(std::shared_ptr<Node> node, const MigDevice& mig,
@@ -103,13 +139,13 @@ Result<std::unique_ptr<Device>> Device::open(std::shared_ptr<Node> node, const M
     return fail(ErrorCode::kNotFound, "the MIG device {} of node '{}' does not exist any more",
                 mig.uuid, node->name());
   };
-  if (mig.gpu < 0 || mig.gpu >= node->device_count() || node->policy() != SharingPolicy::kMig) {
+  if (mig.gpu < 0 || mig.gpu >= node->device_count() || !node->mig_mode(mig.gpu).divided) {
     return gone();
   }
   Segment& segment = *node->segment_;
   const NodeFacts& facts = segment.facts();
   const int place = facts.mig_place(mig.gpu, mig.compute_place);
-  GPEMU_ASSIGN(std::unique_ptr<State> state, attach(node, place, clock));
+  GPEMU_ASSIGN(std::unique_ptr<State> state, attach(node, place, clock, {}));
   // From here on, the destructor gives back what was taken.
   state->memory_place = facts.mig_place(mig.gpu, mig.memory_place);
   state->claims = &segment.claims(state->memory_place);
@@ -126,11 +162,19 @@ Device::~Device() {
   Bytes held = 0;
   for (const auto& [address, bytes] : state_->allocations) held += bytes;
   if (held > 0) state_->claims->give_back_memory(held);
-  {
-    const Lock lock(state_->schedule->mutex);
-    state_->schedule->leave(static_cast<std::size_t>(state_->compute_place), state_->clock->now());
-  }
+  state_->leave();
   state_->segment->claims(state_->compute_place).remove_context();
+}
+
+void Device::abandon() {
+  if (!state_->segment->owned_by_this_process()) return;
+  state_->leave();
+  // Whoever is alone on the device from now on must not queue after its work.
+  for (const int place : {state_->compute_place, state_->memory_place}) {
+    for (layout::HoldingRecord::Use& use : state_->segment->own_holding(place).engines) {
+      use.tail_ns = to_ns(state_->clock->now());
+    }
+  }
 }
 
 int Device::index() const {
@@ -157,34 +201,46 @@ Stream& Device::default_stream() {
   return *state_->default_stream;
 }
 
-std::unique_ptr<Stream> Device::create_stream(StreamKind kind) {
+std::unique_ptr<Stream> Device::create_stream(StreamKind kind, std::int8_t priority) {
   auto lane = std::make_unique<Lane>(state_->lanes);
   lane->blocking = kind == StreamKind::kBlocking;
-  if (lane->blocking) {
+  {
     const Lock lock(state_->schedule->mutex);
-    state_->lanes->blocking.push_back(lane.get());
+    if (lane->blocking) state_->lanes->blocking.push_back(lane.get());
+    state_->schedule->set_priority(*lane, priority);
   }
   return std::unique_ptr<Stream>(new Stream(*this, std::move(lane)));
+}
+
+/// Returns why so much memory could not be taken.
+std::unexpected<Error> Device::out_of_memory(Bytes bytes) const {
+  const Segment& segment = *state_->segment;
+  const Bytes total = state_->claims->capacity();
+  const Bytes used = segment.memory_used(state_->memory_place);
+  const Bytes held = std::min(state_->claims->memory(), used);
+  const std::string& gpu = segment.facts(state_->index).gpu;
+  if (const Bytes limit = state_->claims->limit(); bytes <= total - used && limit < total) {
+    return fail(ErrorCode::kOutOfMemory,
+                "out of memory on device {} ({}): {:.1f} MiB requested; this process holds {:.1f} "
+                "of the {:.1f} MiB to which it is limited",
+                state_->index, gpu, to_mib(bytes), to_mib(held), to_mib(limit));
+  }
+  const std::string others = segment.largest_holders(state_->memory_place);
+  return fail(ErrorCode::kOutOfMemory,
+              "out of memory on device {} ({}): {:.1f} MiB requested, {:.1f} MiB free of {:.1f} "
+              "MiB; this process holds {:.1f} MiB, others {:.1f} MiB{}{}",
+              state_->index, gpu, to_mib(bytes), to_mib(total - used), to_mib(total), to_mib(held),
+              to_mib(used - held), others.empty() ? "" : ": ", others);
 }
 
 Result<DeviceAddress> Device::allocate(Bytes bytes) {
   if (bytes == 0) return fail(ErrorCode::kInvalidArgument, "cannot allocate 0 bytes");
   GPEMU_TRY(state_->segment->check_owner());
-  Segment& segment = *state_->segment;
   const Bytes total = state_->claims->capacity();
   const Bytes rounded = bytes > total ? bytes
                                       : (bytes + kAllocationGranularity - 1) /
                                             kAllocationGranularity * kAllocationGranularity;
-  if (!state_->claims->take_memory(rounded)) {
-    const MemoryInfo info = memory_info();
-    const std::string others = segment.largest_holders(state_->memory_place);
-    return fail(ErrorCode::kOutOfMemory,
-                "out of memory on device {} ({}): {:.1f} MiB requested, {:.1f} MiB free of {:.1f} "
-                "MiB; this process holds {:.1f} MiB, others {:.1f} MiB{}{}",
-                state_->index, segment.facts(state_->index).gpu, to_mib(rounded), to_mib(info.free),
-                to_mib(info.total), to_mib(info.held), to_mib(info.total - info.free - info.held),
-                others.empty() ? "" : ": ", others);
-  }
+  if (!state_->claims->take_memory(rounded)) return out_of_memory(rounded);
   Undo taken([&] { state_->claims->give_back_memory(rounded); });
   const Lock lock(state_->mutex);
   const DeviceAddress address = state_->next_address;
@@ -211,10 +267,17 @@ Result<void> Device::free(DeviceAddress address) {
   return {};
 }
 
+void Device::limit_memory(Bytes limit) {
+  state_->claims->set_limit(limit);
+}
+
 MemoryInfo Device::memory_info() const {
   const Bytes total = state_->claims->capacity();
   const Bytes used = state_->segment->memory_used(state_->memory_place);
-  return {.total = total, .free = total - used, .held = std::min(state_->claims->memory(), used)};
+  const Bytes held = std::min(state_->claims->memory(), used);
+  const Bytes limit = std::min(state_->claims->limit(), total);
+  return {
+      .total = limit, .free = std::min(total - used, limit - std::min(held, limit)), .held = held};
 }
 
 std::vector<Moment> Device::ends() const {
@@ -246,22 +309,20 @@ const Node& Stream::node() const {
   return *device_.state_->node;
 }
 
-Interval Stream::enqueue(Engine engine, Bytes bytes, Duration cost) {
-  const Device::State& device = *device_.state_;
-  const int place = engine == Engine::kCompute ? device.compute_place : device.memory_place;
-  const std::size_t index =
-      static_cast<std::size_t>(place) * kEngineCount + static_cast<std::size_t>(engine);
+Interval Stream::launch(Duration cost, double memory_share) {
+  Device::State& device = *device_.state_;
   const Lock lock(device.schedule->mutex);
-  return device.schedule->queue(*lane_, index, device.clock->now(), cost, bytes);
-}
-
-Interval Stream::launch(Duration cost) {
-  return enqueue(Engine::kCompute, 0, cost);
+  return device.schedule->queue(*lane_, device.engines[static_cast<std::size_t>(Engine::kCompute)],
+                                device.clock->now(), device.launches.time_of(cost, memory_share),
+                                0);
 }
 
 Interval Stream::copy(Engine engine, Bytes bytes, Duration cost) {
   GPEMU_CHECK(engine != Engine::kCompute, "a copy needs a copy engine");
-  return enqueue(engine, bytes, cost);
+  const Device::State& device = *device_.state_;
+  const Lock lock(device.schedule->mutex);
+  return device.schedule->queue(*lane_, device.engines[static_cast<std::size_t>(engine)],
+                                device.clock->now(), cost, bytes);
 }
 
 void Stream::record(Event& event) {

@@ -24,7 +24,18 @@ Bytes DeviceClaims::capacity() {
   return capacity_;
 }
 
+void DeviceClaims::set_limit(Bytes limit) {
+  const Lock lock(mutex_);
+  limit_ = limit;
+}
+
+Bytes DeviceClaims::limit() {
+  const Lock lock(mutex_);
+  return limit_;
+}
+
 bool DeviceClaims::fits(Bytes bytes) const {
+  if (memory_ > limit_ || bytes > limit_ - memory_) return false;
   const Bytes others = memory_held(holdings_, others_.attachments());
   return others <= capacity_ && memory_ <= capacity_ - others &&
          bytes <= capacity_ - others - memory_;
@@ -59,13 +70,14 @@ Bytes DeviceClaims::memory() {
   return memory_;
 }
 
-std::optional<DeviceClaims::Refusal> DeviceClaims::add_context(bool alone) {
+std::optional<DeviceClaims::Refusal> DeviceClaims::add_context(bool alone, bool is_mps_client) {
   Lock lock(mutex_);
+  if (contexts_ == 0) published_.is_mps_client = is_mps_client ? 1 : 0;
   for (int attempt = 0; alone && contexts_ == 0; ++attempt) {
-    const auto other = other_user();
+    const auto other = other_user(is_mps_client);
     if (other || attempt == kMostAttempts) return Refusal{other};
     published_.contexts = 1;
-    if (!other_user()) break;
+    if (!other_user(is_mps_client)) break;
     // Another process claimed it at the same time.
     published_.contexts = 0;
     lock.unlock();  // The other threads of this process need not wait as well.
@@ -82,10 +94,12 @@ void DeviceClaims::remove_context() {
   published_.contexts = --contexts_;
 }
 
-std::optional<std::size_t> DeviceClaims::other_user() const {
+/// Returns a process that has a context, except this one and, for a client of MPS, other clients.
+std::optional<std::size_t> DeviceClaims::other_user(bool is_mps_client) const {
   const Slots others = others_.attachments();
   for (std::size_t slot = 0; slot < holdings_.size(); ++slot) {
-    if (others[slot] && holdings_[slot].contexts != 0 && !others_.is_own(slot)) return slot;
+    if (!others[slot] || holdings_[slot].contexts == 0 || others_.is_own(slot)) continue;
+    if (!is_mps_client || holdings_[slot].is_mps_client == 0) return slot;
   }
   return std::nullopt;
 }

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <optional>
 #include <span>
 
@@ -43,8 +44,11 @@ class DeviceClaims {
 
   void set_capacity(Bytes capacity) GPEMU_EXCLUDES(mutex_);
   [[nodiscard]] Bytes capacity() GPEMU_EXCLUDES(mutex_);
+  /// The most memory that this attachment may take; the last number if there is no limit.
+  void set_limit(Bytes limit) GPEMU_EXCLUDES(mutex_);
+  [[nodiscard]] Bytes limit() GPEMU_EXCLUDES(mutex_);
 
-  /// Takes memory if that much is free. Returns whether it did.
+  /// Takes memory if that much is free, and the limit allows it. Returns whether it did.
   [[nodiscard]] bool take_memory(Bytes bytes) GPEMU_EXCLUDES(mutex_);
   /// Requires: this attachment has taken that much.
   void give_back_memory(Bytes bytes) GPEMU_EXCLUDES(mutex_);
@@ -57,21 +61,24 @@ class DeviceClaims {
     std::optional<std::size_t> holder;
   };
   /// Counts a context of this process. If it wants the device for itself (`alone`), it is refused
-  /// while another process has a context.
-  [[nodiscard]] std::optional<Refusal> add_context(bool alone) GPEMU_EXCLUDES(mutex_);
+  /// while another process has a context. `is_mps_client`: it does not mind other clients, because
+  /// their server is one user.
+  [[nodiscard]] std::optional<Refusal> add_context(bool alone, bool is_mps_client = false)
+      GPEMU_EXCLUDES(mutex_);
   /// Requires: this attachment has a context.
   void remove_context() GPEMU_EXCLUDES(mutex_);
 
  private:
   [[nodiscard]] bool fits(Bytes bytes) const GPEMU_REQUIRES(mutex_);
   /// Returns the slot of another process that has a context.
-  [[nodiscard]] std::optional<std::size_t> other_user() const;
+  [[nodiscard]] std::optional<std::size_t> other_user(bool is_mps_client) const;
 
   const std::span<layout::HoldingRecord> holdings_;
   layout::HoldingRecord& published_;  ///< what others see; the originals are below.
   const Others others_;
   Mutex mutex_;
   Bytes capacity_ GPEMU_GUARDED_BY(mutex_);
+  Bytes limit_ GPEMU_GUARDED_BY(mutex_) = std::numeric_limits<Bytes>::max();
   Bytes memory_ GPEMU_GUARDED_BY(mutex_) = 0;
   std::int32_t contexts_ GPEMU_GUARDED_BY(mutex_) = 0;
 };

@@ -59,6 +59,17 @@ TEST_F(DeviceClaimsTest, TakesMemoryThatLivingProcessesDoNotHold) {
   EXPECT_EQ(pauses_, 0);
 }
 
+TEST_F(DeviceClaimsTest, TakesNoMoreMemoryThanItsLimit) {
+  other().memory = 500 * kKiB;
+  claims_.set_limit(100 * kKiB);
+  EXPECT_TRUE(claims_.take_memory(60 * kKiB));
+  EXPECT_FALSE(claims_.take_memory(41 * kKiB));
+  EXPECT_TRUE(claims_.take_memory(40 * kKiB));
+  claims_.set_limit(50 * kKiB);
+  EXPECT_FALSE(claims_.take_memory(1)) << "what it has taken is more than it may have now";
+  EXPECT_EQ(claims_.capacity(), kMiB);
+}
+
 TEST_F(DeviceClaimsTest, RefusesAmountsThatWouldOverflow) {
   EXPECT_FALSE(claims_.take_memory(~Bytes{0}));
   ASSERT_TRUE(claims_.take_memory(1));
@@ -123,6 +134,15 @@ TEST_F(DeviceClaimsTest, WantsAnExclusiveDeviceForItself) {
   is_one_process_ = false;
   EXPECT_FALSE(claims_.add_context(true)) << "it has the device already";
   EXPECT_EQ(own().contexts, 2);
+}
+
+TEST_F(DeviceClaimsTest, ClientsOfMpsShareAnExclusiveDeviceWithEachOtherOnly) {
+  other().contexts = 1;
+  EXPECT_TRUE(claims_.add_context(true, true)) << "the other is no client";
+  other().is_mps_client = 1;
+  EXPECT_TRUE(claims_.add_context(true));
+  EXPECT_FALSE(claims_.add_context(true, true));
+  EXPECT_EQ(own().is_mps_client, 1U);
 }
 
 TEST_F(DeviceClaimsTest, ADeadProcessHoldsNoExclusiveDevice) {

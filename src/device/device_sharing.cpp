@@ -89,10 +89,10 @@ std::unique_ptr<DeviceSharing> make_sharing(SharingPolicy policy,
                                             std::span<layout::EngineRecord> engines,
                                             layout::HoldingRecord& own, Trim trim) {
   switch (policy) {
-    case SharingPolicy::kExclusive:  // Its only process may attach to the node more than once.
     case SharingPolicy::kFifo:
     case SharingPolicy::kMig:         // Each compute instance is a device for its processes.
     case SharingPolicy::kTimeSlices:  // SlicedSharing divides the time of the compute engine.
+    case SharingPolicy::kMps:         // It does so for MPS, too.
       break;
   }
   return std::make_unique<FirstInFirstOut>(engines, own, std::move(trim));

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -23,11 +24,6 @@ struct Demand {
   Duration after{};
   Duration cost{};
 };
-
-/// Returns whether several processes may have contexts on a device.
-[[nodiscard]] constexpr bool allows_others(SharingPolicy policy) {
-  return policy != SharingPolicy::kExclusive;
-}
 
 /// A sharing policy, as one process sees it on one device: which of its engines' time this process
 /// gets.
@@ -52,7 +48,10 @@ class DeviceSharing {
   [[nodiscard]] virtual bool is_last(std::size_t engine, TimePoint now) const = 0;
 
   /// Counts a context of this process on the device. Returns whether there is room for one.
-  [[nodiscard]] virtual bool join(TimePoint /*now*/) { return true; }
+  /// `client`: of which MPS server the process is a client, if of any.
+  [[nodiscard]] virtual bool join(TimePoint /*now*/, const std::optional<MpsClient>& /*client*/) {
+    return true;
+  }
   /// Requires: a context was counted.
   virtual void leave(TimePoint /*now*/) {}
 

@@ -44,11 +44,6 @@ class DeviceSharingTest : public testing::Test {
   std::unique_ptr<DeviceSharing> other_ = sharing_of(other_holding_);
 };
 
-TEST_F(DeviceSharingTest, OnlyAnExclusiveDeviceKeepsOthersOut) {
-  EXPECT_TRUE(allows_others(SharingPolicy::kFifo));
-  EXPECT_FALSE(allows_others(SharingPolicy::kExclusive));
-}
-
 TEST_F(DeviceSharingTest, EachTurnComesAfterAllThatWereReserved) {
   EXPECT_EQ(reserve(*own_, 0us, 10us).end, instant(10us));
   const Turn second = reserve(*other_, 0us, 5us);

@@ -146,6 +146,29 @@ TEST_F(DeviceTest, WorkThatIsReadyComesBeforeWorkThatIsQueuedAhead) {
   EXPECT_EQ(third.moment().time(), at(33ms));
 }
 
+TEST_F(DeviceTest, KernelsOfUrgentStreamsComeFirst) {
+  const auto training = device_->create_stream(StreamKind::kNonBlocking);
+  const auto serving = device_->create_stream(StreamKind::kNonBlocking, -5);
+  for (int i = 0; i < 3; ++i) training->launch(10ms);
+  training->copy(Engine::kCopyHostToDevice, 1, 5ms);
+  clock_.wait_until(at(8ms));
+  serving->launch(2ms);
+  serving->copy(Engine::kCopyDeviceToHost, 1, 1ms);
+  serving->launch(2ms);
+  EXPECT_EQ(serving->tail().time(), at(24ms)) << "each waits for the kernel that runs";
+  EXPECT_EQ(training->tail().time(), at(39ms));
+}
+
+TEST_F(DeviceTest, CopiesHaveNoPriorities) {
+  const auto serving = device_->create_stream(StreamKind::kNonBlocking, -5);
+  for (int i = 0; i < 2; ++i) {
+    const auto queued = device_->create_stream(StreamKind::kNonBlocking);
+    queued->copy(Engine::kCopyHostToDevice, 1, 10ms);
+  }
+  serving->copy(Engine::kCopyHostToDevice, 1, 1ms);
+  EXPECT_EQ(serving->tail().time(), at(21ms));
+}
+
 TEST_F(DeviceTest, WorkThatIsPutOffKeepsOthersWaiting) {
   const auto first = device_->create_stream(StreamKind::kNonBlocking);
   const auto second = device_->create_stream(StreamKind::kNonBlocking);
@@ -308,6 +331,22 @@ TEST_F(DeviceTest, RefusesMemoryBeyondTheCapacity) {
   EXPECT_EQ(device_->memory_info().held, 600 * kKiB);
   ASSERT_TRUE(device_->free(first));
   EXPECT_TRUE(device_->allocate(1000 * kKiB));
+}
+
+TEST_F(DeviceTest, RefusesMemoryBeyondTheProcesssLimit) {
+  device_->limit_memory(300 * kKiB);
+  EXPECT_EQ(device_->memory_info().total, 300 * kKiB);
+  const DeviceAddress first = device_->allocate(200 * kKiB).value();
+  EXPECT_EQ(device_->memory_info().free, 100 * kKiB);
+  const auto second = device_->allocate(101 * kKiB);
+  ASSERT_FALSE(second.has_value());
+  EXPECT_EQ(second.error().code, ErrorCode::kOutOfMemory);
+  EXPECT_TRUE(second.error().message.contains("of the 0.3 MiB to which it is limited"))
+      << second.error().message;
+  EXPECT_TRUE(device_->allocate(100 * kKiB));
+  EXPECT_EQ(device_->memory_info().free, 0);
+  ASSERT_TRUE(device_->free(first));
+  EXPECT_EQ(device_->memory_info().free, 200 * kKiB);
 }
 
 TEST_F(DeviceTest, SurvivesAbsurdSizes) {

@@ -8,18 +8,6 @@
 
 namespace gpemu::device {
 
-/// Gets more time on the engine. Inline, because each launch gets here.
-[[gnu::always_inline]] inline Turn EngineQueue::reserve(TimePoint now, TimePoint earliest,
-                                                        Duration cost) {
-  const Turn turn = sharing_->reserve(engine_, now, earliest, cost);
-  if (!turns_.empty() && turns_.back().end == turn.start) {
-    turns_.back().end = turn.end;
-  } else {
-    turns_.push_back(turn);
-  }
-  return turn;
-}
-
 void EngineQueue::add_unstarted(Duration busy) {
   // A sum that was saturated falls below zero later.
   unstarted_ =
@@ -50,12 +38,16 @@ Interval EngineQueue::serve_moving(TimePoint now, TimePoint from, Duration cost)
     for (; next < turns_.size(); ++next) {
       const Turn& turn = turns_[next];
       const TimePoint start = std::max(turn.start, interval.end);
-      const TimePoint end = std::min(turn.end, saturating_add(start, cost - interval.busy));
-      if (end <= start) continue;
+      if (turn.end <= start) continue;
+      const Duration before = turn.done_by(start);
+      const Duration done = std::min(turn.done_by(turn.end) - before, cost - interval.busy);
+      if (done == Duration()) continue;
       if (interval.busy == Duration()) interval.start = start;
-      interval.end = end;
-      interval.busy += end - start;
-      if (interval.busy == cost) return interval;
+      interval.busy += done;
+      interval.end = turn.end;
+      if (interval.busy < cost) continue;
+      interval.end = turn.when_done(before + done);
+      return interval;
     }
     const TimePoint known = turns_.empty() ? from : std::max(from, turns_.back().end);
     sharing_->expect(known, turns_);
@@ -79,27 +71,16 @@ Interval EngineQueue::serve_moving(TimePoint now, TimePoint from, Duration cost)
   return interval;
 }
 
-Interval EngineQueue::serve(TimePoint now, TimePoint from, Duration cost) {
+/// As serve(), by turns that may have been reserved before.
+Interval EngineQueue::serve_by_turns(TimePoint now, TimePoint from, Duration cost) {
   if (moves()) return serve_moving(now, from, cost);
   Interval interval{.start = from, .end = from, .busy = {}};
-  const auto use = [&](const Turn& turn) {
-    const TimePoint start = std::max(turn.start, interval.end);
-    const TimePoint end = std::min(turn.end, saturating_add(start, cost - interval.busy));
-    if (start > end) return;
-    if (interval.busy == Duration::zero()) interval.start = start;
-    interval.end = end;
-    interval.busy += end - start;
-  };
-  if (turns_.empty() || from >= turns_.back().end) {
-    use(reserve(now, from, cost));
-    return interval;
-  }
   for (const Turn& turn : turns_) {
     if (turn.end <= interval.end) continue;
-    use(turn);
+    use(turn, cost, interval);
     if (interval.busy == cost) return interval;
   }
-  use(reserve(now, interval.end, cost - interval.busy));
+  use(reserve(now, interval.end, cost - interval.busy), cost, interval);
   return interval;
 }
 

@@ -45,14 +45,25 @@ class EngineQueue {
   void reserve_for(TimePoint now, const Demand& demand);
 
   /// Returns whether other processes can move the time that this process has been given.
-  [[nodiscard]] bool moves() const { return sharing_->moves(engine_); }
+  [[nodiscard]] bool moves() const { return moves_; }
+  /// Asks the policy again whether they can.
+  void note_sharing() { moves_ = sharing_->moves(engine_); }
   /// Returns whether other processes have changed anything since the last update.
   [[nodiscard]] bool has_news() const { return sharing_->has_news(engine_); }
   /// Follows what other processes have changed. Returns whether work may have moved.
   bool update(TimePoint now) { return sharing_->update(now, unstarted_, turns_); }
 
-  /// Returns when work runs that may start at `from`. Reserves missing time.
-  Interval serve(TimePoint now, TimePoint from, Duration cost);
+  /// Returns when work runs that may start at `from`. Reserves missing time. Inline, as far as most
+  /// launches get.
+  Interval serve(TimePoint now, TimePoint from, Duration cost) {
+    if (moves_ || (!turns_.empty() && from < turns_.back().end)) {
+      return serve_by_turns(now, from, cost);
+    }
+    const Turn turn = reserve(now, from, cost);
+    const TimePoint start = std::max(turn.start, from);
+    const TimePoint end = std::min(turn.end, saturating_add(start, cost));
+    return {.start = start, .end = end, .busy = end - start};
+  }
 
   /// Returns whether work of this process that has not started has no work of other processes
   /// before it.
@@ -64,7 +75,8 @@ class EngineQueue {
   /// Adds this process's turns between two times.
   void add_turns(TimePoint start, TimePoint end, std::vector<Turn>& turns) const {
     for (const Turn& turn : turns_) {
-      const Turn part{.start = std::max(turn.start, start), .end = std::min(turn.end, end)};
+      const Turn part{
+          .start = std::max(turn.start, start), .end = std::min(turn.end, end), .pace = turn.pace};
       if (part.start < part.end) turns.push_back(part);
     }
   }
@@ -80,7 +92,26 @@ class EngineQueue {
   void fill_gaps(TimePoint now, TimePoint start, TimePoint end, Duration busy);
 
  private:
-  Turn reserve(TimePoint now, TimePoint earliest, Duration cost);
+  /// Gets more time on the engine.
+  Turn reserve(TimePoint now, TimePoint earliest, Duration cost) {
+    const Turn turn = sharing_->reserve(engine_, now, earliest, cost);
+    if (!turns_.empty() && turns_.back().end == turn.start) {
+      turns_.back().end = turn.end;
+    } else {
+      turns_.push_back(turn);
+    }
+    return turn;
+  }
+  /// Lets work of that cost go on in a turn.
+  static void use(const Turn& turn, Duration cost, Interval& interval) {
+    const TimePoint start = std::max(turn.start, interval.end);
+    const TimePoint end = std::min(turn.end, saturating_add(start, cost - interval.busy));
+    if (start > end) return;
+    if (interval.busy == Duration::zero()) interval.start = start;
+    interval.end = end;
+    interval.busy += end - start;
+  }
+  Interval serve_by_turns(TimePoint now, TimePoint from, Duration cost);
   Interval serve_moving(TimePoint now, TimePoint from, Duration cost);
 
   DeviceSharing* sharing_;
@@ -90,9 +121,10 @@ class EngineQueue {
   std::int64_t busy_ns_ = 0;
   std::uint64_t operations_ = 0;
   Bytes bytes_ = 0;
-  std::vector<Turn> turns_;  ///< in order of time; no two meet.
+  std::vector<Turn> turns_;  ///< in order of time; those at full pace do not meet.
   Duration unstarted_{};
   TimePoint settled_end_{};
+  bool moves_ = false;
 };
 
 }  // namespace gpemu::device

@@ -15,8 +15,9 @@ using profile::FaultKind;
 
 namespace {
 
-/// NVIDIA's numbers. Source: NVIDIA's Xid catalog: "NVLink error", "GPU has fallen off the bus".
-constexpr int kNvlinkXid = 74, kLostXid = 79;
+/// NVIDIA's numbers. Source: NVIDIA's Xid catalog: "GPU memory page fault", "NVLink error", "GPU
+/// has fallen off the bus".
+constexpr int kMemoryXid = 31, kNvlinkXid = 74, kLostXid = 79;
 
 bool is_of_link(const Fault& fault) {
   return fault.kind == FaultKind::kSlowLink || fault.kind == FaultKind::kBrokenLink;
@@ -46,6 +47,20 @@ bool FaultTable::nvlink_is_broken(int device, int peer, TimePoint now) const {
   return false;
 }
 
+FaultTable::Begun FaultTable::count(int device, TimePoint time,
+                                    std::span<layout::FaultRecord> records) const {
+  Begun begun;
+  for (std::size_t i = 0; i < faults_.size(); ++i) {
+    const Fault& fault = faults_[i];
+    if (fault.gpu != device || fault.at_collective == 0) continue;
+    if (++records[i].count != fault.at_collective) continue;
+    records[i].begun_ns = std::max(to_ns(time), std::int64_t{1});
+    begun.any = true;
+    begun.kill = begun.kill || fault.kind == FaultKind::kKill;
+  }
+  return begun;
+}
+
 std::vector<DeviceXid> FaultTable::xids(int device, TimePoint now) const {
   std::vector<DeviceXid> found;
   for (std::size_t i = 0; i < faults_.size(); ++i) {
@@ -53,8 +68,13 @@ std::vector<DeviceXid> FaultTable::xids(int device, TimePoint now) const {
     const bool is_link = fault.kind == FaultKind::kBrokenLink;
     // Both ends of a link report it.
     const bool concerns = fault.gpu == device || (is_link && fault.peer == device);
-    if (!concerns || (!is_link && fault.kind != FaultKind::kLost) || begin_of(i) > now) continue;
-    found.push_back({.time = begin_of(i), .number = is_link ? kNvlinkXid : kLostXid});
+    const bool is_memory = fault.kind == FaultKind::kIllegalAddress;
+    const bool is_reported = is_link || is_memory || fault.kind == FaultKind::kLost;
+    if (!concerns || !is_reported || begin_of(i) > now) continue;
+    found.push_back({.time = begin_of(i),
+                     .number = is_link     ? kNvlinkXid
+                               : is_memory ? kMemoryXid
+                                           : kLostXid});
   }
   std::ranges::stable_sort(found, std::less(), &DeviceXid::time);
   return found;
@@ -69,7 +89,9 @@ bool FaultTable::may_disturb(int device) const {
 
 TimePoint FaultTable::begin_of(std::size_t index) const {
   const Fault& fault = faults_[index];
-  if (fault.at_collective == 0) return saturating_add(made_, fault.at);
+  // A kernel that uses an illegal address is the first one after a time, or has a number.
+  const bool is_counted = fault.at_collective != 0 || fault.kind == FaultKind::kIllegalAddress;
+  if (!is_counted) return saturating_add(made_, fault.at);
   const std::int64_t begun_ns = records_[index].begun_ns;
   return begun_ns == 0 ? TimePoint::max() : at_ns(begun_ns);
 }

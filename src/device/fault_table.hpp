@@ -46,6 +46,13 @@ class FaultTable {
   /// Returns whether NVLinks between a device and a peer are broken; peer -1: all of the device.
   [[nodiscard]] bool nvlink_is_broken(int device, int peer, TimePoint now) const;
 
+  /// Which faults begin with a collective.
+  struct Begun {
+    bool any = false, kill = false;
+  };
+  /// Counts a collective of a device at a time, in the records from which this table was made.
+  Begun count(int device, TimePoint time, std::span<layout::FaultRecord> records) const;
+
   /// Returns what a driver would have reported of a device by `now`, in the order of time.
   [[nodiscard]] std::vector<DeviceXid> xids(int device, TimePoint now) const;
 

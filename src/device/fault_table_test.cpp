@@ -89,6 +89,18 @@ TEST_F(FaultTableTest, ProcessesThatComeLaterAreNotKilled) {
   EXPECT_FALSE(table().may_disturb(0));
 }
 
+TEST_F(FaultTableTest, AnIllegalAddressIsReportedOnceAKernelHasUsedIt) {
+  add({.kind = FaultKind::kIllegalAddress, .gpu = 0, .at = 5ms});
+  EXPECT_TRUE(table().has_any(0));
+  EXPECT_FALSE(table().may_disturb(0));
+  EXPECT_TRUE(table().xids(0, since_zero(1h)).empty()) << "its time has come, but no kernel";
+  records_[0].begun_ns = to_ns(since_zero(1s + 7ms));
+  const auto xids = table().xids(0, since_zero(1h));
+  ASSERT_EQ(xids.size(), 1U);
+  EXPECT_EQ(xids[0].number, 31);
+  EXPECT_EQ(xids[0].time, since_zero(1s + 7ms));
+}
+
 TEST_F(FaultTableTest, ABrokenLinkStaysBrokenAndBothEndsReportIt) {
   add({.kind = FaultKind::kBrokenLink,
        .gpu = 1,

@@ -141,9 +141,10 @@ struct LaneGroup {
 /// The work of a stream that has not started: tasks that run one after the other.
 struct Lane {
   std::shared_ptr<LaneGroup> group;
-  bool blocking = false;  ///< synchronises with the legacy lane, or is it.
-  bool open = false;      ///< may wait for a round that had no end when it was queued.
-  bool loose = false;     ///< has work on an engine for which another lane had work, too.
+  bool blocking = false;     ///< synchronises with the legacy lane, or is it.
+  bool open = false;         ///< may wait for a round that had no end when it was queued.
+  bool loose = false;        ///< has work on an engine for which another lane had work, too.
+  std::int8_t priority = 0;  ///< of its kernels: a lower one comes first.
   Queue<Task> tasks;
   Queue<TimePoint> ends;                           ///< of all pieces of tasks except the last ones.
   std::array<std::uint32_t, kEngineCount> work{};  ///< tasks by engine of the device.

@@ -22,7 +22,10 @@
 ///     HoldingRecord[places][process_capacity]
 ///     SeatRecord[kSeatCapacity]
 ///     FaultRecord[profile::kMostFaults]
-///     SliceTable[device_count]                                    only for the policy kTimeSlices
+///     SettingsRecord[device_count]
+///     PowerTable[device_count]
+///     LinkRecord[device_count]
+///     SliceTable[device_count]                                    only if has_slice_tables()
 ///     MigTable[device_count]                                      only for the policy kMig
 ///     ClockPage                                                   at a page of its own
 ///
@@ -38,7 +41,7 @@
 namespace gpemu::device::layout {
 
 inline constexpr char kMagic[8] = {'G', 'P', 'E', 'M', 'U', 'N', 'O', 'D'};
-inline constexpr std::uint32_t kVersion = 12;
+inline constexpr std::uint32_t kVersion = 15;
 inline constexpr std::uint32_t kMaxDevices = 4096;
 inline constexpr std::uint32_t kProcessCapacity = 256;
 inline constexpr std::size_t kNameBytes = 64;
@@ -152,6 +155,7 @@ struct alignas(64) ProcessRecord {
 struct alignas(64) HoldingRecord {
   std::atomic<std::uint64_t> memory;
   std::atomic<std::int32_t> contexts;
+  std::atomic<std::uint32_t> is_mps_client;  ///< 0 or 1.
   /// What this process has on one engine.
   struct Use {
     std::atomic<std::int64_t> tail_ns;  ///< never less than the end of its last work.
@@ -160,12 +164,18 @@ struct alignas(64) HoldingRecord {
   Use engines[kEngineCount];
 };
 
-/// Processes with contexts on a device that processes share by time slices.
-inline constexpr std::size_t kMostSharers = 32;
+/// Returns whether processes share the compute engines of devices as SlicedSharing does.
+[[nodiscard]] constexpr bool has_slice_tables(SharingPolicy policy) {
+  return policy == SharingPolicy::kTimeSlices || policy == SharingPolicy::kMps;
+}
+
+/// Processes with contexts on a device that processes share by time slices. Source: the 60 clients
+/// of an MPS server, and a few processes beside them.
+inline constexpr std::size_t kMostSharers = 64;
 
 /// A state of the time slices of a device's compute engine. Source of the size: TimeSlices.
 struct alignas(64) SliceState {
-  std::atomic<std::int64_t> words[8 + 48 * kMostSharers];
+  std::atomic<std::int64_t> words[8 + 66 * kMostSharers];
 };
 
 /// The time slices of a device's compute engine (docs/design/time-slices.md).
@@ -175,6 +185,11 @@ struct alignas(64) SliceTable {
   std::atomic<std::uint64_t> owners[kMostSharers];
   SliceState states[2 * kMostSharers];
 };
+
+/// Returns the size of a table with only so many of its states.
+[[nodiscard]] constexpr std::size_t offset_of_slices(std::size_t states) {
+  return sizeof(SliceTable) - (2 * kMostSharers - states) * sizeof(SliceState);
+}
 
 /// Places of a device for its MIG devices. Source: memory slices of a GPU.
 inline constexpr std::size_t kMigPlaces = 8;
@@ -228,7 +243,47 @@ struct alignas(16) FaultRecord {
   std::atomic<std::uint64_t> count;    ///< of what it waits for.
 };
 
+/// The settings of a device, which anyone may change at any time. Zero is what a driver begins
+/// with.
+struct alignas(64) SettingsRecord {
+  std::atomic<std::uint32_t> compute_mode;  ///< a ComputeMode.
+  std::atomic<std::uint32_t> time_slice;    ///< a TimeSliceLength.
+  /// Of the policy kMig: 1 if MIG does not divide the device, plus 2 if it will not.
+  std::atomic<std::uint32_t> mig_mode;
+};
+
+/// The power settings of a device from a time on, and sums up to that time. Any value is valid; a
+/// zero is the default.
+struct alignas(64) PowerState {
+  std::atomic<std::uint64_t> number;  ///< written last; 0: the state is not there.
+  std::atomic<std::int64_t> time_ns;
+  std::atomic<std::int64_t> busy_ns;    ///< of the compute engine,
+  std::atomic<std::int64_t> capped_ns;  ///< of which the power limit held its clock down.
+  std::atomic<double> energy_j;
+  std::atomic<double> limit_w;
+  std::atomic<double> clock_mhz;  ///< to which the clock is locked.
+};
+inline constexpr std::size_t kPowerStates = 8;
+
+/// The last power settings of a device, in a ring. Whoever changes them takes the next number, by
+/// compare-and-swap, and then writes the state at its place; the highest number counts.
+struct alignas(64) PowerTable {
+  std::atomic<std::uint64_t> taken;  ///< the last number that was taken; 0: nothing was changed.
+  PowerState states[kPowerStates];
+};
+
+/// Bytes that went over the links of a device. Any value is valid.
+struct alignas(64) LinkRecord {
+  struct Count {
+    std::atomic<std::uint64_t> sent;
+    std::atomic<std::uint64_t> received;
+  };
+  Count pcie;  ///< to and from other devices; copies to and from the host are counted by engine.
+  Count nvlinks[kMostNvlinks];
+};
+
 static_assert(std::atomic<std::int64_t>::is_always_lock_free);
+static_assert(std::atomic<double>::is_always_lock_free);
 static_assert(std::atomic<std::uint32_t>::is_always_lock_free);
 static_assert(std::is_trivially_copyable_v<GpuFacts>);
 static_assert(std::is_trivially_copyable_v<Header> && std::is_trivially_copyable_v<FactsRecord>);
@@ -247,10 +302,12 @@ struct Offsets {
         holdings(processes + kProcessCapacity * sizeof(ProcessRecord)),
         seats(holdings + places * kProcessCapacity * sizeof(HoldingRecord)),
         fault_records(seats + kSeatCapacity * sizeof(SeatRecord)),
-        slice_tables((fault_records + profile::kMostFaults * sizeof(FaultRecord) + kRecord - 1) /
-                     kRecord * kRecord),
-        mig_tables(slice_tables +
-                   (policy == SharingPolicy::kTimeSlices ? devices * sizeof(SliceTable) : 0)),
+        settings((fault_records + profile::kMostFaults * sizeof(FaultRecord) + kRecord - 1) /
+                 kRecord * kRecord),
+        power_tables(settings + devices * sizeof(SettingsRecord)),
+        links(power_tables + devices * sizeof(PowerTable)),
+        slice_tables(links + devices * sizeof(LinkRecord)),
+        mig_tables(slice_tables + (has_slice_tables(policy) ? devices * sizeof(SliceTable) : 0)),
         clock((mig_tables + (policy == SharingPolicy::kMig ? devices * sizeof(MigTable) : 0) +
                kPage - 1) /
               kPage * kPage),
@@ -271,6 +328,9 @@ struct Offsets {
   std::uint64_t holdings;
   std::uint64_t seats;
   std::uint64_t fault_records;
+  std::uint64_t settings;
+  std::uint64_t power_tables;
+  std::uint64_t links;
   std::uint64_t slice_tables;
   std::uint64_t mig_tables;
   std::uint64_t clock;

@@ -188,6 +188,41 @@ TEST_F(MigDeviceTest, TheGpuShowsWhatItsInstancesDo) {
             node_->mig_layout(0, spec_.mig_profiles));
 }
 
+TEST_F(MigDeviceTest, ItsModeIsPendingWhileSomebodyUsesTheGpu) {
+  constexpr MigMode kOn = {.divided = true, .pending = true};
+  constexpr MigMode kOff = {.divided = false, .pending = false};
+  constexpr MigMode kEnds = {.divided = true, .pending = false};
+  constexpr MigMode kBegins = {.divided = false, .pending = true};
+  const auto set = [&](bool divided) {
+    return node_->set_mig_mode(0, spec_.mig_profiles, divided).value();
+  };
+  const auto view = NodeView::open("n", folder_).value();
+  const auto seen = [&] { return view->device_snapshot(0, {})->mig; };
+  EXPECT_EQ(seen(), kOn);
+  auto part = open(2);
+  EXPECT_EQ(set(false), kEnds);
+  EXPECT_EQ(seen(), kEnds);
+  EXPECT_EQ(set(true), kOn) << "taken back";
+  part.reset();
+  EXPECT_EQ(set(false), kOff);
+  EXPECT_EQ(seen(), kOff);
+  EXPECT_TRUE(node_->mig_layout(0, spec_.mig_profiles).instances().empty());
+  EXPECT_TRUE(view->mig_layout(0, spec_.mig_profiles)->instances().empty());
+  const Result<void> refused =
+      node_->change_mig(0, spec_.mig_profiles, [](MigLayout&) { return Result<void>(); });
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, ErrorCode::kUnsupported);
+
+  auto whole = Device::open(node_, 0, clock_).value();
+  EXPECT_TRUE(whole->allocate(spec_.memory_bytes - kMiB));
+  EXPECT_EQ(node_->device_snapshot(0, {}).memory_used, spec_.memory_bytes - kMiB);
+  EXPECT_EQ(set(true), kBegins);
+  whole.reset();
+  EXPECT_EQ(seen(), kBegins) << "until somebody switches it again";
+  EXPECT_EQ(set(true), kOn);
+  EXPECT_TRUE(node_->mig_layout(0, spec_.mig_profiles).instances().empty());
+}
+
 TEST_F(MigDeviceTest, OtherNodesHaveNoInstances) {
   const auto plain = Node::create_private({.name = "p", .devices = {device_config(spec_)}}).value();
   const Result<void> refused =
@@ -195,6 +230,11 @@ TEST_F(MigDeviceTest, OtherNodesHaveNoInstances) {
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code, ErrorCode::kUnsupported);
   EXPECT_TRUE(plain->mig_layout(0, spec_.mig_profiles).instances().empty());
+  const auto unchanged = plain->set_mig_mode(0, spec_.mig_profiles, true);
+  ASSERT_FALSE(unchanged);
+  EXPECT_EQ(unchanged.error().code, ErrorCode::kUnsupported);
+  EXPECT_EQ(node_->set_mig_mode(0, {}, false).error().code, ErrorCode::kUnsupported)
+      << "the GPU has no MIG";
 }
 
 }  // namespace

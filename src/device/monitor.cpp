@@ -31,9 +31,11 @@ DeviceLoad load_between(const DeviceSnapshot& before, const DeviceSnapshot& afte
   load.compute = share(before.engines[0].busy, after.engines[0].busy, period);
   load.copy_h2d = share(before.engines[1].busy, after.engines[1].busy, period);
   load.copy_d2h = share(before.engines[2].busy, after.engines[2].busy, period);
-  load.h2d_bytes_per_s = rate(before.engines[1].bytes, after.engines[1].bytes, period);
-  load.d2h_bytes_per_s = rate(before.engines[2].bytes, after.engines[2].bytes, period);
-  load.power_w = power_w(after, load.compute);
+  load.h2d_bytes_per_s = rate(before.pcie.received, after.pcie.received, period);
+  load.d2h_bytes_per_s = rate(before.pcie.sent, after.pcie.sent, period);
+  load.power_w = std::clamp((after.power.energy_j - before.power.energy_j) / to_seconds(period),
+                            0.0, std::max(after.max_power_w, after.idle_power_w));
+  const double dynamic_w = std::max(load.power_w - after.idle_power_w, 0.0);
   load.temperature_c = temperature_c(after, load.power_w);
   load.sm_clock_mhz = sm_clock_mhz(after, load.compute);
   load.clock_share = after.health.clock;
@@ -45,15 +47,13 @@ DeviceLoad load_between(const DeviceSnapshot& before, const DeviceSnapshot& afte
         {.pid = process.pid,
          .foreign_namespace = process.foreign_namespace,
          .compute = share(compute_time(before, process), process.busy[0], period)});
+    ProcessLoad& added = load.processes.back();
+    if (load.compute > 0) added.power_w = dynamic_w * std::min(added.compute / load.compute, 1.0);
   }
   return load;
 }
 
 }  // namespace
-
-double power_w(const DeviceSnapshot& device, double compute) {
-  return device.idle_power_w + (device.max_power_w - device.idle_power_w) * compute;
-}
 
 double temperature_c(const DeviceSnapshot& device, double power) {
   if (device.max_power_w <= 0) return kAmbientTemperatureC;
@@ -62,9 +62,9 @@ double temperature_c(const DeviceSnapshot& device, double power) {
 }
 
 double sm_clock_mhz(const DeviceSnapshot& device, double compute) {
-  const GpuFacts& facts = device.facts;
-  return device.health.clock *
-         (compute > 0 || facts.base_clock_mhz <= 0 ? facts.boost_clock_mhz : facts.base_clock_mhz);
+  const double most = device.power.clock * device.facts.boost_clock_mhz;
+  const double base = device.facts.base_clock_mhz;
+  return device.health.clock * (compute > 0 || base <= 0 ? most : std::min(base, most));
 }
 
 Monitor::Monitor(std::shared_ptr<NodeView> node, sim::Clock& clock, Duration min_period,
@@ -114,10 +114,8 @@ Result<DeviceSnapshot> Monitor::snapshot(int index) const {
 }
 
 Result<double> Monitor::energy_j(int index) const {
-  const TimePoint now = clock_.now();
-  GPEMU_ASSIGN(const DeviceSnapshot device, node_->device_snapshot(index, now));
-  return device.idle_power_w * to_seconds(now.time_since_epoch()) +
-         (device.max_power_w - device.idle_power_w) * to_seconds(device.engines[0].busy);
+  GPEMU_ASSIGN(const DeviceSnapshot device, node_->device_snapshot(index, clock_.now()));
+  return device.power.energy_j;
 }
 
 }  // namespace gpemu::device

@@ -98,6 +98,10 @@ SlicePeers slice_peers_of(Segment& segment, int device) {
               [&segment, device](Duration cost) {
                 const auto compute = static_cast<std::size_t>(Engine::kCompute);
                 segment.engines(device)[compute].ended.busy_ns -= cost.count();
+              },
+          .quantum =
+              [&segment, device] {
+                return slice_length(segment.facts().slices.quantum, segment.time_slice(device));
               }};
 }
 
@@ -112,7 +116,7 @@ std::vector<DeviceEngines> engines_of(Segment& segment) {
         [&segment, device](std::size_t engine, TimePoint now, std::int64_t own_tail_ns) {
           segment.trim(device, engine, now, own_tail_ns);
         });
-    if (segment.facts().policy == SharingPolicy::kTimeSlices) {
+    if (layout::has_slice_tables(segment.facts().policy)) {
       sharing = std::make_unique<SlicedSharing>(std::move(sharing), segment.facts().slices,
                                                 segment.slice_table(device),
                                                 slice_peers_of(segment, device));
@@ -302,26 +306,107 @@ const profile::TopologySpec* Node::topology() const {
   return facts.topology ? &*facts.topology : nullptr;
 }
 
-MigLayout Node::mig_layout(int device, std::span<const profile::MigProfile> profiles) const {
+MigMode Node::mig_mode(int device) const {
   GPEMU_CHECK(device >= 0 && device < device_count(), "device index out of range");
-  if (policy() != SharingPolicy::kMig) return MigLayout(profiles);
+  return segment_->mig_mode(device);
+}
+
+MigLayout Node::mig_layout(int device, std::span<const profile::MigProfile> profiles) const {
+  if (!mig_mode(device).divided) return MigLayout(profiles);
   return MigLayout(profiles, segment_->mig_table(device).read().words);
+}
+
+/// Errors: kUnsupported if MIG cannot divide a device.
+Result<void> Node::check_mig(int device, std::span<const profile::MigProfile> profiles) const {
+  GPEMU_CHECK(device >= 0 && device < device_count(), "device index out of range");
+  GPEMU_TRY(segment_->check_owner());
+  if (profiles.empty()) {
+    return fail(ErrorCode::kUnsupported, "device {} of node '{}', a {}, has no MIG", device, name(),
+                segment_->facts(device).gpu);
+  }
+  if (policy() != SharingPolicy::kMig) {
+    return fail(ErrorCode::kUnsupported,
+                "node '{}' does not divide its GPUs: make one with `gpemu node create --sharing "
+                "mig`",
+                name());
+  }
+  return {};
 }
 
 Result<void> Node::change_mig(int device, std::span<const profile::MigProfile> profiles,
                               const std::function<Result<void>(MigLayout&)>& change) {
-  GPEMU_CHECK(device >= 0 && device < device_count(), "device index out of range");
-  GPEMU_TRY(segment_->check_owner());
-  if (policy() != SharingPolicy::kMig || profiles.empty()) {
-    return fail(ErrorCode::kUnsupported, "{}",
-                profiles.empty()
-                    ? fmt::format("device {} of node '{}', a {}, has no MIG", device, name(),
-                                  segment_->facts(device).gpu)
-                    : fmt::format("node '{}' does not divide its GPUs: make one with `gpemu node "
-                                  "create --sharing mig`",
-                                  name()));
+  GPEMU_TRY(check_mig(device, profiles));
+  if (!segment_->mig_mode(device).divided) {
+    return fail(ErrorCode::kUnsupported,
+                "MIG is off for device {} of node '{}': `gpemu nvidia-smi -i {} -mig 1` switches "
+                "it on",
+                device, name(), device);
   }
   return segment_->mig_table(device).change(profiles, change);
+}
+
+Result<MigMode> Node::set_mig_mode(int device, std::span<const profile::MigProfile> profiles,
+                                   bool divided) {
+  GPEMU_TRY(check_mig(device, profiles));
+  MigMode mode = mig_mode(device);
+  const auto publish = [&](bool now) {
+    mode = {.divided = now, .pending = divided};
+    segment_->settings(device).mig_mode = (now ? 0U : 1U) | (divided ? 0U : 2U);
+  };
+  publish(mode.divided);
+  if (mode.divided == divided) return mode;
+  if (divided) {
+    // A process publishes its use of the device before it looks at the mode.
+    if (!segment_->users(device).empty()) return mode;
+    publish(true);
+    if (!segment_->users(device).empty()) publish(false);
+    return mode;
+  }
+  const auto destroyed =
+      segment_->mig_table(device).change(profiles, [](MigLayout& layout) -> Result<void> {
+        for (const MigInstance& instance : std::vector(layout.instances())) {
+          for (const MigComputeInstance& part : instance.compute) {
+            GPEMU_TRY(layout.destroy_compute(instance.id, part.id));
+          }
+          GPEMU_TRY(layout.destroy(instance.id));
+        }
+        return {};
+      });
+  if (destroyed) {
+    publish(false);
+  } else if (destroyed.error().code != ErrorCode::kUnavailable) {
+    return std::unexpected(destroyed.error());
+  }
+  return mode;
+}
+
+Result<void> Node::set_compute_mode(int device, ComputeMode mode) {
+  GPEMU_CHECK(device >= 0 && device < device_count(), "device index out of range");
+  GPEMU_TRY(segment_->check_owner());
+  segment_->settings(device).compute_mode = static_cast<std::uint32_t>(mode);
+  return {};
+}
+
+ComputeMode Node::compute_mode(int device) const {
+  GPEMU_CHECK(device >= 0 && device < device_count(), "device index out of range");
+  return segment_->compute_mode(device);
+}
+
+Result<void> Node::set_time_slice(int device, TimeSliceLength length) {
+  GPEMU_CHECK(device >= 0 && device < device_count(), "device index out of range");
+  GPEMU_TRY(segment_->check_owner());
+  if (policy() != SharingPolicy::kTimeSlices) {
+    return fail(ErrorCode::kUnsupported,
+                "processes do not share the devices of node '{}' by time "
+                "slices",
+                name());
+  }
+  segment_->settings(device).time_slice = static_cast<std::uint32_t>(length);
+  // So that it applies from now on, although they may not look for a while.
+  TimeSlices slices;
+  static_cast<void>(segment_->slice_table(device).read(slices));
+  for (const Sharer& sharer : slices.sharers) ring(sharer.identity);
+  return {};
 }
 
 Bytes Node::mig_memory_used(int device, int memory_place) const {
@@ -357,23 +442,78 @@ TimePoint Node::killed_at(int device, TimePoint now) const {
 }
 
 bool Node::count_collective(int device, TimePoint now) {
-  bool has_begun = false;
-  bool kills = false;
-  const std::span<const profile::Fault> faults = segment_->faults().faults();
-  for (std::size_t i = 0; i < faults.size(); ++i) {
-    const profile::Fault& fault = faults[i];
-    if (fault.gpu != device || fault.at_collective == 0) continue;
-    layout::FaultRecord& record = segment_->fault_records()[i];
-    if (++record.count != fault.at_collective) continue;
-    record.begun_ns = std::max(to_ns(now), std::int64_t{1});
-    has_begun = true;
-    kills = kills || fault.kind == profile::FaultKind::kKill;
-  }
-  if (!has_begun) return false;
+  const FaultTable::Begun begun = segment_->faults().count(device, now, segment_->fault_records());
+  if (!begun.any) return false;
   const Lock lock(schedule_->mutex);
   schedule_->place_again(now);
   schedule_->news.tell();
-  return kills;
+  return begun.kill;
+}
+
+void Node::count_collective_ahead(int device, TimePoint time) const {
+  segment_->faults().count(device, time, segment_->fault_records());
+}
+
+std::span<const profile::Fault> Node::faults() const {
+  return segment_->facts().faults.faults;
+}
+
+void Node::count_traffic(int device, std::optional<int> nvlink, const LinkTraffic& bytes) const {
+  layout::LinkRecord& links = segment_->links(device);
+  layout::LinkRecord::Count& count =
+      nvlink ? links.nvlinks[static_cast<std::size_t>(*nvlink)] : links.pcie;
+  count.sent.fetch_add(bytes.sent, std::memory_order_relaxed);
+  count.received.fetch_add(bytes.received, std::memory_order_relaxed);
+}
+
+Result<void> Node::set_power_limit(int device, double limit_w, TimePoint now) {
+  GPEMU_TRY(segment_->check_owner());
+  const PowerSnapshot power = device_snapshot(device, now).power;
+  const double max_w = segment_->facts(device).max_power_w;
+  // NaN is in no range.
+  if (limit_w != 0 && !(limit_w >= power.min_limit_w && limit_w <= max_w)) {
+    return fail(ErrorCode::kInvalidArgument,
+                "device {} of node '{}', a {}, takes a power limit of {:.1f} to {:.1f} W, not {:g}",
+                device, name(), segment_->facts(device).gpu, power.min_limit_w, max_w, limit_w);
+  }
+  return segment_->change_power(device, now,
+                                [=](PowerSettings& settings) { settings.limit_w = limit_w; });
+}
+
+Result<void> Node::lock_clock(int device, double clock_mhz, TimePoint now) {
+  GPEMU_CHECK(device >= 0 && device < device_count(), "device index out of range");
+  GPEMU_TRY(segment_->check_owner());
+  if (!(clock_mhz >= 0)) {
+    return fail(ErrorCode::kInvalidArgument, "a clock of {:g} MHz does not exist", clock_mhz);
+  }
+  const double boost = segment_->facts(device).facts.boost_clock_mhz;
+  if (boost <= 0) {
+    return fail(ErrorCode::kUnsupported, "the clock of device {} of node '{}', a {}, is not known",
+                device, name(), segment_->facts(device).gpu);
+  }
+  const double locked =
+      clock_mhz == 0 ? 0 : std::clamp(clock_mhz, std::min(kLowestLockedMhz, boost), boost);
+  return segment_->change_power(device, now,
+                                [=](PowerSettings& settings) { settings.clock_mhz = locked; });
+}
+
+bool Node::count_kernel(int device, TimePoint now) {
+  bool has_begun = false;
+  const std::span<const profile::Fault> faults = segment_->faults().faults();
+  for (std::size_t i = 0; i < faults.size(); ++i) {
+    const profile::Fault& fault = faults[i];
+    if (fault.gpu != device || fault.kind != profile::FaultKind::kIllegalAddress) continue;
+    layout::FaultRecord& record = segment_->fault_records()[i];
+    if (record.begun_ns != 0) continue;
+    // Of several processes, one has the fault.
+    const bool is_due = fault.at_kernel != 0
+                            ? ++record.count == fault.at_kernel
+                            : now - segment_->facts().made >= fault.at && ++record.count == 1;
+    if (!is_due) continue;
+    record.begun_ns = std::max(to_ns(now), std::int64_t{1});
+    has_begun = true;
+  }
+  return has_begun;
 }
 
 sim::SharedClock& Node::clock() const {

@@ -413,7 +413,7 @@ TEST_F(NodeTest, NoChildGetsASegmentThatAnotherThreadOpensMeanwhile) {
 
 TEST_F(NodeTest, NothingThatIsWrittenMakesAHolderDead) {
   NodeConfig exclusive = config("n1");
-  exclusive.policy = SharingPolicy::kExclusive;
+  exclusive.compute_mode = ComputeMode::kExclusiveProcess;
   const auto node = Node::create(exclusive, directory_).value();
   sim::RealClock clock;
   const auto device = Device::open(node, 0, clock).value();
@@ -430,6 +430,21 @@ TEST_F(NodeTest, NothingThatIsWrittenMakesAHolderDead) {
     const auto other = Node::open("n1", directory_).value();
     return Device::open(other, 0, clock).error().code == ErrorCode::kUnavailable;
   }));
+}
+
+TEST_F(NodeTest, ItsSettingsBelongToEachDevice) {
+  NodeConfig two = config("n1");
+  two.devices.push_back(two.devices[0]);
+  const auto node = Node::create(two, directory_).value();
+  ASSERT_TRUE(node->set_compute_mode(1, ComputeMode::kProhibited));
+  const auto view = NodeView::open("n1", directory_).value();
+  EXPECT_EQ(view->device_snapshot(0, {})->compute_mode, ComputeMode::kDefault);
+  EXPECT_EQ(view->device_snapshot(1, {})->compute_mode, ComputeMode::kProhibited);
+  sim::RealClock clock;
+  EXPECT_TRUE(Device::open(node, 0, clock));
+  EXPECT_EQ(Device::open(node, 1, clock).error().code, ErrorCode::kUnavailable);
+  EXPECT_EQ(node->set_time_slice(0, TimeSliceLength::kLong).error().code, ErrorCode::kUnsupported)
+      << "first in, first out";
 }
 
 TEST_F(NodeTest, AGpuIsNamedByNoPath) {
@@ -510,7 +525,7 @@ TEST_F(NodeTest, MemoryIsNeverGivenTwiceNorLostAmongMany) {
 
 TEST_F(NodeTest, NamesTheStoppedProcessThatHoldsWhatIsMissing) {
   NodeConfig exclusive = config("n1");
-  exclusive.policy = SharingPolicy::kExclusive;
+  exclusive.compute_mode = ComputeMode::kExclusiveProcess;
   const auto node = Node::create(exclusive, directory_).value();
   int ready[2];
   ASSERT_EQ(::pipe(ready), 0);

@@ -17,6 +17,7 @@
 #include "fault_table.hpp"
 #include "layout.hpp"
 #include "mig_table.hpp"
+#include "power.hpp"
 #include "segment_file.hpp"
 #include "slice_table.hpp"
 #include "snapshot.hpp"
@@ -97,7 +98,7 @@ struct NodeView::State {
   /// Returns the time slices of a device up to now; nothing if at most one process uses it.
   [[nodiscard]] Result<std::optional<TimeSlices>> time_slices(std::uint64_t device,
                                                               TimePoint now) const {
-    if (facts.policy != SharingPolicy::kTimeSlices) return std::nullopt;
+    if (!layout::has_slice_tables(facts.policy)) return std::nullopt;
     const std::uint64_t table = facts.offsets().slice_tables + device * sizeof(layout::SliceTable);
     TimeSlices slices;
     for (int attempt = 0; attempt < kMostReads; ++attempt) {
@@ -126,6 +127,19 @@ struct NodeView::State {
                                              offsets.holdings + place * layout::kProcessCapacity *
                                                                     sizeof(layout::HoldingRecord)));
     return copy;
+  }
+
+  [[nodiscard]] Result<PowerSettings> power_settings(std::uint64_t device) const {
+    const std::uint64_t offset = facts.offsets().power_tables + device * sizeof(layout::PowerTable);
+    GPEMU_ASSIGN(const auto before, read<layout::PowerTable>(1, offset));
+    GPEMU_ASSIGN(const auto after, read<layout::PowerTable>(1, offset));
+    return read_power(before.front(), after.front());
+  }
+  [[nodiscard]] Result<MigMode> mig_mode(std::uint64_t device) const {
+    GPEMU_ASSIGN(const auto settings,
+                 read<layout::SettingsRecord>(
+                     1, facts.offsets().settings + device * sizeof(layout::SettingsRecord)));
+    return mig_mode_of(settings.front(), facts.policy);
   }
 
   /// Requires: the policy is kMig.
@@ -196,7 +210,8 @@ Result<MigLayout> NodeView::mig_layout(int index,
                                        std::span<const profile::MigProfile> profiles) const {
   if (state_->node) return state_->node->mig_layout(index, profiles);
   GPEMU_CHECK(index >= 0 && index < device_count(), "device index out of range");
-  if (policy() != SharingPolicy::kMig) return MigLayout(profiles);
+  GPEMU_ASSIGN(const MigMode mode, state_->mig_mode(static_cast<std::uint64_t>(index)));
+  if (!mode.divided) return MigLayout(profiles);
   GPEMU_ASSIGN(const MigLayout::Words words, state_->mig_words(static_cast<std::uint64_t>(index)));
   return MigLayout(profiles, words);
 }
@@ -278,6 +293,17 @@ Result<DeviceSnapshot> NodeView::device_snapshot(int index, TimePoint now) const
     add_mig_places(snapshot, places, MigTable::weights(words), facts, alive, now);
   }
   GPEMU_ASSIGN(snapshot.health, health(index, now));
+  GPEMU_ASSIGN(const auto settings,
+               state_->read<layout::SettingsRecord>(
+                   1, offsets.settings + device * sizeof(layout::SettingsRecord)));
+  snapshot.compute_mode = compute_mode_of(settings.front());
+  snapshot.time_slice = time_slice_of(settings.front());
+  GPEMU_ASSIGN(const auto links, state_->read<layout::LinkRecord>(
+                                     1, offsets.links + device * sizeof(layout::LinkRecord)));
+  add_links(snapshot, links.front());
+  GPEMU_ASSIGN(const PowerSettings power, state_->power_settings(device));
+  snapshot.power = power_at(power, facts, snapshot.engines[0].busy, now);
+  snapshot.mig = mig_mode_of(settings.front(), policy());
   return snapshot;
 }
 

@@ -46,6 +46,11 @@ class Schedule {
     timeline_.add(std::move(group));
   }
 
+  /// As Timeline::set_priority.
+  void set_priority(Lane& lane, std::int8_t priority) GPEMU_REQUIRES(mutex) {
+    timeline_.set_priority(lane, priority);
+  }
+
   /// As Timeline::queue.
   Interval queue(Lane& lane, std::size_t engine, TimePoint now, Duration cost, Bytes bytes)
       GPEMU_REQUIRES(mutex) {
@@ -60,8 +65,9 @@ class Schedule {
     return interval;
   }
   /// As Timeline::join.
-  [[nodiscard]] bool join(std::size_t device, TimePoint now) GPEMU_REQUIRES(mutex) {
-    return timeline_.join(device, now);
+  [[nodiscard]] bool join(std::size_t device, TimePoint now, const std::optional<MpsClient>& client)
+      GPEMU_REQUIRES(mutex) {
+    return timeline_.join(device, now, client);
   }
   /// As Timeline::leave.
   void leave(std::size_t device, TimePoint now) GPEMU_REQUIRES(mutex) {

@@ -9,6 +9,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <ranges>
 #include <set>
 #include <string>
 #include <vector>
@@ -30,6 +31,7 @@ class Model {
   struct Work {
     int engine = 0;    ///< kRound for a party's part in a round.
     int process = -1;  ///< of work on an engine that processes share by time slices.
+    int priority = 0;
     std::int64_t cost = 0;
     std::int64_t asked = 0;
     std::set<int> after;  ///< numbers of work that must have ended.
@@ -65,22 +67,34 @@ class Model {
   }
 
   /// Runs all work that ever runs. Each engine does one piece at a time: of those that are ready
-  /// the one that has been so for longest, of several the one that was queued first. A round ends
+  /// the most urgent one, of several the one that has been so for longest, of several the one that
+  /// was queued first. A round ends
   /// when all parties are ready for it and the largest cost has passed, and one after the other.
   void run() {
     std::int64_t latest = 0;
     for (const Work& work : all_) latest = std::max(latest, work.asked);
     std::int64_t last = latest;
     for (const Work& work : all_) last += (work.cost + 1) * (sharers_ > 0 ? 1 + kSwitch : 1);
+    if (!clients_.empty()) last *= 2;  // Each change of pace may take a nanosecond of each client.
     for (std::int64_t now = 0; now <= last; ++now) {
+      // What is queued now does not put off what starts now and was queued before.
+      for (queued_ = 0; queued_ < all_.size(); ++queued_) {
+        if (all_[queued_].asked != now) continue;
+        while (look(now)) {
+        }
+      }
       while (look(now)) {
       }
       if (sharers_ > 0) work_for_sharers(now);
+      if (!clients_.empty()) work_for_clients(now);
     }
   }
 
   /// From now on, engine 0 is shared by time slices.
   void add_sharer() { ++sharers_; }
+
+  /// From now on, engine 0 is shared by clients of an MPS server. `width`: of the next one.
+  void add_client(std::int64_t width) { clients_.push_back({.width = width}); }
 
   /// Returns the cost of all work of engines that has run.
   [[nodiscard]] std::int64_t work() const {
@@ -122,18 +136,27 @@ class Model {
         before = round.end;
       }
     }
-    Work* next = nullptr;
+    std::map<int, Work*> candidates;  // by engine.
     for (Work& work : all_) {
       if (work.start >= 0 || work.ready < 0 || work.engine == kRound || work.process >= 0 ||
           is_busy(work.engine, now)) {
         continue;
       }
-      if (next == nullptr || work.ready < next->ready) next = &work;
+      Work*& candidate = candidates[work.engine];
+      if (candidate == nullptr || comes_before(work, *candidate)) candidate = &work;
     }
-    if (next == nullptr) return did;
+    if (candidates.empty()) return did;
+    // If several engines start work at the same time, that which was ready first starts first,
+    // because some takes no time.
+    Work* const next = std::ranges::min(candidates | std::views::values, {}, [](const Work* work) {
+      return std::pair(work->ready, work);
+    });
     next->start = now;
     next->end = now + next->cost;
     return true;
+  }
+  [[nodiscard]] static bool comes_before(const Work& work, const Work& other) {
+    return std::pair(work.priority, work.ready) < std::pair(other.priority, other.ready);
   }
   bool try_to_end(Round& round, std::int64_t before) {
     if (round.work.size() < round.parties) return false;
@@ -154,7 +177,7 @@ class Model {
     for (Work& work : all_) {
       if (work.process != process || work.ready < 0 || work.ready > now || work.left == 0) continue;
       if (work.start >= 0) return &work;
-      if (first == nullptr || work.ready < first->ready) first = &work;
+      if (first == nullptr || comes_before(work, *first)) first = &work;
     }
     return first;
   }
@@ -182,8 +205,45 @@ class Model {
     if (work.start < 0) work.start = now;
     if (--work.left == 0) work.end = now + 1;
   }
+  /// The shared engine works from now on for one unit of time, for all clients that have work. A
+  /// client's pace is the share of its width that it gets, as a fraction. It collects parts of a
+  /// unit of work; those that are left over when its pace changes, or it has no work, are lost.
+  void work_for_clients(std::int64_t now) {
+    std::vector<std::size_t> working;
+    for (std::size_t i = 0; i < clients_.size(); ++i) {
+      if (work_of(static_cast<int>(i), now) != nullptr) working.push_back(i);
+    }
+    // The narrowest first: each gets what it needs, but at most an equal part of what is left.
+    std::ranges::stable_sort(working, {}, [&](std::size_t i) { return clients_[i].width; });
+    std::int64_t room = kWholeWidth;
+    auto left = static_cast<std::int64_t>(working.size());
+    for (Client& client : clients_) client.worked = false;
+    for (const std::size_t i : working) {
+      Client& client = clients_[i];
+      std::pair<std::int64_t, std::int64_t> pace = {1, 1};
+      if (client.width * left > room) {
+        pace = {room, client.width * left};  // The same for all that follow.
+      } else {
+        room -= client.width;
+        --left;
+      }
+      client.worked = true;
+      if (pace.first * client.pace.second != pace.second * client.pace.first) client.part = 0;
+      client.pace = pace;
+      client.part += pace.first;
+      if (client.part < pace.second) continue;
+      client.part -= pace.second;
+      Work& work = *work_of(static_cast<int>(i), now);
+      if (work.start < 0) work.start = now;
+      if (--work.left == 0) work.end = now + 1;
+    }
+    for (Client& client : clients_) {
+      if (!client.worked) client.part = 0;
+    }
+  }
   [[nodiscard]] bool is_ready(const Work& work, std::int64_t now) const {
-    return work.asked <= now &&
+    const auto number = static_cast<std::size_t>(&work - all_.data());
+    return (work.asked < now || (work.asked == now && number < queued_)) &&
            std::ranges::all_of(work.after, [&](int number) { return all_[number].has_ended; });
   }
   [[nodiscard]] bool is_busy(int engine, std::int64_t now) const {
@@ -193,8 +253,16 @@ class Model {
   }
 
   std::vector<Work> all_;
+  std::size_t queued_ = 0;  ///< of the work that is queued at this time, as much as this is queued.
   std::map<int, std::vector<Round>> groups_;
   std::map<int, std::int64_t> tails_;  ///< when shared engines have nothing left to do.
+  struct Client {
+    std::int64_t width = 0;
+    std::pair<std::int64_t, std::int64_t> pace = {1, 1};
+    std::int64_t part = 0;  ///< of a unit of work, times the second number of the pace.
+    bool worked = false;
+  };
+  std::vector<Client> clients_;
   int sharers_ = 0;
   int owner_ = -1;  ///< the sharer that had the engine last.
   std::int64_t switch_end_ = 0;
@@ -230,8 +298,11 @@ class Program {
     const int devices = std::max(owning, below(3) + 1) + (sharing > 0 ? 1 : 0);
     NodeConfig config{.name = fmt::format("n{}", seed), .devices = {}, .temporary = true};
     // Several attachments of one process may use an exclusive device.
-    if (below(2) == 0) config.policy = SharingPolicy::kExclusive;
-    if (sharing > 0 && below(2) == 0) {
+    if (below(2) == 0) config.compute_mode = ComputeMode::kExclusiveProcess;
+    if (sharing > 0 && below(3) == 0) {
+      config.policy = SharingPolicy::kMps;
+      mps_ = true;
+    } else if (sharing > 0 && below(2) == 0) {
       // All that a program does takes multiples of this.
       unit_ = Duration(kShortestQuantum / Model::kQuantum);
       config.policy = SharingPolicy::kTimeSlices;
@@ -268,7 +339,8 @@ class Program {
     for (auto stream = streams_.rbegin(); stream != streams_.rend(); ++stream) {
       static_cast<void>(stream->stream->idle());
     }
-    if (const std::int64_t work = model_.work(); ran_ != work * unit_) {
+    // With MPS, the turns of a kernel show how long it took, and not how much work it was.
+    if (const std::int64_t work = model_.work(); !mps_ && ran_ != work * unit_) {
       return fmt::format("work of {} instead of {}\n{}", ran_ / unit_, work, log_);
     }
     return std::nullopt;
@@ -283,6 +355,7 @@ class Program {
     int process = 0;
     int device = 0;
     Kind kind = Kind::kLegacy;
+    int priority = 0;
     bool shares = false;
     std::unique_ptr<Stream> owned;
     Stream* stream = nullptr;
@@ -319,13 +392,15 @@ class Program {
     return time.time_since_epoch() / unit_;
   }
   [[nodiscard]] bool slices() const { return unit_ > Duration(1); }
+  /// Returns whether other processes can move the work of one on the shared device.
+  [[nodiscard]] bool moves() const { return slices() || mps_; }
   template <typename Item>
   Item& any(std::vector<Item>& items) {
     return items[static_cast<std::size_t>(below(static_cast<int>(items.size())))];
   }
 
-  void open(int device, int process) {
-    opened_.push_back(Device::open(nodes_[process], device, clock_).value());
+  void open(int device, int process, const std::optional<MpsClient>& client = {}) {
+    opened_.push_back(Device::open(nodes_[process], device, clock_, client).value());
     opened_.back()->observe([this](const StartedWork& work) {
       if (work.turns.empty()) ran_ += work.end - work.start;
       for (const Turn& turn : work.turns) ran_ += turn.end - turn.start;
@@ -334,23 +409,34 @@ class Program {
   void add_streams(int device, int process) {
     open(device, process);
     Device& opened = *opened_.back();
+    const bool urgent = below(2) == 0;
     streams_.push_back({.process = process,
                         .device = device,
                         .kind = Kind::kLegacy,
                         .stream = &opened.default_stream()});
     for (int k = below(4); k > 0; --k) {
       const bool blocking = below(2) == 0;
+      const int priority = urgent ? -below(3) : 0;
       streams_.push_back({.process = process,
                           .device = device,
                           .kind = blocking ? Kind::kBlocking : Kind::kNonBlocking,
-                          .owned = opened.create_stream(blocking ? StreamKind::kBlocking
-                                                                 : StreamKind::kNonBlocking)});
+                          .priority = priority,
+                          .owned = opened.create_stream(
+                              blocking ? StreamKind::kBlocking : StreamKind::kNonBlocking,
+                              static_cast<std::int8_t>(priority))});
       streams_.back().stream = streams_.back().owned.get();
     }
   }
 
   void add_shared_stream(int process) {
-    open(0, process);
+    std::optional<MpsClient> client;
+    if (mps_) {
+      // Round shares and odd ones.
+      const int width = below(2) == 0 ? 2500 * (below(4) + 1) : below(10'000) + 1;
+      client = {.width = static_cast<std::uint32_t>(width)};
+      model_.add_client(width);
+    }
+    open(0, process, client);
     streams_.push_back({.process = process,
                         .device = 0,
                         .kind = Kind::kNonBlocking,
@@ -397,7 +483,8 @@ class Program {
     while (!moment.is_over(clock_.now())) {
       TimePoint next = settle();
       if (!moment.is_open()) next = std::min(next, moment.time());
-      if (next == TimePoint::max()) return false;
+      // Clients of MPS look at each other after milliseconds, when all work has ended long ago.
+      if (next > at(now() + kLongest)) return false;
       clock_.wait_until(next);
     }
     return true;
@@ -511,18 +598,19 @@ class Program {
       default: {
         // How long a copy between kernels takes is only estimated for other processes.
         const auto engine =
-            stream.shares && slices() ? Engine::kCompute : static_cast<Engine>(below(3));
+            stream.shares && moves() ? Engine::kCompute : static_cast<Engine>(below(3));
         // What takes no time has no place in line where processes share an engine.
         const std::int64_t cost = stream.shares ? below(15) + 1 : below(5) == 0 ? 0 : below(15);
         Model::Work work{.engine = stream.device * 3 + static_cast<int>(engine),
+                         .priority = engine == Engine::kCompute ? stream.priority : 0,
                          .cost = cost,
                          .asked = now(),
                          .after = before(stream)};
-        if (stream.shares && slices()) work.process = stream.process;
-        const int number = stream.shares && !slices() ? model_.add_shared(std::move(work))
-                                                      : model_.add(std::move(work));
-        tell("{} on engine {}, stream {} ({}, device {}, process {}), cost {}", number,
-             static_cast<int>(engine), number_of(stream),
+        if (stream.shares && moves()) work.process = stream.process;
+        const int number = stream.shares && !moves() ? model_.add_shared(std::move(work))
+                                                     : model_.add(std::move(work));
+        tell("{} on engine {}, stream {} (priority {}, {}, device {}, process {}), cost {}", number,
+             static_cast<int>(engine), number_of(stream), stream.priority,
              stream.kind == Kind::kLegacy     ? "legacy"
              : stream.kind == Kind::kBlocking ? "blocking"
                                               : "non-blocking",
@@ -545,6 +633,7 @@ class Program {
   std::vector<std::unique_ptr<Device>> opened_;
   std::vector<Stream_> streams_;
   std::vector<Recorded> events_;  ///< of the processes in turn.
+  bool mps_ = false;              ///< the processes that share a device are clients of MPS.
   int groups_ = 0;
   std::vector<Party_> parties_;
   std::vector<Check> checks_;

@@ -11,6 +11,7 @@
 #include <unistd.h>
 #include <utility>
 
+#include "gpemu/base/log.hpp"
 #include "gpemu/base/saturate.hpp"
 
 #include "device_sharing.hpp"
@@ -21,22 +22,37 @@
 namespace gpemu::device {
 namespace {
 
-Result<FileDescriptor> allocate_file(const std::filesystem::path& folder, mode_t mode,
-                                     std::uint64_t size) {
+/// Allocates what a new segment needs. The states of time slices take most space, and only some
+/// processes share a device, so each allocates its own: see SliceTable::take_place().
+int allocate(const FileDescriptor& file, const NodeConfig& config) {
+  const layout::Offsets offsets = offsets_of(config);
+  if (!layout::has_slice_tables(config.policy)) return take_space(file, 0, offsets.end);
+  if (const int error = take_space(file, 0, offsets.slice_tables); error != 0) return error;
+  for (std::uint64_t device = 0; device < config.devices.size(); ++device) {
+    // The first state counts before anybody has written one.
+    const int error = take_space(file, offsets.slice_tables + device * sizeof(layout::SliceTable),
+                                 layout::offset_of_slices(1));
+    if (error != 0) return error;
+  }
+  return take_space(file, offsets.mig_tables, offsets.end - offsets.mig_tables);
+}
+
+Result<FileDescriptor> allocate_file(const std::filesystem::path& folder,
+                                     const NodeConfig& config) {
   // The file has no name until it is complete, so a process that is killed before leaves nothing.
-  FileDescriptor file(::open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, mode));
+  FileDescriptor file(::open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, config.mode));
   if (!file.valid()) {
     return fail(ErrorCode::kIo, "cannot create a node segment in {}: {}", folder.string(),
                 errno_message(errno));
   }
-  ::fchmod(file.get(), mode);
+  ::fchmod(file.get(), config.mode);
   // Really allocated: a sparse segment would kill its users later if the file system is full.
-  if (const int error = take_space(file, 0, size); error != 0) {
+  if (const int error = allocate(file, config); error != 0) {
     return fail(
         error == ENOSPC ? ErrorCode::kResourceLimit : ErrorCode::kIo,
         "cannot allocate {} KiB for a node segment in {}: {}; free some space there, or name "
         "another folder with GPEMU_NODE_DIR",
-        size / kKiB, folder.string(), errno_message(error));
+        offsets_of(config).end / kKiB, folder.string(), errno_message(error));
   }
   return file;
 }
@@ -102,7 +118,10 @@ Result<void> Segment::map() {
                places_ * layout::kProcessCapacity};
   fault_records_ = {reinterpret_cast<layout::FaultRecord*>(memory + offsets.fault_records),
                     profile::kMostFaults};
-  if (facts_.policy == SharingPolicy::kTimeSlices) {
+  settings_ = {reinterpret_cast<layout::SettingsRecord*>(memory + offsets.settings), devices};
+  power_tables_ = {reinterpret_cast<layout::PowerTable*>(memory + offsets.power_tables), devices};
+  links_ = {reinterpret_cast<layout::LinkRecord*>(memory + offsets.links), devices};
+  if (layout::has_slice_tables(facts_.policy)) {
     slice_tables_ = {reinterpret_cast<layout::SliceTable*>(memory + offsets.slice_tables), devices};
   }
   if (facts_.policy == SharingPolicy::kMig) {
@@ -116,8 +135,16 @@ Result<void> Segment::map() {
 Result<std::unique_ptr<Segment>> Segment::create_anonymous(const NodeConfig& config) {
   NodePath path{.name = config.name, .folder = {}, .file = config.name, .owner = 0};
   GPEMU_ASSIGN(NodeFacts facts,
-               parse_static_part(static_part(config), segment_bytes(config), path));
-  return adopt(std::move(path), nullptr, std::move(facts), nullptr);
+               parse_static_part(static_part(config), offsets_of(config).end, path));
+  GPEMU_ASSIGN(auto segment, adopt(std::move(path), nullptr, std::move(facts), nullptr));
+  segment->set_all(config.compute_mode);
+  return segment;
+}
+
+void Segment::set_all(ComputeMode mode) {
+  for (layout::SettingsRecord& settings : settings_) {
+    settings.compute_mode = static_cast<std::uint32_t>(mode);
+  }
 }
 
 Result<std::unique_ptr<Segment>> Segment::create_file(const NodeConfig& config,
@@ -126,19 +153,18 @@ Result<std::unique_ptr<Segment>> Segment::create_file(const NodeConfig& config,
   GPEMU_TRY(make_folder(folder));
   sweep(folder);
   NodePath path{.name = config.name, .folder = folder, .file = config.name, .owner = ::geteuid()};
-  const std::uint64_t size = segment_bytes(config);
-  GPEMU_ASSIGN(std::unique_ptr<LockFile> locks,
-               lock_file(allocate_file, folder, config.mode, size));
+  GPEMU_ASSIGN(std::unique_ptr<LockFile> locks, lock_file(allocate_file, folder, config));
   // No time has been skipped yet.
   std::vector<std::byte> bytes =
       static_part(config, clock != nullptr ? clock->now() : sim::RealClock().now());
   GPEMU_TRY(write_static_part(locks->file(), bytes, folder));
-  GPEMU_ASSIGN(NodeFacts facts, parse_static_part(std::move(bytes), size, path));
+  GPEMU_ASSIGN(NodeFacts facts, parse_static_part(std::move(bytes), offsets_of(config).end, path));
   if (!try_lock(locks->get(), LOCK_SH)) {
     return fail(ErrorCode::kIo, "cannot lock a node segment in {}: {}", folder.string(),
                 errno_message(errno));
   }
   GPEMU_ASSIGN(auto segment, adopt(path, std::move(locks), std::move(facts), clock));
+  segment->set_all(config.compute_mode);
   const std::string self = fmt::format("/proc/self/fd/{}", segment->locks_->get());
   if (::linkat(AT_FDCWD, self.c_str(), AT_FDCWD, path.path().c_str(), AT_SYMLINK_FOLLOW) != 0) {
     if (errno == EEXIST) {
@@ -216,6 +242,17 @@ std::string Segment::users(int place) const {
   return users;
 }
 
+bool Segment::allocate_slices(int device, std::size_t offset, std::size_t size) const {
+  if (!locks_) return true;
+  const std::size_t table =
+      facts_.offsets().slice_tables + static_cast<std::size_t>(device) * sizeof(layout::SliceTable);
+  const int error = take_space(locks_->file(), table + offset, size);
+  if (error == 0) return true;
+  log(LogLevel::kError, "cannot allocate {} KiB of the node segment {}: {}; free some space in {}",
+      size / kKiB, path_.path().string(), errno_message(error), path_.folder.string());
+  return false;
+}
+
 bool Segment::is_this_process(const layout::ProcessRecord& process) const {
   return process.pid == owner_pid_ && process.pid_namespace == own_pid_namespace();
 }
@@ -239,6 +276,7 @@ void Segment::clear_holdings(std::size_t slot) {
     layout::HoldingRecord& holding = holdings(static_cast<int>(device))[slot];
     holding.memory = 0;
     holding.contexts = 0;
+    holding.is_mps_client = 0;
     for (std::size_t i = 0; i < kEngineCount; ++i) {
       layout::HoldingRecord::Use& use = holding.engines[i];
       layout::CountRecord& ended = engines(static_cast<int>(device))[i].ended;
@@ -393,15 +431,61 @@ std::string Segment::largest_holders(int device) const {
   return describe_largest_holders(std::move(processes), own_pid(), locks_.get());
 }
 
-Result<void> Segment::add_context(int device) {
+Result<void> Segment::add_context(int device, bool is_mps_client) {
   GPEMU_TRY(check_owner());
-  const auto refusal = claims(device).add_context(!allows_others(facts_.policy));
-  if (!refusal) return {};
-  return fail(
-      ErrorCode::kUnavailable, "device {} of node '{}' is exclusive and {}", device, path_.name,
-      refusal->holder
-          ? "held by " + describe_holder(process_of(processes_[*refusal->holder]), locks_.get())
-          : "other processes keep claiming it");
+  for (int attempt = 0; attempt < DeviceClaims::kMostAttempts; ++attempt) {
+    const ComputeMode mode = compute_mode(device);
+    if (mode == ComputeMode::kProhibited) {
+      return fail(
+          ErrorCode::kUnavailable,
+          "device {} of node '{}' is prohibited: its compute mode allows no process; `gpemu "
+          "nvidia-smi -c DEFAULT` allows all",
+          facts_.device_of(device), path_.name);
+    }
+    const auto refusal =
+        claims(device).add_context(mode == ComputeMode::kExclusiveProcess, is_mps_client);
+    if (refusal) {
+      return fail(
+          ErrorCode::kUnavailable, "device {} of node '{}' is exclusive and {}",
+          facts_.device_of(device), path_.name,
+          refusal->holder
+              ? "held by " + describe_holder(process_of(processes_[*refusal->holder]), locks_.get())
+              : "other processes keep claiming it");
+    }
+    // A process that the new mode refuses sees this context, unless it looked before.
+    if (compute_mode(device) == mode) return {};
+    claims(device).remove_context();
+  }
+  return fail(ErrorCode::kUnavailable, "the compute mode of device {} of node '{}' keeps changing",
+              facts_.device_of(device), path_.name);
+}
+
+Result<void> Segment::change_power(int device, TimePoint now,
+                                   const std::function<void(PowerSettings&)>& change) {
+  // Far more than a process needs to write settings for which it has taken a number.
+  constexpr int kMostPauses = 100;
+  constexpr Duration kPause = std::chrono::microseconds(10);
+  layout::PowerTable& table = power_table(device);
+  for (int attempt = 0; attempt < DeviceClaims::kMostAttempts; ++attempt) {
+    const std::uint64_t taken = table.taken;
+    PowerSettings settings = read_power(table);
+    if (settings.number != taken && attempt < kMostPauses) {
+      // Another process is about to write, or has died.
+      std::this_thread::sleep_for(kPause);
+      continue;
+    }
+    const DeviceSnapshot before = snapshot(device, now);
+    settings.from = now;
+    settings.busy = before.engines[0].busy;
+    settings.capped = before.power.capped_time;
+    settings.energy_j = before.power.energy_j;
+    change(settings);
+    // If others have taken a number since, they may not have seen what this one wrote.
+    if (write_power(table, taken, settings) && table.taken == settings.number) return {};
+  }
+  return fail(ErrorCode::kUnavailable,
+              "other processes keep changing the power settings of device {} of node '{}'", device,
+              path_.name);
 }
 
 DeviceSnapshot Segment::snapshot(int device, TimePoint now) const {
@@ -423,6 +507,12 @@ DeviceSnapshot Segment::snapshot(int device, TimePoint now) const {
                    facts(device), living, now);
   }
   snapshot.health = faults().health(device, now);
+  snapshot.compute_mode = compute_mode(device);
+  snapshot.time_slice = time_slice(device);
+  add_links(snapshot, links(device));
+  snapshot.power =
+      power_at(read_power(power_table(device)), facts(device), snapshot.engines[0].busy, now);
+  snapshot.mig = mig_mode(device);
   return snapshot;
 }
 

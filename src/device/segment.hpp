@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <set>
 #include <span>
@@ -22,6 +23,7 @@
 #include "lock_file.hpp"
 #include "mapping.hpp"
 #include "mig_table.hpp"
+#include "power.hpp"
 #include "segment_file.hpp"
 #include "slice_table.hpp"
 #include "snapshot.hpp"
@@ -72,9 +74,10 @@ class Segment {
   /// Returns which other process holds most memory, for a message; "" if none holds any.
   [[nodiscard]] std::string largest_holders(int device) const;
 
-  /// Counts this process's contexts on a device. Errors: kUnavailable if another process has one,
-  /// unless the policy allows others.
-  [[nodiscard]] Result<void> add_context(int device);
+  /// Counts this process's contexts on a device. `is_mps_client`: whether it is a client of MPS,
+  /// whose server is one process for the compute mode. Errors: kUnavailable if the compute mode
+  /// does not allow this context.
+  [[nodiscard]] Result<void> add_context(int device, bool is_mps_client = false);
 
   [[nodiscard]] DeviceSnapshot snapshot(int device, TimePoint now) const;
 
@@ -84,6 +87,21 @@ class Segment {
   }
   /// How many places there are (layout.hpp). Here, `device` may be any, except in snapshot().
   [[nodiscard]] std::size_t places() const { return places_; }
+  /// Returns the settings of the device to which a place belongs.
+  [[nodiscard]] layout::SettingsRecord& settings(int place) const {
+    return settings_[static_cast<std::size_t>(facts_.device_of(place))];
+  }
+  [[nodiscard]] ComputeMode compute_mode(int place) const {
+    return compute_mode_of(settings(place));
+  }
+  [[nodiscard]] TimeSliceLength time_slice(int place) const {
+    return time_slice_of(settings(place));
+  }
+  /// Returns the living processes with contexts at a place, for a message.
+  [[nodiscard]] std::string users(int place) const;
+  [[nodiscard]] MigMode mig_mode(int place) const {
+    return mig_mode_of(settings(place), facts_.policy);
+  }
   /// Returns the instances of a device. Requires: the policy is kMig, and it is a device.
   [[nodiscard]] MigTable& mig_table(int device) const {
     return *mig_tables_[static_cast<std::size_t>(device)];
@@ -99,15 +117,32 @@ class Segment {
   [[nodiscard]] layout::HoldingRecord& holding(int device, std::uint64_t identity) const {
     return holdings(device)[identity % layout::kProcessCapacity];
   }
-  /// Returns the time slices of a device's compute engine. Requires: the policy is kTimeSlices.
+  /// Returns the time slices of a device's compute engine. Requires: has_slice_tables() of
+  /// the policy.
   [[nodiscard]] SliceTable slice_table(int device) const {
-    return SliceTable(slice_tables_[static_cast<std::size_t>(device)], identity_,
-                      [this](std::uint64_t identity) { return is_alive(identity); });
+    return SliceTable(
+        slice_tables_[static_cast<std::size_t>(device)], identity_,
+        [this](std::uint64_t identity) { return is_alive(identity); },
+        [this, device](std::size_t offset, std::size_t size) {
+          return allocate_slices(device, offset, size);
+        });
   }
   /// Returns the node's faults.
   [[nodiscard]] FaultTable faults() const { return FaultTable(facts_, fault_records_); }
   /// Returns what has come of the faults that begin by count.
   [[nodiscard]] std::span<layout::FaultRecord> fault_records() const { return fault_records_; }
+  /// Returns the power settings of a device. Requires: it is a device.
+  [[nodiscard]] layout::PowerTable& power_table(int device) const {
+    return power_tables_[static_cast<std::size_t>(device)];
+  }
+  /// Changes the power settings of a device from now on. Requires: it is a device. Errors:
+  /// kUnavailable if others keep changing them.
+  Result<void> change_power(int device, TimePoint now,
+                            const std::function<void(PowerSettings&)>& change);
+  /// Returns the bytes that went over the links of a device. Requires: it is a device.
+  [[nodiscard]] layout::LinkRecord& links(int device) const {
+    return links_[static_cast<std::size_t>(device)];
+  }
   /// Returns the seats of all groups of the node.
   [[nodiscard]] GroupSeats& seats() const { return *seats_; }
   /// Returns the identity of this attachment, which differs from all others, also later ones in its
@@ -148,10 +183,10 @@ class Segment {
   /// Errors: kResourceLimit if the memory cannot be mapped or all slots are taken.
   [[nodiscard]] Result<void> map();
   [[nodiscard]] Result<void> register_process();
+  /// Sets the compute mode of all devices.
+  void set_all(ComputeMode mode);
   void make_claims();
   void make_mig_tables();
-  /// Returns the living processes with contexts at a place, for a message.
-  [[nodiscard]] std::string users(int place) const;
   [[nodiscard]] bool is_this_process(const layout::ProcessRecord& process) const;
   /// Clears the records of a slot's last holder, and writes the new holder.
   void claim_slot(std::size_t slot);
@@ -163,6 +198,8 @@ class Segment {
   [[nodiscard]] DeviceTables tables(int device) const;
   [[nodiscard]] Slots alive() const;
   [[nodiscard]] Slots others_alive() const;
+  /// Allocates a part of the time slices of a device. Returns whether there was space for it.
+  [[nodiscard]] bool allocate_slices(int device, std::size_t offset, std::size_t size) const;
   /// Gives back engine time that no living process has reserved.
   void trim_all();
   void unlink_if_unused();
@@ -175,6 +212,9 @@ class Segment {
   std::span<layout::ProcessRecord> processes_;
   std::span<layout::HoldingRecord> holdings_;
   std::span<layout::FaultRecord> fault_records_;
+  std::span<layout::SettingsRecord> settings_;  ///< by device.
+  std::span<layout::PowerTable> power_tables_;  ///< by device.
+  std::span<layout::LinkRecord> links_;         ///< by device.
   std::span<layout::SliceTable> slice_tables_;  ///< by device; none unless the policy uses them.
   std::span<layout::MigTable> mig_records_;     ///< by device; none unless the policy is kMig.
   std::vector<std::unique_ptr<MigTable>> mig_tables_;  ///< likewise.

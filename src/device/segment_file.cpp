@@ -368,11 +368,6 @@ layout::Offsets offsets_of(const layout::Header& header) {
                          static_cast<SharingPolicy>(header.policy));
 }
 
-layout::Offsets offsets_of(const NodeConfig& config) {
-  return layout::Offsets(config.devices.size(), config.topology.size(), config.faults.size(),
-                         config.policy);
-}
-
 /// Returns whether time slices can have those lengths.
 bool are_plausible(const TimeSliceRules& rules) {
   return rules.quantum >= kShortestQuantum && rules.quantum <= kLongestQuantum &&
@@ -403,8 +398,9 @@ Result<NodeFacts> read_facts(const FileDescriptor& file, const NodePath& node) {
   return parse_static_part(std::move(bytes), static_cast<std::uint64_t>(status.st_size), node);
 }
 
-std::uint64_t segment_bytes(const NodeConfig& config) {
-  return offsets_of(config).end;
+layout::Offsets offsets_of(const NodeConfig& config) {
+  return layout::Offsets(config.devices.size(), config.topology.size(), config.faults.size(),
+                         config.policy);
 }
 
 std::vector<std::byte> static_part(const NodeConfig& config, TimePoint made) {
@@ -452,8 +448,8 @@ Result<NodeFacts> parse_static_part(std::vector<std::byte> bytes, std::uint64_t 
   }
   if (header->checksum != checksum(bytes)) return damaged(node, "its checksum is wrong");
   const auto policy = static_cast<SharingPolicy>(header->policy);
-  if (policy != SharingPolicy::kFifo && policy != SharingPolicy::kExclusive &&
-      policy != SharingPolicy::kTimeSlices && policy != SharingPolicy::kMig) {
+  if (policy != SharingPolicy::kFifo && policy != SharingPolicy::kTimeSlices &&
+      policy != SharingPolicy::kMig && policy != SharingPolicy::kMps) {
     return damaged(node, fmt::format("there is no sharing policy {}", header->policy));
   }
   const TimeSliceRules slices{.quantum = Duration(header->quantum_ns),

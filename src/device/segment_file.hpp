@@ -124,8 +124,8 @@ struct SegmentPrefix {
 /// node's clock.
 [[nodiscard]] std::vector<std::byte> static_part(const NodeConfig& config, TimePoint made = {});
 
-/// Returns the size of a node's segment.
-[[nodiscard]] std::uint64_t segment_bytes(const NodeConfig& config);
+/// Returns where the parts of the segment of such a node are.
+[[nodiscard]] layout::Offsets offsets_of(const NodeConfig& config);
 
 /// Returns the facts in those bytes. Errors: kCorruptData.
 [[nodiscard]] Result<NodeFacts> parse_static_part(std::vector<std::byte> bytes,

@@ -23,7 +23,7 @@ namespace gpemu::device {
 namespace {
 
 NodeConfig two_devices() {
-  NodeConfig config{.name = "n", .devices = {}, .policy = SharingPolicy::kExclusive};
+  NodeConfig config{.name = "n", .devices = {}};
   config.devices.push_back(
       {.gpu = "A", .memory_bytes = 5 * kMiB, .max_power_w = 250, .idle_power_w = 50});
   config.devices.push_back({.gpu = "B", .memory_bytes = kMiB});
@@ -42,8 +42,10 @@ Result<NodeFacts> parse(const std::vector<std::byte>& bytes) {
 // ---- The part that never changes
 
 TEST(StaticPart, IsReadAsItWasWritten) {
-  const NodeFacts facts = parse(static_part(two_devices())).value();
-  EXPECT_EQ(facts.policy, SharingPolicy::kExclusive);
+  NodeConfig config = two_devices();
+  config.policy = SharingPolicy::kTimeSlices;
+  const NodeFacts facts = parse(static_part(config)).value();
+  EXPECT_EQ(facts.policy, SharingPolicy::kTimeSlices);
   EXPECT_FALSE(facts.temporary);
   ASSERT_EQ(facts.devices.size(), 2U);
   EXPECT_EQ(facts.devices[0].gpu, "A");

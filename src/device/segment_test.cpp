@@ -158,7 +158,9 @@ TEST_F(SegmentTest, OneProcessAtATimeUsesAnExclusiveDevice) {
   second_.reset();
   first_.reset();
   std::filesystem::remove_all(folder_);
-  first_ = create(SharingPolicy::kExclusive);
+  first_ = create();
+  first_->settings(0).compute_mode = 3;
+  first_->settings(1).compute_mode = 3;
   ASSERT_TRUE(first_->add_context(0));
   ASSERT_TRUE(first_->add_context(0)) << "its own second context";
   const auto as_another_process = [this](int device) {
@@ -177,6 +179,29 @@ TEST_F(SegmentTest, OneProcessAtATimeUsesAnExclusiveDevice) {
   EXPECT_EQ(as_another_process(0), 1) << "it has one left";
   first_->claims(0).remove_context();
   EXPECT_EQ(as_another_process(0), 0);
+}
+
+TEST_F(SegmentTest, NoProcessUsesAProhibitedDevice) {
+  ASSERT_TRUE(second_->add_context(0));
+  first_->settings(0).compute_mode = static_cast<std::uint32_t>(ComputeMode::kProhibited);
+  const auto refused = first_->add_context(0);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, ErrorCode::kUnavailable);
+  EXPECT_TRUE(refused.error().message.starts_with("device 0 of node 'n' is prohibited"))
+      << refused.error().message;
+  EXPECT_TRUE(first_->add_context(1)) << "the other device";
+  second_->claims(0).remove_context();
+  first_->settings(0).compute_mode = 0;
+  EXPECT_TRUE(first_->add_context(0));
+}
+
+TEST_F(SegmentTest, AWrongSettingIsTheDefault) {
+  first_->settings(0).compute_mode = 1;
+  first_->settings(0).time_slice = 4;
+  EXPECT_EQ(first_->compute_mode(0), ComputeMode::kDefault);
+  EXPECT_EQ(first_->time_slice(0), TimeSliceLength::kDefault);
+  first_->settings(0).compute_mode = 0x103;
+  EXPECT_EQ(first_->snapshot(0, {}).compute_mode, ComputeMode::kDefault);
 }
 
 // ---- Who takes part

@@ -174,7 +174,7 @@ class LookAtTest : public testing::Test {
 
   std::vector<DeviceEngines> devices() {
     std::vector<DeviceEngines> devices;
-    devices.push_back({.sharing = make_sharing(SharingPolicy::kExclusive, engines_, holding_,
+    devices.push_back({.sharing = make_sharing(SharingPolicy::kFifo, engines_, holding_,
                                                [](std::size_t, TimePoint, std::int64_t) {}),
                        .records = engines_,
                        .own = &holding_});

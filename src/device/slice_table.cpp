@@ -13,9 +13,9 @@ using layout::SliceState;
 
 /// The words of a state, in order: those of TimeSlices, then those of each sharer.
 constexpr std::size_t kOwnWords = 8;
-constexpr std::size_t kSharerWords = 48;
+constexpr std::size_t kSharerWords = 66;
 static_assert(std::size(SliceState{}.words) == kOwnWords + layout::kMostSharers * kSharerWords);
-static_assert(kSharerWords == 4 + 2 * Sharer::kTurnsKept + 3 * Sharer::kMostDemands);
+static_assert(kSharerWords == 6 + 3 * Sharer::kTurnsKept + 3 * Sharer::kMostDemands);
 
 constexpr int kMostReads = 1000;
 
@@ -36,6 +36,12 @@ class Reader {
   std::uint64_t bits() {
     return static_cast<std::uint64_t>((word_++)->load(std::memory_order_relaxed));
   }
+  Pace pace() {
+    const std::uint64_t both = bits();
+    const Pace pace{.work = static_cast<std::uint32_t>(both),
+                    .time = static_cast<std::uint32_t>(both >> 32)};
+    return pace.work == 0 || pace.work > pace.time ? Pace{} : pace;
+  }
 
  private:
   /// Far from overflow: all that is added is at most a few of the longest queues.
@@ -48,6 +54,8 @@ class Writer {
   explicit Writer(std::atomic<std::int64_t>* word) : word_(word) {}
   void number(std::int64_t value) { (word_++)->store(value, std::memory_order_relaxed); }
   void time(TimePoint value) { number(to_ns(value)); }
+  void bits(std::uint64_t value) { number(static_cast<std::int64_t>(value)); }
+  void pace(Pace value) { bits(std::uint64_t{value.time} << 32 | value.work); }
 
  private:
   std::atomic<std::int64_t>* word_;
@@ -55,6 +63,8 @@ class Writer {
 
 void read_sharer(Reader in, Sharer& sharer) {
   sharer.identity = in.bits();
+  sharer.server = in.bits();
+  sharer.width = static_cast<std::uint32_t>(in.number(1, kWholeWidth));
   sharer.served = Duration(in.number(0, std::numeric_limits<std::int64_t>::max()));
   sharer.turns = in.bits();
   sharer.demand_count = static_cast<std::size_t>(in.number(0, Sharer::kMostDemands));
@@ -69,13 +79,16 @@ void read_sharer(Reader in, Sharer& sharer) {
   for (Turn& turn : sharer.last_turns) {
     turn.start = in.time();
     turn.end = std::max(turn.start, in.time());
+    turn.pace = in.pace();
   }
 }
 
 void write_sharer(Writer out, const Sharer& sharer) {
-  out.number(static_cast<std::int64_t>(sharer.identity));
+  out.bits(sharer.identity);
+  out.bits(sharer.server);
+  out.number(sharer.width);
   out.number(sharer.served.count());
-  out.number(static_cast<std::int64_t>(sharer.turns));
+  out.bits(sharer.turns);
   out.number(static_cast<std::int64_t>(sharer.demand_count));
   for (const Demand& demand : sharer.demands) {
     out.time(demand.earliest);
@@ -85,6 +98,7 @@ void write_sharer(Writer out, const Sharer& sharer) {
   for (const Turn& turn : sharer.last_turns) {
     out.time(turn.start);
     out.time(turn.end);
+    out.pace(turn.pace);
   }
 }
 
@@ -97,6 +111,7 @@ void write_state(SliceState& state, const TimeSlices& slices) {
   out.time(slices.switch_end);
   out.time(slices.slice_end);
   out.time(slices.looked_for_dead);
+  out.number(slices.quantum.count());
   for (std::size_t i = 0; i < slices.sharers.size(); ++i) {
     write_sharer(Writer(state.words + kOwnWords + i * kSharerWords), slices.sharers[i]);
   }
@@ -115,6 +130,8 @@ void SliceTable::read(const SliceState& state, TimeSlices& slices) {
   slices.switch_end = in.time();
   slices.slice_end = in.time();
   slices.looked_for_dead = in.time();
+  slices.quantum = Duration(in.number(0, kLongestQuantum.count()));
+  if (slices.quantum > Duration()) slices.quantum = std::max(slices.quantum, kShortestQuantum);
   for (std::size_t i = 0; i < slices.sharers.size(); ++i) {
     read_sharer(Reader(state.words + kOwnWords + i * kSharerWords), slices.sharers[i]);
   }
@@ -156,7 +173,11 @@ bool SliceTable::take_place() {
       if (owner != 0 && (round == 0 || is_alive_(owner))) continue;
       if (!table_->owners[i].compare_exchange_strong(owner, identity_)) continue;
       place_ = i;
-      return true;
+      if (!allocate_ || allocate_(layout::offset_of_slices(2 * i), 2 * sizeof(SliceState))) {
+        return true;
+      }
+      leave_place();
+      return false;
     }
   }
   return false;

@@ -24,10 +24,16 @@ namespace gpemu::device {
 class SliceTable {
  public:
   using IsAlive = std::function<bool(std::uint64_t identity)>;
+  /// Allocates the memory of a part of the table. Returns whether it could.
+  using Allocate = std::function<bool(std::size_t offset, std::size_t size)>;
 
-  /// `identity`: of this process.
-  SliceTable(layout::SliceTable& table, std::uint64_t identity, IsAlive is_alive)
-      : table_(&table), identity_(identity), is_alive_(std::move(is_alive)) {}
+  /// `identity`: of this process. `allocate`: null if the whole table is allocated.
+  SliceTable(layout::SliceTable& table, std::uint64_t identity, IsAlive is_alive,
+             Allocate allocate = {})
+      : table_(&table),
+        identity_(identity),
+        is_alive_(std::move(is_alive)),
+        allocate_(std::move(allocate)) {}
 
   /// Returns a number that changes with each change.
   [[nodiscard]] std::uint64_t version() const {
@@ -58,6 +64,7 @@ class SliceTable {
   layout::SliceTable* table_;
   std::uint64_t identity_;
   IsAlive is_alive_;
+  Allocate allocate_;
   std::optional<std::size_t> place_;
 };
 

@@ -37,12 +37,13 @@ bool SlicedSharing::is_last(std::size_t engine, TimePoint now) const {
   });
 }
 
-bool SlicedSharing::join(TimePoint now) {
+bool SlicedSharing::join(TimePoint now, const std::optional<MpsClient>& client) {
   if (contexts_++ > 0) return true;
   const auto join_once = [&] {
     version_ = table_.read(slices_);
     TimeSlices next = slices_;
     next.advance(now, rules_);
+    next.quantum = peers_.quantum();
     looked_at_all_ = next.looked_for_dead = TimePoint();
     const Duration dropped = remove_dead(next);
     if (next.sharers.size() == layout::kMostSharers) return false;
@@ -54,10 +55,15 @@ bool SlicedSharing::join(TimePoint now) {
         next.sharers[0].demands[next.sharers[0].demand_count++] = {
             .earliest = next.time, .after = {}, .cost = end - next.time};
         next.last = 0;
-        next.slice_end = saturating_add(next.time, rules_.quantum);
+        next.slice_end = saturating_add(next.time, next.length(rules_));
       }
     }
-    next.sharers.push_back({.identity = table_.identity()});
+    Sharer& own = next.sharers.emplace_back();
+    own.identity = table_.identity();
+    if (client) {
+      own.server = client->server;
+      own.width = client->width;
+    }
     const auto version = table_.write(version_, next);
     if (!version) return false;
     version_ = *version;
@@ -156,7 +162,7 @@ void SlicedSharing::want(TimePoint now, const Demand& demand) {
 }
 
 /// Publishes what this process wants, and runs the engine until now: nothing that others publish
-/// later changes what was before. Returns whether others have published since the last time.
+/// later changes what was before. Returns whether others have changed anything since the last time.
 bool SlicedSharing::publish(TimePoint now) {
   watch_others();
   bool others_changed = false;
@@ -168,6 +174,8 @@ bool SlicedSharing::publish(TimePoint now) {
     }
     TimeSlices next = slices_;
     next.advance(now, rules_);
+    next.quantum = peers_.quantum();
+    if (next.quantum != slices_.quantum) others_changed = true;
     const std::size_t own = next.find(table_.identity());
     // Somebody took this process for dead, or the segment is damaged.
     if (own == TimeSlices::kNobody) break;
@@ -272,7 +280,8 @@ void SlicedSharing::merge(const Sharer& own, TimePoint from, std::vector<Turn>& 
   if (!turns.empty()) turns.back().end = std::min(turns.back().end, from);
   for (std::uint64_t i = own.turns - kept; i < own.turns; ++i) {
     const Turn& turn = own.turn(i);
-    if (!turns.empty() && turns.back().end == turn.start) {
+    const bool goes_on = !turns.empty() && turns.back().end == turn.start;
+    if (goes_on && turns.back().pace == Pace{} && turn.pace == Pace{}) {
       turns.back().end = turn.end;
     } else {
       turns.push_back(turn);
@@ -287,7 +296,8 @@ void SlicedSharing::add_forgotten(const Sharer& own, std::vector<Turn>& turns) {
   const std::uint64_t kept = std::min<std::uint64_t>(own.turns, Sharer::kTurnsKept);
   for (std::uint64_t i = own.turns - kept; i < own.turns; ++i) {
     const Turn& turn = own.turn(i);
-    if (turn.end > seen_until_) known += turn.end - std::max(turn.start, seen_until_);
+    if (turn.end <= seen_until_) continue;
+    known += turn.done_by(turn.end) - turn.done_by(std::max(turn.start, seen_until_));
   }
   const Duration forgotten = own.served - seen_served_ - known;
   if (forgotten <= Duration() || kept == 0) return;
@@ -312,9 +322,12 @@ TimePoint SlicedSharing::next_look() const {
   const std::size_t own = slices_.find(table_.identity());
   if (!is_shared_ || wants_.empty() || own == TimeSlices::kNobody) return TimePoint::max();
   // Before the state forgets turns of this process.
-  const auto turns = static_cast<std::int64_t>(slices_.sharers.size() * Sharer::kTurnsKept * 3 / 4);
-  const TimePoint latest =
-      saturating_add(slices_.time, (rules_.quantum + rules_.context_switch) * turns);
+  constexpr std::size_t kTurns = Sharer::kTurnsKept * 3 / 4;
+  const auto rounds = static_cast<std::int64_t>(slices_.parties() * kTurns);
+  TimePoint latest =
+      saturating_add(slices_.time, (slices_.length(rules_) + rules_.context_switch) * rounds);
+  // A client has a new turn with each change of its pace.
+  if (slices_.sharers[own].server != 0) latest = slices_.time_of_turns(own, kTurns, latest, rules_);
   if (watches_all_ && deaths_.works()) return latest;
   // Somebody must notice within two turns if a process has died.
   TimeSlices ahead = slices_;

@@ -7,6 +7,7 @@
 #include <deque>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "gpemu/base/units.hpp"
@@ -29,10 +30,12 @@ struct SlicePeers {
   std::function<pid_t(std::uint64_t identity)> pid_of;
   /// Notes that so much of the work that processes have queued will not run.
   std::function<void(Duration cost)> drop;
+  /// Returns how long time slices are to be from now on; 0: as the rules say.
+  std::function<Duration()> quantum;
 };
 
-/// Time slices on the compute engine (docs/design/time-slices.md); first in, first out on the copy
-/// engines, and as long as a process has the device alone.
+/// Time slices on the compute engine (docs/design/time-slices.md), and MPS (docs/design/mps.md);
+/// first in, first out on the copy engines, and as long as a process has the device alone.
 class SlicedSharing final : public DeviceSharing {
  public:
   /// `alone`: the policy of all engines that are not sliced now.
@@ -51,7 +54,7 @@ class SlicedSharing final : public DeviceSharing {
   [[nodiscard]] TimePoint next_start(std::size_t engine, TimePoint now, TimePoint from) override;
   [[nodiscard]] bool is_last(std::size_t engine, TimePoint now) const override;
 
-  [[nodiscard]] bool join(TimePoint now) override;
+  [[nodiscard]] bool join(TimePoint now, const std::optional<MpsClient>& client) override;
   void leave(TimePoint now) override;
   [[nodiscard]] bool can_move() const override { return true; }
   [[nodiscard]] bool moves(std::size_t engine) const override {

@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -37,9 +38,9 @@ class SlicedSharingTest : public testing::Test {
   }
 
   /// Adds a process and returns its default stream.
-  Stream& begin() {
+  Stream& begin(const std::optional<MpsClient>& client = {}) {
     if (!devices_.empty()) nodes_.push_back(Node::open("n", folder_).value());
-    devices_.push_back(Device::open(nodes_.back(), 0, clock_).value());
+    devices_.push_back(Device::open(nodes_.back(), 0, clock_, client).value());
     return devices_.back()->default_stream();
   }
   void wait_until(TimePoint deadline) {
@@ -85,6 +86,30 @@ TEST_F(SlicedSharingTest, TwoProcessesTakeTurns) {
   // Five slices, the last ones of a millisecond, and a switch before each but the first.
   EXPECT_EQ(end_of(first), 5 * 2ms - 1ms + 4 * 100us);
   EXPECT_EQ(end_of(second), 10ms + 5 * 100us);
+}
+
+TEST_F(SlicedSharingTest, ASettingHalvesTheSlices) {
+  ASSERT_TRUE(nodes_[0]->set_time_slice(0, TimeSliceLength::kShort));
+  Stream& first = begin();
+  Stream& second = begin();
+  first.launch(5ms);
+  second.launch(5ms);
+  // Ten slices of a millisecond, and a switch before each but the first.
+  EXPECT_EQ(end_of(first), 9ms + 8 * 100us);
+  EXPECT_EQ(end_of(second), 10ms + 9 * 100us);
+  EXPECT_EQ(nodes_[0]->device_snapshot(0, clock_.now()).time_slice, TimeSliceLength::kShort);
+}
+
+TEST_F(SlicedSharingTest, ASettingAppliesToTheNextSlices) {
+  Stream& first = begin();
+  Stream& second = begin();
+  first.launch(6ms);
+  second.launch(6ms);
+  wait_until(TimePoint(3ms));
+  ASSERT_TRUE(nodes_[0]->set_time_slice(0, TimeSliceLength::kLong));
+  // The slice of the second, from 2.1 to 4.1 ms, ends as it was; then slices take 8 ms.
+  EXPECT_EQ(end_of(first), 4ms + 200us + 4ms);
+  EXPECT_EQ(end_of(second), 8ms + 300us + 4ms);
 }
 
 TEST_F(SlicedSharingTest, ASecondProcessWaitsForTheSliceOfTheFirst) {
@@ -150,13 +175,75 @@ TEST_F(SlicedSharingTest, WorkThatIsNotDoneIsNotCounted) {
   EXPECT_EQ(busy(), (std::vector<Duration>{20ms, 10ms, 10ms}));
 }
 
+TEST_F(SlicedSharingTest, ClientsOfAnMpsServerRunSideBySide) {
+  Stream& first = begin(MpsClient{.server = 9, .width = kWholeWidth / 2});
+  Stream& second = begin(MpsClient{.server = 9, .width = kWholeWidth / 2});
+  for (int i = 0; i < 5; ++i) {
+    first.launch(1ms);
+    second.launch(1ms);
+  }
+  EXPECT_EQ(end_of(first), 5ms);
+  EXPECT_EQ(end_of(second), 5ms);
+}
+
+TEST_F(SlicedSharingTest, ClientsThatAreTooWideGetLess) {
+  Stream& first = begin(MpsClient{.server = 9});
+  Stream& second = begin(MpsClient{.server = 9, .width = kWholeWidth / 4});
+  Stream& third = begin(MpsClient{.server = 9});
+  first.launch(3ms);
+  second.launch(16ms);
+  third.launch(6ms);
+  // Three eighths for the wide ones, until the first ends; then three quarters for the third.
+  EXPECT_EQ(end_of(first), 8ms);
+  EXPECT_EQ(end_of(third), 12ms);
+  EXPECT_EQ(end_of(second), 16ms);
+}
+
+TEST_F(SlicedSharingTest, KernelsOfAClientFollowEachOtherWithoutALoss) {
+  Stream& first = begin(MpsClient{.server = 9});
+  Stream& second = begin(MpsClient{.server = 9});
+  begin(MpsClient{.server = 9}).launch(1s);
+  second.launch(1s);
+  // At a third of the engine, a kernel of 10 ns takes 30.
+  for (int i = 0; i < 1000; ++i) first.launch(10ns);
+  EXPECT_EQ(end_of(first), 30us);
+}
+
+TEST_F(SlicedSharingTest, AClientHoldsNoMoreMemoryThanItMay) {
+  begin(MpsClient{.server = 9, .memory = kMiB / 2});
+  Device& limited = *devices_.back();
+  EXPECT_EQ(limited.memory_info().total, kMiB / 2);
+  ASSERT_TRUE(limited.allocate(kMiB / 4));
+  EXPECT_EQ(limited.memory_info().free, kMiB / 4);
+  const auto refused = limited.allocate(kMiB / 2);
+  ASSERT_FALSE(refused);
+  EXPECT_NE(refused.error().message.find("to which it is limited"), std::string::npos)
+      << refused.error().message;
+  EXPECT_TRUE(limited.allocate(kMiB / 4)) << "exactly the rest";
+  begin();
+  EXPECT_TRUE(devices_.back()->allocate(kMiB / 2)) << "the limit is the client's alone";
+}
+
+TEST_F(SlicedSharingTest, WorkOfAnAbandonedContextTakesNoTime) {
+  Stream& first = begin(MpsClient{.server = 9});
+  for (int i = 0; i < 10; ++i) first.launch(10s);
+  Stream& second = begin(MpsClient{.server = 9});
+  second.launch(1ms);
+  EXPECT_EQ(end_of(second), 2ms);
+  devices_[0]->abandon();
+  devices_[0]->abandon();
+  const TimePoint now = clock_.now();
+  second.launch(5ms);
+  EXPECT_EQ(end_of(second), now.time_since_epoch() + 5ms);
+}
+
 TEST_F(SlicedSharingTest, SaysThatThereIsNoRoom) {
   for (std::size_t i = 0; i < layout::kMostSharers; ++i) begin();
   nodes_.push_back(Node::open("n", folder_).value());
   const auto refused = Device::open(nodes_.back(), 0, clock_);
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code, ErrorCode::kResourceLimit);
-  EXPECT_NE(refused.error().message.find("32 processes"), std::string::npos)
+  EXPECT_NE(refused.error().message.find("64 processes"), std::string::npos)
       << refused.error().message;
   devices_.pop_back();
   EXPECT_TRUE(Device::open(nodes_.back(), 0, clock_));

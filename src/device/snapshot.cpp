@@ -50,6 +50,27 @@ Slots slots_alive(int descriptor, std::ptrdiff_t own_slot) {
   return alive;
 }
 
+ComputeMode compute_mode_of(const layout::SettingsRecord& settings) {
+  const std::uint32_t mode = settings.compute_mode;
+  for (const ComputeMode known : {ComputeMode::kProhibited, ComputeMode::kExclusiveProcess}) {
+    if (mode == static_cast<std::uint32_t>(known)) return known;
+  }
+  return ComputeMode::kDefault;
+}
+
+TimeSliceLength time_slice_of(const layout::SettingsRecord& settings) {
+  const std::uint32_t length = settings.time_slice;
+  return length > static_cast<std::uint32_t>(TimeSliceLength::kLong)
+             ? TimeSliceLength::kDefault
+             : static_cast<TimeSliceLength>(length);
+}
+
+MigMode mig_mode_of(const layout::SettingsRecord& settings, SharingPolicy policy) {
+  if (policy != SharingPolicy::kMig) return {};
+  const std::uint32_t mode = settings.mig_mode;
+  return {.divided = (mode & 1U) == 0, .pending = (mode & 2U) == 0};
+}
+
 std::int64_t needed_until(std::span<const layout::HoldingRecord> holdings, const Slots& slots,
                           std::size_t engine, std::int64_t now_ns, std::int64_t latest_ns) {
   std::int64_t needed_ns = now_ns;
@@ -89,6 +110,15 @@ ProcessSnapshot process_of(const layout::ProcessRecord& record) {
   if (pid_namespace != own_pid_namespace()) process.foreign_namespace = pid_namespace;
   process.name = printable({record.name, ::strnlen(record.name, sizeof record.name)});
   return process;
+}
+
+void add_links(DeviceSnapshot& snapshot, const layout::LinkRecord& links) {
+  const auto& [compute, from_host, to_host] = snapshot.engines;
+  snapshot.pcie = {.sent = saturating_sum(to_host.bytes, links.pcie.sent),
+                   .received = saturating_sum(from_host.bytes, links.pcie.received)};
+  for (std::size_t i = 0; i < kMostNvlinks; ++i) {
+    snapshot.nvlinks.at(i) = {.sent = links.nvlinks[i].sent, .received = links.nvlinks[i].received};
+  }
 }
 
 std::string describe(const ProcessSnapshot& process) {
@@ -146,6 +176,7 @@ DeviceSnapshot make_snapshot(int index, const DeviceFacts& facts, const DeviceTa
     if (!alive[slot] || holding.contexts.load() == 0) continue;
     ProcessSnapshot& shown = snapshot.processes.emplace_back(process_of(device.processes[slot]));
     shown.memory_held = std::min(holding.memory.load(), facts.memory_bytes);
+    shown.is_mps_client = holding.is_mps_client.load() != 0;
     for (std::size_t i = 0; i < kEngineCount; ++i) {
       const layout::HoldingRecord::Use& use = holding.engines[i];
       shown.busy[i] =
@@ -163,7 +194,7 @@ DeviceSnapshot make_snapshot(int index, const DeviceFacts& facts, const DeviceTa
 void add_mig_places(DeviceSnapshot& snapshot, std::span<const DeviceTables> places,
                     const std::array<double, layout::kMigPlaces>& weights, const DeviceFacts& facts,
                     const Slots& alive, TimePoint now) {
-  Bytes used = 0;
+  Bytes used = snapshot.memory_used;
   for (std::size_t k = 0; k < places.size(); ++k) {
     const DeviceSnapshot part = make_snapshot(snapshot.index, facts, places[k], alive, now);
     used = saturating_sum(used, part.memory_used);

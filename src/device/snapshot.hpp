@@ -44,6 +44,11 @@ struct DeviceTables {
                                         std::size_t engine, std::int64_t begin_ns,
                                         std::int64_t end_ns);
 
+/// Returns a setting of a device; the default if anything else is written there.
+[[nodiscard]] ComputeMode compute_mode_of(const layout::SettingsRecord& settings);
+[[nodiscard]] TimeSliceLength time_slice_of(const layout::SettingsRecord& settings);
+[[nodiscard]] MigMode mig_mode_of(const layout::SettingsRecord& settings, SharingPolicy policy);
+
 /// Returns the memory that slots hold together.
 [[nodiscard]] Bytes memory_held(std::span<const layout::HoldingRecord> holdings,
                                 const Slots& slots);
@@ -58,6 +63,9 @@ struct DeviceTables {
 void add_mig_places(DeviceSnapshot& snapshot, std::span<const DeviceTables> places,
                     const std::array<double, layout::kMigPlaces>& weights, const DeviceFacts& facts,
                     const Slots& alive, TimePoint now);
+
+/// Adds the traffic over a device's links, whose copies from and to the host are in the state.
+void add_links(DeviceSnapshot& snapshot, const layout::LinkRecord& links);
 
 /// Returns "process 12 (python)"; for another pid namespace, with its number.
 [[nodiscard]] std::string describe(const ProcessSnapshot& process);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "time_slices.hpp"
 
+#include <numeric>
+
 #include "gpemu/base/saturate.hpp"
 
 namespace gpemu::device {
@@ -24,14 +26,74 @@ Duration Sharer::wanted() const {
   return Duration(sum);
 }
 
+TimePoint Sharer::end_of_demand(TimePoint now, Pace pace) const {
+  const Turn turn = turn_from(now, pace);
+  return std::max(
+      now,
+      turn.when_done(Duration(saturating_add(turn.done_by(now).count(), demands[0].cost.count()))));
+}
+
+void Sharer::work(TimePoint from, TimePoint end, Pace pace) {
+  Demand& demand = demands[0];
+  if (end > from) {
+    Turn turn = turn_from(from, pace);
+    const Duration done = turn.done_by(end) - turn.done_by(from);
+    demand.cost -= done;
+    served += done;
+    if (turn.start == from) ++turns;
+    turn.end = end;
+    last_turns[(turns - 1) % kTurnsKept] = turn;
+  }
+  if (demand.cost > Duration()) return;
+  std::shift_left(demands.begin(), demands.begin() + static_cast<std::ptrdiff_t>(demand_count), 1);
+  if (--demand_count == 0) return;
+  Demand& next = demands[0];
+  next.earliest = std::max(next.earliest, saturating_add(end, next.after));
+}
+
+Turn Sharer::turn_from(TimePoint from, Pace pace) const {
+  if (turns > 0) {
+    const Turn& last = last_turns[(turns - 1) % kTurnsKept];
+    if (last.end == from && last.pace == pace) return last;
+  }
+  return {.start = from, .end = from, .pace = pace};
+}
+
 std::size_t TimeSlices::find(std::uint64_t identity) const {
   const auto found = std::ranges::find(sharers, identity, &Sharer::identity);
   return found == sharers.end() ? kNobody : static_cast<std::size_t>(found - sharers.begin());
 }
 
+std::size_t TimeSlices::first_of_party(std::size_t sharer) const {
+  if (sharers[sharer].server == 0) return sharer;
+  const auto first = std::ranges::find(sharers, sharers[sharer].server, &Sharer::server);
+  return static_cast<std::size_t>(first - sharers.begin());
+}
+
+bool TimeSlices::party_wants(std::size_t sharer) const {
+  if (sharers[sharer].server == 0) return sharers[sharer].wants_at(time);
+  return std::ranges::any_of(sharers, [&](const Sharer& other) {
+    return other.server == sharers[sharer].server && other.wants_at(time);
+  });
+}
+
+std::size_t TimeSlices::parties() const {
+  std::size_t count = 0;
+  for (std::size_t i = 0; i < sharers.size(); ++i) count += first_of_party(i) == i ? 1 : 0;
+  return count;
+}
+
 void TimeSlices::remove(std::size_t sharer) {
+  const std::uint64_t server = sharers[sharer].server;
   sharers.erase(sharers.begin() + static_cast<std::ptrdiff_t>(sharer));
   if (last == kNobody || sharer > last) return;
+  if (sharer == last && server != 0) {
+    const auto other = std::ranges::find(sharers, server, &Sharer::server);
+    if (other != sharers.end()) {
+      last = static_cast<std::size_t>(other - sharers.begin());
+      return;
+    }
+  }
   if (sharer == last) last_is_gone = true;
   // Before the first in the ring comes the last.
   if (last > 0) {
@@ -46,7 +108,7 @@ std::size_t TimeSlices::next_in_ring() const {
   const std::size_t first = last == kNobody ? 0 : last + 1;
   for (std::size_t i = 0; i < count; ++i) {
     const std::size_t candidate = (first + i) % count;
-    if (sharers[candidate].wants_at(time)) return candidate;
+    if (first_of_party(candidate) == candidate && party_wants(candidate)) return candidate;
   }
   return kNobody;
 }
@@ -54,7 +116,7 @@ std::size_t TimeSlices::next_in_ring() const {
 TimePoint TimeSlices::rival_from() const {
   TimePoint from = TimePoint::max();
   for (std::size_t i = 0; i < sharers.size(); ++i) {
-    if (i != last) from = std::min(from, sharers[i].wants_from());
+    if (!are_one_party(i, last)) from = std::min(from, sharers[i].wants_from());
   }
   return from;
 }
@@ -64,7 +126,7 @@ void TimeSlices::give_to(std::size_t sharer, const TimeSliceRules& rules) {
   last = sharer;
   last_is_gone = false;
   switch_end = is_switch ? saturating_add(time, rules.context_switch) : time;
-  slice_end = saturating_add(switch_end, rules.quantum);
+  slice_end = saturating_add(switch_end, length(rules));
 }
 
 void TimeSlices::advance(TimePoint until, const TimeSliceRules& rules) {
@@ -77,7 +139,7 @@ void TimeSlices::advance(TimePoint until, const TimeSliceRules& rules) {
 }
 
 void TimeSlices::step(TimePoint until, const TimeSliceRules& rules) {
-  if (last != kNobody && has_turn(last)) {
+  if (last != kNobody && !last_is_gone && party_wants(last)) {
     if (time < slice_end || rival_from() > time) return serve(until, rules);
     return give_to(next_in_ring(), rules);
   }
@@ -88,35 +150,50 @@ void TimeSlices::step(TimePoint until, const TimeSliceRules& rules) {
   time = first;
 }
 
-/// Lets the last process work, until a time at most, until its slice ends while another wants the
-/// engine, or until its demand is met.
+/// Lets the last party work at its paces, until a time at most, until its slice ends while another
+/// wants the engine, or until its processes want something else.
 void TimeSlices::serve(TimePoint until, const TimeSliceRules& rules) {
-  Sharer& sharer = sharers[last];
-  Demand& demand = sharer.demands[0];
-  const TimePoint from = std::max(time, switch_end);
+  if (time < switch_end) {
+    time = std::min(until, switch_end);
+    return;
+  }
   const TimePoint rival = rival_from();
-  TimePoint end = std::min(until, saturating_add(from, demand.cost));
+  TimePoint end = until;
   if (rival != TimePoint::max()) {
-    end = std::min(end, boundary_from(slice_end, std::max(rival, from), rules.quantum));
+    end = std::min(end, boundary_from(slice_end, std::max(rival, time), length(rules)));
   }
-  if (end > from) {
-    demand.cost -= end - from;
-    sharer.served += end - from;
-    Turn& turn = sharer.last_turns[(sharer.turns - 1) % Sharer::kTurnsKept];
-    if (sharer.turns > 0 && turn.end == from) {
-      turn.end = end;
-    } else {
-      sharer.last_turns[sharer.turns++ % Sharer::kTurnsKept] = {.start = from, .end = end};
+  if (sharers[last].server == 0) {
+    end = std::min(end, sharers[last].end_of_demand(time, Pace{}));
+    sharers[last].work(time, end, Pace{});
+  } else {
+    end = serve_clients(end);
+  }
+  time = end;
+  slice_end = boundary_from(slice_end, time, length(rules));
+}
+
+/// Works for the clients of the last party until one of them wants something else, or until a time.
+/// Returns when that is.
+TimePoint TimeSlices::serve_clients(TimePoint until) {
+  std::array<std::size_t, layout::kMostSharers> working{};
+  std::array<std::uint32_t, layout::kMostSharers> widths{};
+  std::array<Pace, layout::kMostSharers> paces{};
+  std::size_t count = 0;
+  for (std::size_t i = 0; i < sharers.size(); ++i) {
+    if (!are_one_party(i, last)) continue;
+    if (!sharers[i].wants_at(time)) {
+      until = std::min(until, sharers[i].wants_from());
+      continue;
     }
+    widths.at(count) = sharers[i].width;
+    working.at(count++) = i;
   }
-  time = std::max(end, time);
-  slice_end = boundary_from(slice_end, time, rules.quantum);
-  if (demand.cost > Duration()) return;
-  std::shift_left(sharer.demands.begin(),
-                  sharer.demands.begin() + static_cast<std::ptrdiff_t>(sharer.demand_count), 1);
-  if (--sharer.demand_count == 0) return;
-  Demand& next = sharer.demands[0];
-  next.earliest = std::max(next.earliest, saturating_add(time, next.after));
+  set_paces(std::span(widths).first(count), std::span(paces).first(count));
+  for (std::size_t k = 0; k < count; ++k) {
+    until = std::min(until, sharers[working.at(k)].end_of_demand(time, paces.at(k)));
+  }
+  for (std::size_t k = 0; k < count; ++k) sharers[working.at(k)].work(time, until, paces.at(k));
+  return until;
 }
 
 void TimeSlices::advance_past(std::size_t sharer, TimePoint end, const TimeSliceRules& rules) {
@@ -124,8 +201,8 @@ void TimeSlices::advance_past(std::size_t sharer, TimePoint end, const TimeSlice
   for (int steps = 0; steps < kMostSteps && one.demand_count > 0; ++steps) {
     const bool has_passed =
         one.turns > 0 && one.last_turns[(one.turns - 1) % Sharer::kTurnsKept].end > end;
-    // Its turn ends when another process has the engine.
-    if (has_passed && last != sharer) return;
+    // The turn of a process by itself ends when another one has the engine.
+    if (has_passed && (one.server != 0 || last != sharer)) return;
     step(TimePoint::max(), rules);
   }
 }
@@ -137,6 +214,59 @@ TimePoint TimeSlices::next_turn(std::size_t sharer, const TimeSliceRules& rules)
     ahead.step(TimePoint::max(), rules);
   }
   return TimePoint::max();
+}
+
+Duration slice_length(Duration quantum, TimeSliceLength length) {
+  switch (length) {
+    case TimeSliceLength::kShort:
+      quantum /= 2;
+      break;
+    case TimeSliceLength::kMedium:
+      quantum *= 2;
+      break;
+    case TimeSliceLength::kLong:
+      quantum *= 4;
+      break;
+    case TimeSliceLength::kDefault:
+      break;
+  }
+  return std::clamp(quantum, kShortestQuantum, kLongestQuantum);
+}
+
+void set_paces(std::span<const std::uint32_t> widths, std::span<Pace> paces) {
+  std::ranges::fill(paces, Pace{});
+  // Whoever needs at most an equal part of what is left gets what it needs.
+  std::int64_t room = kWholeWidth;
+  auto others = static_cast<std::int64_t>(widths.size());
+  std::array<bool, layout::kMostSharers> fits{};
+  for (bool has_changed = true; has_changed;) {
+    has_changed = false;
+    for (std::size_t i = 0; i < widths.size(); ++i) {
+      if (fits.at(i) || widths[i] * others > room) continue;
+      fits.at(i) = has_changed = true;
+      room -= widths[i];
+      --others;
+    }
+  }
+  for (std::size_t i = 0; i < widths.size(); ++i) {
+    if (fits.at(i)) continue;
+    const std::int64_t needed = widths[i] * others;
+    const std::int64_t divisor = std::gcd(room, needed);
+    paces[i] = {.work = static_cast<std::uint32_t>(room / divisor),
+                .time = static_cast<std::uint32_t>(needed / divisor)};
+  }
+}
+
+TimePoint TimeSlices::time_of_turns(std::size_t sharer, std::uint64_t turns, TimePoint latest,
+                                    const TimeSliceRules& rules) const {
+  TimeSlices ahead = *this;
+  const std::uint64_t last_turn = sharers[sharer].turns + turns;
+  for (int steps = 0; steps < kMostSteps; ++steps) {
+    if (ahead.sharers[sharer].turns >= last_turn) return std::min(ahead.time, latest);
+    if (ahead.time >= latest || ahead.sharers[sharer].demand_count == 0) break;
+    ahead.step(latest, rules);
+  }
+  return latest;
 }
 
 }  // namespace gpemu::device

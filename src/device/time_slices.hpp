@@ -5,6 +5,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "gpemu/base/units.hpp"
@@ -23,7 +24,9 @@ struct Sharer {
   static constexpr std::size_t kTurnsKept = 16;
 
   std::uint64_t identity = 0;
-  Duration served{};                          ///< engine time that it has had.
+  std::uint64_t server = 0;                   ///< of MPS, whose client it is; 0: of none.
+  std::uint32_t width = kWholeWidth;          ///< of a client: see MpsClient.
+  Duration served{};                          ///< how much of its work is done.
   std::uint64_t turns = 0;                    ///< how many turns it has had.
   std::array<Turn, kTurnsKept> last_turns{};  ///< turn i, from 0, is at i % kTurnsKept.
   std::array<Demand, kMostDemands> demands{};
@@ -36,20 +39,35 @@ struct Sharer {
   [[nodiscard]] TimePoint wants_from() const {
     return demand_count > 0 ? demands[0].earliest : TimePoint::max();
   }
-  /// Returns the engine time that it still wants.
+  /// Returns how much work it still wants.
   [[nodiscard]] Duration wanted() const;
   /// Returns one of its last turns. Requires: turns > number >= turns - kTurnsKept.
   [[nodiscard]] const Turn& turn(std::uint64_t number) const {
     return last_turns[number % kTurnsKept];
   }
+
+  /// Returns when its first demand is met if the engine works for it from `now` on. Requires: it
+  /// has a demand.
+  [[nodiscard]] TimePoint end_of_demand(TimePoint now, Pace pace) const;
+  /// Works for it, until its first demand is met at most. Requires: it has a demand.
+  void work(TimePoint from, TimePoint end, Pace pace);
+
+ private:
+  /// Returns its last turn if that goes on at a time, else a new one.
+  [[nodiscard]] Turn turn_from(TimePoint from, Pace pace) const;
 };
 
-/// Whose turn it is on an engine that processes share by time slices.
+/// Whose turn it is on an engine that processes share by time slices, and how fast it works for
+/// each.
 ///
-/// One process at a time has the engine. It keeps it for a time slice, or until it has no work
-/// left; then the next process in the ring that wants the engine gets it. If no other wants it, the
-/// process gets another slice. Before a process gets the engine after another one, the engine is
-/// idle for the time of a context switch. What processes want at a time counts from that time on.
+/// One party at a time has the engine: a process, or all clients of one MPS server. It keeps it for
+/// a time slice, or until it has no work left; then the next party in the ring that wants the
+/// engine gets it. If no other wants it, the party gets another slice. Before a party gets the
+/// engine after another one, the engine is idle for the time of a context switch. What processes
+/// want at a time counts from that time on.
+///
+/// In the turn of a server, the engine works for all its clients that want it, at the paces of
+/// set_paces().
 ///
 /// This is a plain value: copies of it tell what will happen if nobody wants anything else.
 class TimeSlices {
@@ -58,31 +76,47 @@ class TimeSlices {
 
   /// Everything before this time is final.
   TimePoint time{};
-  std::vector<Sharer> sharers;  ///< the ring.
-  /// The position in the ring of the process that had the engine last.
+  /// The ring, of at most layout::kMostSharers; a party has its first process's place.
+  std::vector<Sharer> sharers;
+  /// The position in the ring of the party that had the engine last.
   std::size_t last = kNobody;
-  bool last_is_gone = false;  ///< it has left: the process at `last` came before it.
+  bool last_is_gone = false;  ///< it has left: the party at `last` came before it.
   TimePoint switch_end{};     ///< until then, the engine switches to it.
   TimePoint slice_end{};      ///< its time slice ends.
   TimePoint looked_for_dead{};
+  /// The length of the slices that begin from `time` on; 0: the rules'.
+  Duration quantum{};
 
   /// Runs the engine until a time; does nothing if that has passed.
   void advance(TimePoint until, const TimeSliceRules& rules);
 
   /// Runs the engine until a process has had a turn that ends after a time, or all that it wants.
+  /// The turn may still become longer.
   void advance_past(std::size_t sharer, TimePoint end, const TimeSliceRules& rules);
 
   /// Returns the position of a process; kNobody if it does not share the engine.
   [[nodiscard]] std::size_t find(std::uint64_t identity) const;
   void remove(std::size_t sharer);
+  /// Returns how many parties there are.
+  [[nodiscard]] std::size_t parties() const;
   /// Returns whether a process has the engine now, or the engine switches to it.
   [[nodiscard]] bool has_turn(std::size_t sharer) const {
-    return last == sharer && !last_is_gone && sharers[sharer].wants_at(time);
+    return last != kNobody && !last_is_gone && are_one_party(last, sharer) &&
+           sharers[sharer].wants_at(time);
   }
 
   /// Returns when a process has the engine next, if nobody wants anything else: `time` if it has
   /// it; the last TimePoint if it wants nothing.
   [[nodiscard]] TimePoint next_turn(std::size_t sharer, const TimeSliceRules& rules) const;
+
+  /// Returns the length of the slices that begin from now on.
+  [[nodiscard]] Duration length(const TimeSliceRules& rules) const {
+    return quantum > Duration() ? quantum : rules.quantum;
+  }
+  /// Returns when a process has had so many more turns, not after `latest`, if nobody wants
+  /// anything else.
+  [[nodiscard]] TimePoint time_of_turns(std::size_t sharer, std::uint64_t turns, TimePoint latest,
+                                        const TimeSliceRules& rules) const;
 
  private:
   /// The most steps of a look into the future. Only damage needs more: hours of work.
@@ -91,12 +125,26 @@ class TimeSlices {
   /// Takes one step, not beyond a time.
   void step(TimePoint until, const TimeSliceRules& rules);
   void serve(TimePoint until, const TimeSliceRules& rules);
+  [[nodiscard]] TimePoint serve_clients(TimePoint until);
   void give_to(std::size_t sharer, const TimeSliceRules& rules);
-  /// Returns the first process after the last one in the ring that wants the engine now, the last
+  [[nodiscard]] bool are_one_party(std::size_t a, std::size_t b) const {
+    return a == b || (sharers[a].server != 0 && sharers[a].server == sharers[b].server);
+  }
+  /// Returns the first process of a process's party.
+  [[nodiscard]] std::size_t first_of_party(std::size_t sharer) const;
+  /// Returns whether a process of a process's party wants the engine now.
+  [[nodiscard]] bool party_wants(std::size_t sharer) const;
+  /// Returns the first party after the last one in the ring that wants the engine now, the last
   /// one itself coming last; kNobody if none does.
   [[nodiscard]] std::size_t next_in_ring() const;
-  /// Returns from when on any process except the last one wants the engine.
+  /// Returns from when on any party except the last one wants the engine.
   [[nodiscard]] TimePoint rival_from() const;
 };
+
+/// Sets how fast an engine works for clients of one MPS server that want it at the same time, given
+/// their widths. If they fit side by side, at full pace. Else the GPU is divided max-min fairly: no
+/// client gets more than its width, and what one does not need goes to the others in equal parts.
+/// Requires: there are as many paces as widths, and no width is 0.
+void set_paces(std::span<const std::uint32_t> widths, std::span<Pace> paces);
 
 }  // namespace gpemu::device

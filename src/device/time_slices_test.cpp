@@ -140,6 +140,101 @@ TEST_F(TimeSlicesTest, TheOnlyProcessMayLeave) {
   EXPECT_EQ(sharer(0).served, 5ns);
 }
 
+/// The paces of clients with widths in percent, as shares of their own widths.
+std::vector<double> paces_of(const std::vector<int>& percent) {
+  std::vector<std::uint32_t> widths;
+  for (const int width : percent) {
+    widths.push_back(static_cast<std::uint32_t>(width) * kWholeWidth / 100);
+  }
+  std::vector<Pace> paces(widths.size());
+  set_paces(widths, paces);
+  std::vector<double> shares;
+  for (const Pace& pace : paces) shares.push_back(static_cast<double>(pace.work) / pace.time);
+  return shares;
+}
+
+TEST(TimeSlices, ClientsThatFitSideBySideRunAtFullPace) {
+  EXPECT_EQ(paces_of({100}), (std::vector{1.0}));
+  EXPECT_EQ(paces_of({50, 50}), (std::vector{1.0, 1.0}));
+  EXPECT_EQ(paces_of({30, 30, 40}), (std::vector{1.0, 1.0, 1.0}));
+}
+
+TEST(TimeSlices, AGpuThatIsTooSmallForItsClientsIsDividedMaxMinFairly) {
+  EXPECT_EQ(paces_of({100, 100}), (std::vector{0.5, 0.5}));
+  EXPECT_EQ(paces_of({100, 100, 100, 100}), (std::vector{0.25, 0.25, 0.25, 0.25}));
+  EXPECT_EQ(paces_of({100, 20}), (std::vector{0.8, 1.0})) << "20 is less than an equal part";
+  EXPECT_EQ(paces_of({100, 20, 50}), (std::vector{0.4, 1.0, 0.8}));
+  EXPECT_EQ(paces_of({60, 60}), (std::vector{5.0 / 6, 5.0 / 6}));
+}
+
+TEST_F(TimeSlicesTest, ClientsOfOneServerRunSideBySide) {
+  add({20ns, 5ns, 0ns});
+  for (Sharer& client : slices_.sharers) client.server = 7;
+  want(sharer(2), 14ns, 4ns);
+  run(100ns);
+  // Half each until 10; alone until 14; half each until 22; then alone, with 20 - 5 - 4 - 4 left.
+  EXPECT_EQ(turns_of(sharer(0)), (Spans{{0, 10}, {10, 14}, {14, 22}, {22, 29}}));
+  EXPECT_EQ(turns_of(sharer(1)), (Spans{{0, 10}}));
+  EXPECT_EQ(turns_of(sharer(2)), (Spans{{14, 22}}));
+  EXPECT_EQ(sharer(0).served, 20ns);
+  EXPECT_EQ(sharer(0).turn(0).pace, (Pace{.work = 1, .time = 2}));
+  EXPECT_EQ(sharer(0).turn(1).pace, Pace{});
+}
+
+TEST_F(TimeSlicesTest, ClientsOfAServerAreOnePartyBesideOthers) {
+  add({10ns, 10ns, 10ns});
+  sharer(0).server = sharer(2).server = 7;
+  run(100ns);
+  // A slice of both clients, with half of the engine each; then one of the process by itself.
+  EXPECT_EQ(turns_of(sharer(0)), (Spans{{0, 10}, {26, 36}}));
+  EXPECT_EQ(turns_of(sharer(1)), (Spans{{13, 23}}));
+  EXPECT_EQ(turns_of(sharer(2)), (Spans{{0, 10}, {26, 36}}));
+}
+
+TEST_F(TimeSlicesTest, AServerKeepsItsTurnWhenAClientLeaves) {
+  add({30ns, 30ns, 30ns});
+  sharer(0).server = sharer(2).server = 7;
+  run(4ns);
+  slices_.remove(0);
+  run(30ns);
+  EXPECT_EQ(turns_of(sharer(1)), (Spans{{0, 4}, {4, 10}, {26, 30}})) << "the other client";
+  EXPECT_EQ(turns_of(sharer(0)), (Spans{{13, 23}})) << "the process by itself";
+}
+
+TEST_F(TimeSlicesTest, WorkOfClientsIsNeitherLostNorInvented) {
+  sim::Rng random(11);
+  for (int program = 0; program < 500; ++program) {
+    slices_ = {};
+    Duration wanted{};
+    for (std::uint64_t i = random.below(6) + 1; i > 0; --i) {
+      Sharer& client = slices_.sharers.emplace_back();
+      client.identity = i;
+      client.server = random.below(3);
+      client.width = static_cast<std::uint32_t>(random.below(kWholeWidth) + 1);
+      for (std::uint64_t k = random.below(Sharer::kMostDemands + 1); k > 0; --k) {
+        want(client, Duration(random.below(50)), Duration(random.below(30) + 1),
+             Duration(random.below(3)));
+      }
+      wanted += client.wanted();
+    }
+    TimeSlices often = slices_;
+    for (int now = 0; now <= 3000; now += static_cast<int>(random.below(7)) + 1) {
+      often.advance(point(Duration(now)), kRules);
+    }
+    often.advance(point(3000ns), kRules);
+    run(3000ns);
+    Duration served{};
+    for (std::size_t i = 0; i < slices_.sharers.size(); ++i) {
+      served += sharer(i).served;
+      ASSERT_EQ(often.sharers[i].served, sharer(i).served) << program;
+      ASSERT_EQ(often.sharers[i].turns, sharer(i).turns) << program;
+      ASSERT_EQ(often.sharers[i].last_turns.back().end, sharer(i).last_turns.back().end) << program;
+      ASSERT_EQ(sharer(i).wanted(), Duration()) << program;
+    }
+    ASSERT_EQ(served, wanted) << program;
+  }
+}
+
 TEST_F(TimeSlicesTest, TellsTheNextTurn) {
   add({25ns, 25ns});
   EXPECT_EQ(slices_.next_turn(0, kRules), point(0ns));
@@ -178,9 +273,12 @@ TEST_F(SliceTableTest, EachReadsWhatTheOtherWrote) {
   slices.slice_end = point(8us);
   slices.sharers.resize(2);
   slices.sharers[1].identity = 22;
+  slices.sharers[1].server = 5;
+  slices.sharers[1].width = 4000;
   slices.sharers[1].served = 3us;
   slices.sharers[1].turns = 1;
-  slices.sharers[1].last_turns[0] = {.start = point(1us), .end = point(4us)};
+  slices.sharers[1].last_turns[0] = {
+      .start = point(1us), .end = point(4us), .pace = {.work = 2, .time = 3}};
   slices.sharers[1].demand_count = 1;
   slices.sharers[1].demands[0] = {.earliest = point(2us), .after = 1us, .cost = 7us};
   ASSERT_TRUE(first_.write(version, slices));
@@ -194,7 +292,10 @@ TEST_F(SliceTableTest, EachReadsWhatTheOtherWrote) {
   ASSERT_EQ(seen.sharers.size(), 2U);
   EXPECT_EQ(seen.sharers[1].identity, 22U);
   EXPECT_EQ(seen.sharers[1].served, 3us);
+  EXPECT_EQ(seen.sharers[1].server, 5U);
+  EXPECT_EQ(seen.sharers[1].width, 4000U);
   EXPECT_EQ(seen.sharers[1].turn(0).end, point(4us));
+  EXPECT_EQ(seen.sharers[1].turn(0).pace, (Pace{.work = 2, .time = 3}));
   EXPECT_EQ(seen.sharers[1].demands[0].after, 1us);
   EXPECT_EQ(seen.sharers[1].wanted(), 7us);
 }
@@ -238,6 +339,22 @@ TEST_F(SliceTableTest, AProcessWithoutAPlaceTakesThatOfADeadOne) {
   EXPECT_TRUE(late.take_place());
 }
 
+TEST_F(SliceTableTest, AProcessGetsNoPlaceWithoutMemory) {
+  std::vector<std::size_t> asked;
+  const auto allocate = [&](std::size_t offset, std::size_t size) {
+    asked = {offset, size};
+    return false;
+  };
+  SliceTable late(*memory_, 33, is_alive_, allocate);
+  EXPECT_FALSE(late.take_place());
+  // Of the third place, as the first two have owners.
+  const auto* const begin = reinterpret_cast<const std::byte*>(memory_.get());
+  const auto* const states = reinterpret_cast<const std::byte*>(&memory_->states[4]);
+  EXPECT_EQ(asked, (std::vector{static_cast<std::size_t>(states - begin),
+                                2 * sizeof(layout::SliceState)}));
+  EXPECT_EQ(memory_->owners[2].load(), 0U);
+}
+
 TEST_F(SliceTableTest, AnyBytesAreRead) {
   sim::Rng random(3);
   TimeSlices slices;
@@ -252,6 +369,15 @@ TEST_F(SliceTableTest, AnyBytesAreRead) {
     slices.advance(later, {.quantum = kShortestQuantum, .context_switch = {}});
     ASSERT_GE(slices.time, later);
   }
+}
+
+TEST(SliceLengthTest, IsAPartOfTheDefault) {
+  EXPECT_EQ(slice_length(2ms, TimeSliceLength::kDefault), 2ms);
+  EXPECT_EQ(slice_length(2ms, TimeSliceLength::kShort), 1ms);
+  EXPECT_EQ(slice_length(2ms, TimeSliceLength::kMedium), 4ms);
+  EXPECT_EQ(slice_length(2ms, TimeSliceLength::kLong), 8ms);
+  EXPECT_EQ(slice_length(kShortestQuantum, TimeSliceLength::kShort), kShortestQuantum);
+  EXPECT_EQ(slice_length(kLongestQuantum, TimeSliceLength::kLong), kLongestQuantum);
 }
 
 }  // namespace

@@ -23,7 +23,7 @@ constexpr int kMostPlacedAhead = 512;
 }  // namespace
 
 /// Orders heaps of lanes: on an engine, the work that became ready first comes first, then the work
-/// that was queued first.
+/// that was queued first. Priorities are looked at when the engine can run the next work.
 struct Timeline::Later {
   bool operator()(Lane* a, Lane* b) const {
     const Task& first = next_of(*a);
@@ -55,11 +55,19 @@ void Timeline::add(std::shared_ptr<LaneGroup> group) {
   groups_.push_back(std::move(group));
 }
 
-/// Returns when all work of a lane ends, and everything for which it waits. Requires: it has
-/// started.
+void Timeline::set_priority(Lane& lane, std::int8_t priority) {
+  lane.priority = priority;
+  const std::size_t engine =
+      lane.group->device * kEngineCount + static_cast<std::size_t>(Engine::kCompute);
+  if (priority == 0 || std::exchange(engines_[engine].has_priorities, true)) return;
+  engines_[engine].least_urgent = 0;
+}
+
 Interval Timeline::queue(Lane& lane, std::size_t engine_index, TimePoint now, Duration cost,
                          Bytes bytes) {
   LaneGroup& group = *lane.group;
+  // Urgent work does not put off what starts now: otherwise, it would matter who has asked for it.
+  if (engines_[engine_index].has_priorities && has_work_in_line()) place_until(now);
   if (!group.waiting.empty()) drop_started(group, now);
   Duration idle{};
   if (!group.waiting.empty()) {
@@ -71,11 +79,12 @@ Interval Timeline::queue(Lane& lane, std::size_t engine_index, TimePoint now, Du
   EngineState& engine = engines_[engine_index];
   if (follows_rounds_ && engine.only_lane != &lane) loosen(lane, engine_index);
   const TimePoint ready = std::max(now, lane.expected_end);
-  // Work that is ready last puts off nothing that was queued before.
-  const bool in_order = ready >= engine.last_ready;
+  // Work that is ready last puts off nothing that was queued before, unless it is more urgent.
+  const bool is_urgent = engine.has_priorities && lane.priority < engine.least_urgent;
+  const bool in_order = ready >= engine.last_ready && !(is_urgent && ready <= engine.placed_end);
   // Work that has no time, but could have one, would be in line at an engine.
-  const bool is_known = waiting_.empty() && lane.placed == lane.tasks.size() && !engine.moves &&
-                        (!engine.follows || lane.tasks.empty());
+  const bool is_known = waiting_.empty() && lane.placed == lane.tasks.size() &&
+                        !engine.queue.moves() && (!engine.follows || lane.tasks.empty());
   const std::uint64_t number = next_number_;
   Interval interval = is_known && in_order
                           ? queue_placed(lane, engine_index, ready, cost, bytes)
@@ -86,9 +95,11 @@ Interval Timeline::queue(Lane& lane, std::size_t engine_index, TimePoint now, Du
   return interval;
 }
 
-/// Queues work that runs after all work that was queued before on its engine.
-Interval Timeline::queue_placed(Lane& lane, std::size_t engine_index, TimePoint ready,
-                                Duration cost, Bytes bytes) {
+/// Queues work that runs after all work that was queued before on its engine. Inline, because most
+/// launches get here.
+[[gnu::always_inline]] inline Interval Timeline::queue_placed(Lane& lane, std::size_t engine_index,
+                                                              TimePoint ready, Duration cost,
+                                                              Bytes bytes) {
   EngineState& engine = engines_[engine_index];
   const TimePoint from = std::max(ready, engine.placed_end);
   const Interval interval = engine.queue.serve(
@@ -96,8 +107,7 @@ Interval Timeline::queue_placed(Lane& lane, std::size_t engine_index, TimePoint 
       engine.speed == nullptr
           ? cost
           : engine.speed->time_of(engine_index, engine.queue.next_turn(now_, from), cost));
-  engine.placed_end = interval.end;
-  engine.last_ready = ready;
+  note_placed(engine, lane, ready, interval.end);
   lane.expected_end = interval.end;
   engine.queue.count(interval.busy, bytes);
   if (interval.start <= now_ && lane.tasks.empty()) {
@@ -135,7 +145,7 @@ Interval Timeline::queue_unplaced(Lane& lane, std::size_t engine_index, TimePoin
     for (Ready::Term& term : lane.ready.terms) {
       term.after = Duration(saturating_add(term.after.count(), expected.busy.count()));
     }
-  } else if (engine.moves || !engine.follows) {
+  } else if (engine.queue.moves() || !engine.follows) {
     engine.queue.reserve_for(now_, demand);
   }
   if (!in_order) {
@@ -161,9 +171,9 @@ Demand Timeline::demand_of(Lane& lane, std::size_t engine, TimePoint ready, Dura
   return {.earliest = ready, .after = {}, .cost = cost};
 }
 
-bool Timeline::join(std::size_t device, TimePoint now) {
+bool Timeline::join(std::size_t device, TimePoint now, const std::optional<MpsClient>& client) {
   pass(now);
-  if (!sharing_[device]->join(now_)) return false;
+  if (!sharing_[device]->join(now_, client)) return false;
   const std::size_t engine = device * kEngineCount;
   if (std::ranges::find(shared_, engine) == shared_.end() && sharing_[device]->can_move()) {
     shared_.push_back(engine);
@@ -174,11 +184,10 @@ bool Timeline::join(std::size_t device, TimePoint now) {
 
 /// Notes whether other processes can move work of a device.
 void Timeline::note_sharing(std::size_t device) {
-  const bool moves = engines_[device * kEngineCount].queue.moves();
   for (std::size_t i = 0; i < kEngineCount; ++i) {
     EngineState& engine = engines_[device * kEngineCount + i];
-    engine.moves = engine.queue.moves();
-    engine.follows = moves;
+    engine.queue.note_sharing();
+    engine.follows = engines_[device * kEngineCount].queue.moves();
   }
 }
 
@@ -191,14 +200,15 @@ void Timeline::leave(std::size_t device, TimePoint now) {
 TimePoint Timeline::next_look() {
   TimePoint look = TimePoint::max();
   for (const std::size_t engine : shared_) {
-    if (engines_[engine].moves) look = std::min(look, sharing_[engine / kEngineCount]->next_look());
+    if (engines_[engine].queue.moves())
+      look = std::min(look, sharing_[engine / kEngineCount]->next_look());
   }
   if (look == TimePoint::max() || !has_copies()) return look;
   // A copy must take its place among those of others when it starts.
   for (int i = 0; i < kMostPlacedAhead; ++i) {
     const Next first = next();
     if (first.engine == nullptr || first.start >= look) return look;
-    const bool is_copy = first.engine->follows && !first.engine->moves;
+    const bool is_copy = first.engine->follows && !first.engine->queue.moves();
     if (first.start > now_ && (is_copy || i + 1 == kMostPlacedAhead)) return first.start;
     place_next(TimePoint::max());
   }
@@ -218,7 +228,7 @@ bool Timeline::has_copies() const {
 /// Follows what other processes have done to an engine.
 void Timeline::follow_others(std::size_t engine) {
   EngineState& state = engines_[engine];
-  if (!state.moves) {
+  if (!state.queue.moves()) {
     // So far, work had its final time from its start on.
     for (const auto& group : groups_) {
       if (group->uses(engine)) drop_started(*group, now_);
@@ -446,8 +456,10 @@ TimePoint Timeline::final_from(Lane& lane, std::size_t index) const {
 void Timeline::note_start(Lane& lane, EngineState& engine, TimePoint start, TimePoint end,
                           std::uint64_t moved) {
   engine.started_end = std::max(engine.started_end, end);
-  parts_.clear();
-  if (engine.moves) engine.queue.add_turns(start, end, parts_);
+  if (engine.queue.moves()) {
+    parts_.clear();
+    engine.queue.add_turns(start, end, parts_);
+  }
   engine.queue.settle(start, end);
   note_end(lane, end);
   if (!lane.group->observer) return;
@@ -456,7 +468,7 @@ void Timeline::note_start(Lane& lane, EngineState& engine, TimePoint start, Time
                         .start = start,
                         .end = end,
                         .moved = moved,
-                        .turns = parts_});
+                        .turns = engine.queue.moves() ? parts_ : std::span<const Turn>()});
 }
 
 void Timeline::note_end(Lane& lane, TimePoint end) {
@@ -623,8 +635,9 @@ void Timeline::resolve(Mark& mark, TimePoint end, TimePoint reached) {
   mark.place(end, end);
   mark.settle();
   // Placed work that became ready later may be put off by work after the mark.
-  const bool puts_off = std::ranges::any_of(
-      engines_, [&](const EngineState& engine) { return engine.last_ready >= end; });
+  const bool puts_off = std::ranges::any_of(engines_, [&](const EngineState& engine) {
+    return engine.last_ready >= end || (engine.has_priorities && engine.placed_end >= end);
+  });
   if (puts_off) {
     start_over(reached);
   } else {
@@ -646,6 +659,7 @@ void Timeline::take_times_away() {
   for (EngineState& engine : engines_) {
     engine.placed_end = engine.started_end;
     engine.last_ready = {};
+    engine.least_urgent = kMostUrgent;
     engine.ready.clear();
   }
   waiting_.clear();
@@ -724,6 +738,30 @@ void Timeline::release(const Mark& mark) {
   });
 }
 
+/// Returns the place in an engine's heap of the lane whose task runs next on it: of those that are
+/// ready when it can run, the most urgent one. Requires: some lane is in line.
+std::size_t Timeline::first_in_line(EngineState& engine) {
+  if (!engine.has_priorities) return 0;
+  const TimePoint from = std::max(next_of(*engine.ready.front()).start, engine.placed_end);
+  const TimePoint turn = engine.queue.next_turn(now_, from);
+  const auto order = [&](Lane* lane) {
+    const Task& task = next_of(*lane);
+    return std::tuple(std::max(task.start, turn), lane->priority, task.start, task.number);
+  };
+  return static_cast<std::size_t>(std::ranges::min_element(engine.ready, {}, order) -
+                                  engine.ready.begin());
+}
+
+/// Notes that an engine's next work, which is ready at a time, has its times.
+void Timeline::note_placed(EngineState& engine, const Lane& lane, TimePoint ready, TimePoint end) {
+  if (engine.has_priorities) {
+    const std::int8_t before = ready > engine.placed_end ? kMostUrgent : engine.least_urgent;
+    engine.least_urgent = std::max(before, lane.priority);
+  }
+  engine.placed_end = end;
+  engine.last_ready = std::max(engine.last_ready, ready);
+}
+
 /// Returns which unplaced work starts next. If several pieces start at the same time, returns the
 /// one that became ready first, because some may take no time.
 Timeline::Next Timeline::next() {
@@ -731,7 +769,8 @@ Timeline::Next Timeline::next() {
   Next best;
   Order first;
   for (EngineState* const engine : waiting_) {
-    Lane& lane = *engine->ready.front();
+    const std::size_t place = first_in_line(*engine);
+    Lane& lane = *engine->ready[place];
     const Task& task = next_of(lane);
     const TimePoint from = std::max(task.start, engine->placed_end);
     const bool has_turn = lane.open && keeps_promises_;
@@ -739,7 +778,7 @@ Timeline::Next Timeline::next() {
                       task.number);
     if (best.engine != nullptr && order >= first) continue;
     first = order;
-    best = {.engine = engine, .start = std::get<0>(order)};
+    best = {.engine = engine, .place = place, .start = std::get<0>(order)};
   }
   return best;
 }
@@ -753,9 +792,14 @@ Lane* Timeline::place_next(TimePoint until) {
   const Next first = next();
   if (first.engine == nullptr || first.start > until) return nullptr;
   EngineState& engine = *first.engine;
-  std::ranges::pop_heap(engine.ready, Later());
-  Lane& lane = *engine.ready.back();
-  engine.ready.pop_back();
+  Lane& lane = *engine.ready[first.place];
+  if (first.place == 0) {
+    std::ranges::pop_heap(engine.ready, Later());
+    engine.ready.pop_back();
+  } else {
+    engine.ready.erase(engine.ready.begin() + static_cast<std::ptrdiff_t>(first.place));
+    std::ranges::make_heap(engine.ready, Later());
+  }
   if (engine.ready.empty()) std::erase(waiting_, &engine);
   Task& task = next_of(lane);
   const TimePoint from = std::max(task.start, engine.placed_end);
@@ -764,7 +808,7 @@ Lane* Timeline::place_next(TimePoint until) {
           ? task.cost
           : engine.speed->time_of(static_cast<std::size_t>(task.engine), first.start, task.cost);
   Interval interval;
-  if (engine.follows && !engine.moves && first.start > now_) {
+  if (engine.follows && !engine.queue.moves() && first.start > now_) {
     // When it starts, it takes its place among the work of others.
     interval = {.start = first.start, .end = saturating_add(first.start, cost), .busy = cost};
     has_expected_ = true;
@@ -778,8 +822,7 @@ Lane* Timeline::place_next(TimePoint until) {
   }
   GPEMU_CHECK(interval.start >= from && interval.end >= interval.start,
               "an engine runs work before it is ready");
-  engine.placed_end = interval.end;
-  engine.last_ready = task.start;
+  note_placed(engine, lane, task.start, interval.end);
   task.start = interval.start;
   task.end = interval.end;
   task.was_put_off = true;

@@ -4,7 +4,9 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <memory>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -33,8 +35,10 @@ struct DeviceEngines {
 ///
 /// An engine does work in the order in which the work becomes ready, and finishes what it has
 /// started. If several pieces become ready at the same time, the one that was queued first runs
-/// first. So, until it starts, queued work can be put off by work of other streams that becomes
-/// ready earlier. Times are final once work has started; the others hold if nothing else is queued.
+/// first. The compute engine first looks at the priorities of the streams whose work is ready. So,
+/// until it starts, queued work can be put off by work of other streams that becomes ready earlier
+/// or is more urgent. Times are final once work has started; the others hold if nothing else is
+/// queued.
 ///
 /// As long as work becomes ready in the order in which it is queued, each piece gets its time when
 /// it is queued. Otherwise, work that has not started is placed again, as far as somebody asks for
@@ -53,25 +57,32 @@ class Timeline {
 
   void add(std::shared_ptr<LaneGroup> group);
 
+  /// Gives a lane a priority: of the work that is ready on its compute engine, that of the lane
+  /// with the lowest priority runs first. Requires: nothing is queued in the lane.
+  void set_priority(Lane& lane, std::int8_t priority);
+
   /// Notes that the time is `now`. Everything queued afterwards is queued at this time or later.
   void pass(TimePoint now) {
     if (now > now_) now_ = now;
     if (has_expected_ && now_ != expected_at_) take_times_away();
     for (const std::size_t engine : shared_) {
       const EngineState& state = engines_[engine];
-      const bool has_passed = state.moves && state.followed != now_;
+      const bool has_passed = state.queue.moves() && state.followed != now_;
       if (has_passed || state.queue.has_news()) follow_others(engine);
     }
   }
 
-  /// Counts a context on a device. Returns whether there is room for one.
-  [[nodiscard]] bool join(std::size_t device, TimePoint now);
+  /// Counts a context on a device. Returns whether there is room for one. `client`: as of
+  /// DeviceSharing::join.
+  [[nodiscard]] bool join(std::size_t device, TimePoint now,
+                          const std::optional<MpsClient>& client = {});
   void leave(std::size_t device, TimePoint now);
   /// Returns when pass() is due although nothing is queued or asked.
   [[nodiscard]] TimePoint next_look();
   /// Returns whether other processes can move work of this one.
   [[nodiscard]] bool is_shared() const {
-    return std::ranges::any_of(shared_, [&](std::size_t one) { return engines_[one].moves; });
+    return std::ranges::any_of(shared_,
+                               [&](std::size_t one) { return engines_[one].queue.moves(); });
   }
   /// Returns the latest time that was noted.
   [[nodiscard]] TimePoint now() const { return now_; }
@@ -170,24 +181,28 @@ class Timeline {
  private:
   struct EngineState {
     EngineQueue queue;
-    TimePoint placed_end{};        ///< of placed work.
-    TimePoint started_end{};       ///< of started work.
-    TimePoint last_ready{};        ///< of placed work.
-    std::vector<Lane*> ready;      ///< a heap of lanes whose next task is ready.
+    TimePoint placed_end{};       ///< of placed work.
+    TimePoint started_end{};      ///< of started work.
+    TimePoint last_ready{};       ///< of placed work.
+    std::vector<Lane*> ready;     ///< a heap of lanes whose next task is ready.
+    bool has_priorities = false;  ///< some lane has another priority than 0.
+    /// The highest priority of placed work since the engine was idle last.
+    std::int8_t least_urgent = kMostUrgent;
     const Speed* speed = nullptr;  ///< of its device, which disturbs it.
     /// If not null, no other lane has unstarted work on this engine.
     const Lane* only_lane = nullptr;
-    /// Other processes can move its work until that has ended.
-    bool moves = false;
     /// Other processes can move work of its device, so when work becomes ready is only expected. It
     /// takes its time on the engine when it starts.
     bool follows = false;
     TimePoint followed{};  ///< until when it followed them.
   };
+  static constexpr std::int8_t kMostUrgent = std::numeric_limits<std::int8_t>::min();
   struct Later;
-  /// The engine whose next work starts first, and when it starts.
+  /// The engine whose next work starts first, the place in its heap of the lane that has this work,
+  /// and when it starts.
   struct Next {
     EngineState* engine = nullptr;
+    std::size_t place = 0;
     TimePoint start = TimePoint::max();
   };
 
@@ -200,7 +215,7 @@ class Timeline {
   /// Returns when a task that is placed gets its final time.
   [[nodiscard]] TimePoint final_from(const Task& task) const {
     const bool moves =
-        task.engine != Task::kWait && engines_[static_cast<std::size_t>(task.engine)].moves;
+        task.engine != Task::kWait && engines_[static_cast<std::size_t>(task.engine)].queue.moves();
     return moves ? task.end : task.start;
   }
   static Task& next_of(Lane& lane) { return lane.tasks[lane.placed]; }
@@ -230,7 +245,9 @@ class Timeline {
   void place_woken();
   bool get_in_line(Lane& lane);
   void give_time(Lane& lane);
+  [[nodiscard]] std::size_t first_in_line(EngineState& engine);
   [[nodiscard]] Next next();
+  void note_placed(EngineState& engine, const Lane& lane, TimePoint ready, TimePoint end);
   Lane* place_next(TimePoint until);
   void release(const Mark& mark);
   void follow_others(std::size_t engine);

@@ -28,7 +28,7 @@ class TimelineTest : public testing::Test {
  protected:
   TimelineTest() {
     std::vector<DeviceEngines> devices;
-    devices.push_back({.sharing = make_sharing(SharingPolicy::kExclusive, records_, own_,
+    devices.push_back({.sharing = make_sharing(SharingPolicy::kFifo, records_, own_,
                                                [](std::size_t, TimePoint, std::int64_t) {}),
                        .records = records_,
                        .own = &own_});

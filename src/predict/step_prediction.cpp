@@ -7,6 +7,7 @@
 #include <span>
 #include <utility>
 
+#include "gpemu/cost/operation_time.hpp"
 #include "gpemu/cost/phase_time.hpp"
 #include "gpemu/cost/rank_slowdown.hpp"
 
@@ -70,6 +71,7 @@ class Pricing {
           const profile::GpuSpec& gpu, const PriceCollective& price)
       : work_(work),
         price_(price),
+        gpu_(gpu),
         model_(gpu),
         link_(recorded.pinned_copy_bytes_per_s / gpu.pinned_copy_bytes_per_s),
         host_(host_parameters(gpu)) {}
@@ -142,6 +144,10 @@ class Pricing {
     const cost::OperationCost cost = model_.price(described);
     prediction.parts[static_cast<std::size_t>(model_.limit(described))] += cost.estimate.time;
     prediction.busy += cost.estimate.time;
+    const double bytes = cost::operation_work(described, gpu_).bytes;
+    prediction.traffic +=
+        std::min(from_seconds(bytes / gpu_.memory_bandwidth_bytes_per_s), cost.estimate.time);
+    ++prediction.kernels;
     slack_seconds_ += to_seconds(cost.estimate.time) * cost.estimate.relative_error;
     evidence_[cost.estimate.evidence] += cost.estimate.time;
     return cost.estimate.time;
@@ -150,6 +156,7 @@ class Pricing {
   const record::ProgramWork& work_;
   const PriceCollective& price_;
   std::vector<double> collective_errors_;
+  const profile::GpuSpec& gpu_;
   cost::OperationCostModel model_;
   double link_;
   profile::OperationParameters host_;
@@ -221,6 +228,7 @@ void add_times(const Pricing& pricing, const SteadyStep& steady, StepPrediction&
   prediction.time = {.time = steady.time,
                      .evidence = pricing.evidence(),
                      .relative_error = pricing.relative_error(prediction.busy, idle)};
+  prediction.kernel_error = pricing.kernel_error(prediction.busy);
 }
 
 /// Returns a queue whose kernels take other times and, if they are `slow`, whose collectives take
@@ -242,6 +250,26 @@ std::vector<QueuedEvent> scaled(std::vector<QueuedEvent> queued, double kernels,
 
 StepLimit StepPrediction::limit() const {
   return static_cast<StepLimit>(std::ranges::max_element(parts) - parts.begin());
+}
+
+StepLoad gpu_load(const StepPrediction& step) {
+  const double busy = to_seconds(step.busy);
+  if (busy <= 0) return {};
+  const double rest = to_seconds(step.time.time) - busy;
+  const double filling = to_seconds(step.parts[static_cast<std::size_t>(StepLimit::kCompute)] +
+                                    step.parts[static_cast<std::size_t>(StepLimit::kMemory)]);
+  // If kernels take `kernels` times as long, and the host `host` times.
+  const auto load_if = [&](double kernels, double host) {
+    const double seconds = std::max(kernels * busy + host * rest, host * to_seconds(step.host));
+    return cost::GpuLoad{.busy = kernels * busy / seconds,
+                         .memory = kernels * to_seconds(step.traffic) / seconds,
+                         .width = filling / busy,
+                         .kernel = from_seconds(kernels * busy / step.kernels)};
+  };
+  const double kernels = 1 + step.kernel_error, host = 1 + kHostError;
+  return {.predicted = load_if(1, 1),
+          .least = load_if(1 / kernels, host),
+          .most = load_if(kernels, 1 / host)};
 }
 
 StepPrediction predict_step(const record::ProgramWork& work, const StepRange& step,

@@ -2,6 +2,7 @@
 #include "gpemu/predict/step_prediction.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <numeric>
 #include <vector>
@@ -63,6 +64,40 @@ TEST(PredictStep, AddsUpWhatItsTimeGoesInto) {
   ASSERT_EQ(step.classes.size(), 1u);
   EXPECT_EQ(step.classes[0].operations, 2);
   EXPECT_EQ(step.classes[0].time, step.busy);
+}
+
+TEST(PredictStep, SaysWhatItDoesWithTheGpu) {
+  // 8 ms of waits, and 1 GiB read and 1 GiB written at 1 TB/s.
+  cost::RecordedOperation copy;
+  copy.kind = GPEMU_OPERATION_COPY_ON_DEVICE;
+  copy.operation_class = OperationClass::kCopy;
+  copy.shape[0].constant = std::int64_t{1} << 30;
+  WorkForTest test;
+  test.add(busy(8), 1).add(copy, 1).mark(Kind::kWait);
+  const StepPrediction step = predict(test.work);
+  const cost::GpuLoad load = gpu_load(step).predicted;
+  const double seconds = to_seconds(step.time.time), busy = to_seconds(step.busy);
+  EXPECT_EQ(step.kernels, 2);
+  EXPECT_NEAR(to_seconds(step.traffic), 2.147e-3, 1e-5);
+  EXPECT_NEAR(load.busy, busy / seconds, 1e-9);
+  EXPECT_FALSE(load.working) << "only NVML has this figure";
+  EXPECT_NEAR(load.memory, to_seconds(step.traffic) / seconds, 1e-9);
+  EXPECT_NEAR(load.width, 1, 1e-9) << "no kernel is small";
+  EXPECT_NEAR(to_seconds(load.kernel), busy / 2, 1e-9);
+  EXPECT_EQ(gpu_load({}).predicted.busy, 0);
+}
+
+TEST(PredictStep, SaysHowSureThatIs) {
+  // 6 ms of kernels that may take 1.5 times as long, beside a host that may be twice as slow.
+  const StepPrediction step{.time = {.time = std::chrono::milliseconds(10)},
+                            .host = std::chrono::milliseconds(9),
+                            .busy = std::chrono::milliseconds(6),
+                            .kernels = 1,
+                            .kernel_error = 0.5};
+  const StepLoad load = gpu_load(step);
+  EXPECT_NEAR(load.predicted.busy, 0.6, 1e-9);
+  EXPECT_NEAR(load.least.busy, 4.0 / 18, 1e-9) << "the host's 9 ms become 18";
+  EXPECT_NEAR(load.most.busy, 9.0 / 11, 1e-9) << "4 ms of waiting become 2";
 }
 
 TEST(PredictStep, TellsThatTheHostLimits) {

@@ -15,7 +15,7 @@ namespace {
 
 /// Longer than any run; the bound only catches slips.
 constexpr double kMostSeconds = 1e8;
-constexpr std::int64_t kMostCollectives = 1'000'000'000'000;
+constexpr std::int64_t kMostCount = 1'000'000'000'000;
 /// Of a clock or a rate. What is slower is hardly slow but broken, and the bound keeps times far
 /// from overflows.
 constexpr double kLeastShare = 0.001;
@@ -60,25 +60,25 @@ class FaultReader {
   }
 
   Result<void> read_kind() {
-    static constexpr std::pair<std::string_view, FaultKind> kKinds[] = {
-        {"slow", FaultKind::kSlow},
-        {"lost", FaultKind::kLost},
-        {"kill", FaultKind::kKill},
-        {"slow-link", FaultKind::kSlowLink},
-        {"broken-link", FaultKind::kBrokenLink}};
     const toml::node* node = table_.get("kind");
     const std::string text = node == nullptr ? "" : node->value<std::string>().value_or("");
-    const auto found = std::ranges::find(kKinds, text, [](const auto& kind) { return kind.first; });
-    if (found == std::end(kKinds)) {
+    const auto found = std::ranges::find(kFaultKindNames, text);
+    if (found == kFaultKindNames.end()) {
       return wrong("kind",
-                   "expected \"slow\", \"lost\", \"kill\", \"slow-link\" or \"broken-link\"");
+                   "expected \"slow\", \"lost\", \"kill\", \"slow-link\", \"broken-link\" or "
+                   "\"illegal-address\"");
     }
-    fault_.kind = found->second;
+    fault_.kind = static_cast<FaultKind>(found - kFaultKindNames.begin());
     return {};
   }
 
+  /// Returns the key that says with which collective or kernel a fault begins.
+  [[nodiscard]] static const char* count_key(FaultKind kind) {
+    return kind == FaultKind::kIllegalAddress ? "at_kernel" : "at_collective";
+  }
+
   [[nodiscard]] static std::vector<std::string_view> keys_of(FaultKind kind) {
-    std::vector<std::string_view> keys = {"kind", "gpu", "at_s", "at_collective"};
+    std::vector<std::string_view> keys = {"kind", "gpu", "at_s", count_key(kind)};
     const auto add = [&keys](std::initializer_list<std::string_view> more) {
       keys.insert(keys.end(), more);
     };
@@ -98,13 +98,15 @@ class FaultReader {
   }
 
   Result<void> read_begin() {
-    const bool by_count = table_.contains("at_collective");
+    const char* const key = count_key(fault_.kind);
+    const bool by_count = table_.contains(key);
     if (by_count == table_.contains("at_s")) {
-      return wrong("at_s", "expected either at_s or at_collective, which say when it begins");
+      return wrong("at_s", "expected either at_s or {}, which say when it begins", key);
     }
     if (by_count) {
-      GPEMU_ASSIGN(const std::int64_t number, whole("at_collective", 1, kMostCollectives));
-      fault_.at_collective = static_cast<std::uint64_t>(number);
+      GPEMU_ASSIGN(const std::int64_t number, whole(key, 1, kMostCount));
+      (fault_.kind == FaultKind::kIllegalAddress ? fault_.at_kernel : fault_.at_collective) =
+          static_cast<std::uint64_t>(number);
       return {};
     }
     GPEMU_ASSIGN(const double seconds, real("at_s", 0, kMostSeconds));

@@ -42,10 +42,14 @@ link = "nvlink"
 peer = 3
 rate = 0.25
 at_s = 1
+[[fault]]
+kind = "illegal-address"
+gpu = 1
+at_kernel = 7
 )";
   const FaultPlan plan = parse(toml).value();
   EXPECT_EQ(plan.toml, toml);
-  ASSERT_EQ(plan.faults.size(), 4U);
+  ASSERT_EQ(plan.faults.size(), 5U);
   EXPECT_EQ(plan.faults[0].kind, FaultKind::kSlow);
   EXPECT_EQ(plan.faults[0].gpu, 2);
   EXPECT_EQ(plan.faults[0].clock, 0.5);
@@ -61,6 +65,18 @@ at_s = 1
   EXPECT_EQ(plan.faults[3].link, GpuLink::kNvlink);
   EXPECT_EQ(plan.faults[3].peer, 3);
   EXPECT_EQ(plan.faults[3].rate, 0.25);
+  EXPECT_EQ(plan.faults[4].kind, FaultKind::kIllegalAddress);
+  EXPECT_EQ(plan.faults[4].at_kernel, 7U);
+  EXPECT_EQ(plan.faults[4].at_collective, 0U);
+}
+
+TEST(FaultPlan, AnIllegalAddressIsCountedInKernels) {
+  EXPECT_EQ(message_about("kind = \"illegal-address\"\ngpu = 1\nat_s = 1\n"), "no error");
+  EXPECT_NE(message_about("kind = \"illegal-address\"\ngpu = 1\nat_collective = 1\n")
+                .find("unknown key 'at_collective'"),
+            std::string::npos);
+  EXPECT_NE(message_about("kind = \"kill\"\ngpu = 1\nat_kernel = 1\n").find("unknown key"),
+            std::string::npos);
 }
 
 TEST(FaultPlan, AGpuWithABrokenPcieLinkIsLost) {

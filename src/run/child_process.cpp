@@ -102,8 +102,9 @@ class Command {
     GPEMU_ASSIGN(Warden warden, Warden::start(
                                     [&] {
                                       prepare();
-                                      ::execvpe(word_pointers_[0], word_pointers_.data(),
-                                                environment_pointers_.data());
+                                      // The program is looked for in its own PATH.
+                                      ::environ = const_cast<char**>(environment_pointers_.data());
+                                      ::execvp(word_pointers_[0], word_pointers_.data());
                                       return errno;
                                     },
                                     leftovers));

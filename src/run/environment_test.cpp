@@ -25,5 +25,15 @@ TEST(Changed, MakesPathsAbsolute) {
             (Entries{"A=/x/a/b", "AB=a", "B=/b", "C=", "D=e"}));
 }
 
+TEST(Changed, PutsAFolderOfProgramsFirst) {
+  EXPECT_EQ(changed({"PATH=/bin:/usr/bin"}, {.programs = "/p"}, "/"),
+            Entries{"PATH=/p:/bin:/usr/bin"});
+  EXPECT_EQ(changed({"PATH=/bin:/p"}, {.programs = "/p"}, "/"), Entries{"PATH=/p:/bin"})
+      << "not twice";
+  EXPECT_EQ(changed({"PATH="}, {.programs = "/p"}, "/"), Entries{"PATH="})
+      << "it means the system's folders";
+  EXPECT_EQ(changed({"XPATH=/bin"}, {.programs = "/p"}, "/"), Entries{"XPATH=/bin"});
+}
+
 }  // namespace
 }  // namespace gpemu::run

@@ -22,7 +22,8 @@ Environment environment_of(const Settings& settings, const std::filesystem::path
                 variable::kMemoryMib, variable::kStrict, variable::kRecordOperations,
                 variable::kContextMib, variable::kGpuFiles, variable::kRealRanks,
                 "GPEMU_CLOCK_PAGE"},
-      .paths = {variable::kNodeDir, variable::kProfiles}};
+      .paths = {variable::kNodeDir, variable::kProfiles},
+      .programs = (shims / "bin").string()};
   const auto set = [&environment](const char* name, std::string value) {
     environment.set.emplace_back(name, std::move(value));
   };

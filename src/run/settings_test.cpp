@@ -22,6 +22,10 @@ TEST(Settings, GiveTheProgramTheShimsAndAFolderForItsRecords) {
                                   {"TRITON_LIBCUDA_PATH", "/shims/common"}}));
 }
 
+TEST(Settings, GiveTheProgramTheShimsPrograms) {
+  EXPECT_EQ(environment_of({}, "/shims", "/records").programs, "/shims/bin");
+}
+
 TEST(Settings, AGpuOfItsOwnHasTheVirtualClock) {
   const auto variables = variables_of({.gpu = "T4", .memory = 2 * kGiB, .batch = 8});
   EXPECT_EQ(variables.at("GPEMU_GPU"), "T4");

@@ -133,7 +133,7 @@ WaitWatch::Look WaitWatch::look(pid_t id, Thread& thread,
   thread.last_call = resumed(*call, thread.last_call);
   thread.carriers.clear();
   if (!counts_as_waiting(thread)) {
-    return computes(id, "waits for something outside the run");
+    return computes(id, kOutside);
   }
   thread.known = true;
   if (thread.timed && !has_time(id)) return computes(id, "waits for a timeout of its own");
@@ -178,7 +178,9 @@ std::string WaitWatch::who_computes() const {
 bool WaitWatch::all_wait(const std::function<bool(pid_t)>& has_time) {
   ++counts_.checks;
   if (const auto found = threads_.find(computing_); found != threads_.end()) {
-    if (look(computing_, found->second, has_time) == Look::kComputes) return false;
+    const bool still_computes = look(computing_, found->second, has_time) == Look::kComputes;
+    // What it waits for may belong to a process that has started since.
+    if (still_computes && (way_ != kOutside || list_.is_current())) return false;
   }
   bool all_slept = false;  // In the last pass.
   for (int pass = 0; pass < kPasses; ++pass) {

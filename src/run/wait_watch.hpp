@@ -62,7 +62,8 @@ class WaitWatch {
   [[nodiscard]] const Counts& counts() const { return counts_; }
 
  private:
-  static constexpr std::string_view kRuns = "runs";
+  static constexpr std::string_view kRuns = "runs",
+                                    kOutside = "waits for something outside the run";
   struct Thread {
     pid_t process = 0;
     FileDescriptor state, runs, call;  ///< /proc/PID/task/TID/stat, schedstat and syscall.

@@ -561,6 +561,18 @@ TEST_F(WaitWatchOrderTest, SeesAProcessThatHadItsNumberBeforeItCouldBeFound) {
   EXPECT_TRUE(watch_.one_runs());
 }
 
+TEST_F(WaitWatchOrderTest, SeesThatAProcessWhichHasStartedHoldsWhatAnotherWaitsFor) {
+  view_.has_open(kSecond, 3, "socket:[7]");
+  view_.unix_by_inode = {{7, {socket_state::kEstablished, 8}},
+                         {8, {socket_state::kEstablished, 7}}};
+  second_says('S', 1, kWaitsOutside);
+  expect_second_computes("waits for something outside the run");
+  view_.start(30, 30, kWaitsForChild);
+  view_.has_open(30, 4, "socket:[8]");
+  set_children("10 20 30 ");
+  EXPECT_TRUE(all_wait()) << watch_.who_computes();
+}
+
 /// Two threads that wake each other, in the steps that the kernel takes. One of them always runs or
 /// is ready to run.
 class Handover {

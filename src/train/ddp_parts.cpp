@@ -47,7 +47,10 @@ std::vector<StepPart> ddp_parts(const cost::StepCost& cost, const cost::StepPart
         {.name = "all-reduce",
          .exchange = true,
          .cost = {all_reduce.time, cost::Evidence::kTransferred, all_reduce.relative_bar},
-         .before_end = backward.time - bucket.ready});
+         .before_end = backward.time - bucket.ready,
+         .at_link_share = [fabric, bytes = bucket.bytes](double share) {
+           return topology::time_of(fabric, topology::Collective::kAllReduce, bytes, share).time;
+         }});
   }
   parts.push_back({.name = "unpack buckets", .cost = copies});
   parts.push_back({.name = "optimizer", .cost = optimizer});

@@ -109,6 +109,8 @@ Result<StepPlan> plan_step(const cost::StepCostModel& model, int batch, const Sh
   }
   const topology::Fabric fabric =
       sharing.fabric ? *sharing.fabric : topology::fabric_of(model.gpu(), gpus);
+  plan.gpus_per_node = fabric.ranks_per_node();
+  if (fabric.inside == topology::LinkClass::kNvlink) plan.link = profile::GpuLink::kNvlink;
   if (sharing.parallel == Parallel::kDdp) {
     GPEMU_ASSIGN(plan.parts, plan_ddp(model, plan.cost, fabric));
   } else {

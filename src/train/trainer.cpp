@@ -7,6 +7,8 @@
 
 #include "gpemu/base/saturate.hpp"
 
+#include "run_faults.hpp"
+
 namespace gpemu::train {
 namespace {
 
@@ -49,6 +51,21 @@ struct Rank {
   std::unique_ptr<device::Stream> compute_stream;
   std::unique_ptr<device::Stream> copy_stream;  ///< only where copies overlap with compute.
   TimePoint done;                               ///< when its queued work ends.
+  double stretch = 1;  ///< how much longer than planned its last computation takes.
+
+  void compute(const StepPart& part, GpuStep& record) {
+    const device::Interval interval = compute_stream->launch(part.cost.time);
+    const double planned = to_seconds(part.cost.time);
+    stretch = planned > 0 ? to_seconds(interval.end - interval.start) / planned : 1;
+    done = interval.end;
+    record.compute.push_back(interval);
+  }
+
+  /// Returns when it has the data of an exchange.
+  [[nodiscard]] TimePoint ready_for(const StepPart& exchange) const {
+    if (stretch == 1) return done - exchange.before_end;
+    return done - from_seconds(to_seconds(exchange.before_end) * stretch);
+  }
 
   void wait_until(TimePoint time) {
     if (time <= done) return;
@@ -78,6 +95,7 @@ struct Trainer::State {
   TrainOptions options;
   sim::Clock* clock = nullptr;
   std::vector<Rank> ranks;
+  std::optional<RunFaults> faults;
 
   // Of the run in progress.
   std::deque<QueuedStep> queue;
@@ -88,9 +106,11 @@ struct Trainer::State {
 
   void start();
   [[nodiscard]] bool far_ahead() const;
-  void enqueue(SourceBatch batch, const device::Interval& batch_wait);
+  [[nodiscard]] bool enqueue(SourceBatch batch, const device::Interval& batch_wait);
   TimePoint enqueue_copies(ObservedStep& record);
   void enqueue_parts(ObservedStep& record);
+  [[nodiscard]] device::Interval exchange(const StepPart& part);
+  void note_waits(const StepPart& part, TimePoint start);
   void release_copied_buffers();
   void complete_oldest(const Observer& observer);
   void account(const ObservedStep& record);
@@ -108,6 +128,7 @@ void Trainer::State::start() {
   result = TrainResult{};
   result.start = clock->now();
   accounts.assign(ranks.size(), StallAccount(result.start));
+  result.waited_for.assign(static_cast<std::size_t>(plan.gpus), {});
   const device::MemoryInfo memory = ranks.front().device->memory_info();
   result.memory_peak = memory.held;
   result.memory_capacity = memory.total;
@@ -147,28 +168,57 @@ void Trainer::State::enqueue_parts(ObservedStep& record) {
   for (Rank& rank : ranks) rank.done = std::max(rank.done, now);
   for (const StepPart& part : plan.parts) {
     if (part.exchange) {
-      device::Interval exchange{.start = exchanged};
-      for (const Rank& rank : ranks) {
-        exchange.start = std::max(exchange.start, rank.done - part.before_end);
-      }
-      exchange.end = exchanged = saturating_add(exchange.start, part.cost.time);
-      record.exchanges.push_back(exchange);
+      record.exchanges.push_back(exchange(part));
       continue;
     }
     for (std::size_t i = 0; i < ranks.size(); ++i) {
       if (part.first_gpu_only && i > 0) {
         record.gpus[i].compute.push_back({.start = ranks[i].done, .end = ranks[i].done});
+        ranks[i].stretch = 1;
         continue;
       }
       ranks[i].wait_until(exchanged);
-      record.gpus[i].compute.push_back(ranks[i].compute_stream->launch(part.cost.time));
-      ranks[i].done = record.gpus[i].compute.back().end;
+      ranks[i].compute(part, record.gpus[i]);
     }
   }
   for (Rank& rank : ranks) rank.wait_until(exchanged);
 }
 
-void Trainer::State::enqueue(SourceBatch batch, const device::Interval& batch_wait) {
+/// Returns when the GPUs exchange data.
+device::Interval Trainer::State::exchange(const StepPart& part) {
+  device::Interval exchange{.start = exchanged};
+  for (const Rank& rank : ranks) exchange.start = std::max(exchange.start, rank.ready_for(part));
+  note_waits(part, exchange.start);
+  Duration time = part.cost.time;
+  if (faults) {
+    faults->count_exchange(exchange.start);
+    const double share = faults->link_share(exchange.start);
+    if (share < 1 && part.at_link_share) time = part.at_link_share(share);
+    if (!result.failure) result.failure = faults->broken_link(exchange.start);
+  }
+  exchange.end = exchanged = saturating_add(exchange.start, time);
+  return exchange;
+}
+
+/// Counts for how long GPUs stand still before an exchange because the last one is late.
+void Trainer::State::note_waits(const StepPart& part, TimePoint start) {
+  if (start == exchanged || ranks.size() < 2) return;
+  double waited_s = 0;
+  std::size_t last = 0;
+  for (std::size_t i = 0; i < ranks.size(); ++i) {
+    if (ranks[i].ready_for(part) == start) last = i;
+    // Until it has computed what it has queued, it does not stand still.
+    const TimePoint idle = std::min(std::max(ranks[i].done, exchanged), start);
+    // The last device stands for all further GPUs.
+    const std::size_t stands_for =
+        i + 1 == ranks.size() ? static_cast<std::size_t>(plan.gpus) - i : 1;
+    waited_s += to_seconds(start - idle) * static_cast<double>(stands_for);
+  }
+  result.waited_for[last] += from_seconds(waited_s / (plan.gpus - 1));
+}
+
+/// Returns false if a fault ends the run in this step, which then does not count.
+bool Trainer::State::enqueue(SourceBatch batch, const device::Interval& batch_wait) {
   QueuedStep step;
   ObservedStep& record = step.record;
   record.index = static_cast<std::int64_t>(result.steps.size() + queue.size());
@@ -181,8 +231,14 @@ void Trainer::State::enqueue(SourceBatch batch, const device::Interval& batch_wa
   if (record.copied) step.copy_end = enqueue_copies(record);
   enqueue_parts(record);
   for (const Rank& rank : ranks) record.end = std::max(record.end, rank.done);
+  if (faults) {
+    const TimePoint end = result.failure ? result.failure->time : record.end;
+    if (auto first = faults->first_between(result.start, end)) result.failure = first;
+    if (result.failure) return false;
+  }
   step.buffer = std::move(batch.buffer);
   queue.push_back(std::move(step));
+  return true;
 }
 
 /// Gives the buffers back whose copy has ended: a pinned one is read until then.
@@ -246,6 +302,7 @@ void Trainer::State::add_evidence(bool copied) {
 void Trainer::State::finish() {
   TimePoint end = result.start;
   for (const StallAccount& account : accounts) end = std::max(end, account.accounted_until());
+  if (result.failure) clock->wait_until(result.failure->time);
   result.elapsed = end - result.start;
   for (StallAccount& account : accounts) {
     account.finish(end);
@@ -282,6 +339,7 @@ Result<Trainer> Trainer::create(const StepPlan& plan, const TrainOptions& option
     rank.compute_stream = device->create_stream();
     if (options.overlap_copy) rank.copy_stream = device->create_stream();
   }
+  if (!devices.front()->node().faults().empty()) state->faults.emplace(plan, devices);
   return Trainer(std::move(state));
 }
 
@@ -299,7 +357,7 @@ Result<TrainResult> Trainer::run(BatchSource& source, const std::atomic<bool>& s
     const TimePoint asked = state.clock->now();
     GPEMU_ASSIGN(std::optional<SourceBatch> batch, source.next());
     if (!batch) break;
-    state.enqueue(*std::move(batch), device::Interval{asked, state.clock->now()});
+    if (!state.enqueue(*std::move(batch), device::Interval{asked, state.clock->now()})) break;
     state.feeding = {asked, state.clock->now()};
   }
   while (!state.queue.empty()) state.complete_oldest(observer);

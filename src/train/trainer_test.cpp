@@ -85,9 +85,10 @@ class TrainerTest : public testing::Test {
     add_gpus(1);
   }
 
-  void add_gpus(int count) {
+  void add_gpus(int count, const char* faults = "") {
     plan_.gpus = count;
-    device::NodeConfig config{.name = "test"};
+    plan_.gpus_per_node = count;
+    device::NodeConfig config{.name = "test", .faults = faults};
     config.devices.resize(static_cast<std::size_t>(count),
                           {.gpu = "TEST-GPU", .memory_bytes = kCapacity});
     devices_.clear();
@@ -258,6 +259,95 @@ TEST_F(TrainerTest, LetsOthersWaitForTheFirstGpu) {
   EXPECT_EQ(result.elapsed, 12ms);
   EXPECT_EQ(result.gpus[0], (TimeBreakdown{.compute = 10ms, .communication = 2ms}));
   EXPECT_EQ(result.gpus[1], (TimeBreakdown{.compute = 6ms, .communication = 2ms, .other = 4ms}));
+}
+
+/// On three GPUs, 10 ms of computation and an all-reduce of 4 ms, which takes 8 at half the rate.
+class FaultyTrainerTest : public TrainerTest {
+ protected:
+  TrainResult run_with(const char* faults, int steps) {
+    add_gpus(3, faults);
+    plan_.link = profile::GpuLink::kNvlink;
+    has_own_parts_ = true;
+    plan_.parts = {{.name = "compute", .cost = {.time = 10ms}},
+                   {.name = "all-reduce",
+                    .exchange = true,
+                    .cost = {.time = 4ms},
+                    .at_link_share = [](double share) { return from_milliseconds(4 / share); }}};
+    SyntheticSource source(9, steps);
+    return run(source);
+  }
+};
+
+TEST_F(FaultyTrainerTest, NamesTheGpuThatIsSlow) {
+  const TrainResult result =
+      run_with("[[fault]]\nkind = \"slow\"\ngpu = 1\nclock = 0.5\nat_s = 0\n", 2);
+  EXPECT_EQ(result.elapsed, 48ms);
+  EXPECT_EQ(result.gpus[1], (TimeBreakdown{.compute = 40ms, .communication = 8ms}));
+  EXPECT_EQ(result.gpus[2], (TimeBreakdown{.compute = 20ms, .communication = 8ms, .other = 20ms}));
+  EXPECT_EQ(result.waited_for, (std::vector<Duration>{0ms, 20ms, 0ms}));
+  EXPECT_FALSE(result.failure);
+}
+
+TEST_F(FaultyTrainerTest, AGpuIsSlowOnlyWhileTheFaultLasts) {
+  const TrainResult result = run_with(
+      "[[fault]]\nkind = \"slow\"\ngpu = 1\nclock = 0.5\nat_s = 0.019\nfor_s = 0.002\n", 3);
+  EXPECT_EQ(result.elapsed, 43ms);
+  EXPECT_EQ(result.waited_for[1], 1ms);
+}
+
+TEST_F(FaultyTrainerTest, ExchangesTakeLongerOverASlowLink) {
+  const TrainResult result = run_with(
+      "[[fault]]\nkind = \"slow-link\"\ngpu = 0\nlink = \"nvlink\"\nrate = 0.5\nat_s = 0.02\n", 2);
+  EXPECT_EQ(result.elapsed, 14ms + 18ms);
+}
+
+TEST_F(FaultyTrainerTest, LinksThatTheRunDoesNotUseMakeNoDifference) {
+  const TrainResult result = run_with(
+      "[[fault]]\nkind = \"slow-link\"\ngpu = 0\nlink = \"pcie\"\nrate = 0.5\nat_s = 0\n", 1);
+  EXPECT_EQ(result.elapsed, 14ms);
+}
+
+TEST_F(FaultyTrainerTest, EndsWhenARankIsKilled) {
+  const TrainResult result = run_with("[[fault]]\nkind = \"kill\"\ngpu = 2\nat_s = 0.035\n", 9);
+  ASSERT_TRUE(result.failure);
+  EXPECT_EQ(result.failure->kind, profile::FaultKind::kKill);
+  EXPECT_EQ(result.failure->gpu, 2);
+  EXPECT_EQ(result.failure->time, at(35ms));
+  EXPECT_EQ(result.steps.size(), 2U) << "the third would have ended at 42 ms";
+  EXPECT_EQ(result.elapsed, 28ms);
+  EXPECT_EQ(clock_.now(), at(35ms));
+}
+
+TEST_F(FaultyTrainerTest, EndsWhenAGpuIsLostAtACollective) {
+  const TrainResult result =
+      run_with("[[fault]]\nkind = \"lost\"\ngpu = 0\nat_collective = 3\n", 9);
+  ASSERT_TRUE(result.failure);
+  EXPECT_EQ(result.failure->kind, profile::FaultKind::kLost);
+  EXPECT_EQ(result.failure->time, at(38ms)) << "when the third exchange would begin";
+  EXPECT_EQ(result.steps.size(), 2U);
+}
+
+TEST_F(FaultyTrainerTest, EndsAtTheFirstExchangeOverABrokenLink) {
+  const TrainResult result = run_with(
+      "[[fault]]\nkind = \"broken-link\"\ngpu = 1\nlink = \"nvlink\"\npeer = 2\nat_s = 0.012\n", 9);
+  ASSERT_TRUE(result.failure);
+  EXPECT_EQ(result.failure->kind, profile::FaultKind::kBrokenLink);
+  EXPECT_EQ(result.failure->time, at(24ms)) << "the exchange from 10 to 14 ms had begun";
+  EXPECT_EQ(result.steps.size(), 1U);
+}
+
+TEST_F(FaultyTrainerTest, ASlowGpuHasItsDataLater) {
+  add_gpus(2, "[[fault]]\nkind = \"slow\"\ngpu = 1\nclock = 0.5\nat_s = 0\n");
+  has_own_parts_ = true;
+  plan_.parts = {
+      {.name = "backward", .cost = {.time = 10ms}},
+      {.name = "all-reduce", .exchange = true, .cost = {.time = 1ms}, .before_end = 4ms}};
+  std::vector<device::Interval> exchanges;
+  SyntheticSource source(8, 1);
+  const TrainResult result =
+      run(source, kNoStop, [&](const ObservedStep& step) { exchanges = step.exchanges; });
+  EXPECT_EQ(exchanges.at(0).start, at(12ms)) << "at three fifths of 20 ms";
+  EXPECT_EQ(result.waited_for[1], 2ms) << "the other one computes until 10 ms";
 }
 
 /// A plan with random parts, of which some may be the first GPU's alone.

@@ -92,6 +92,23 @@ if number == 1:
 os.wait()
 """
 
+# Once both ranks have ended: what each GPU has sent and received over each of its NVLinks.
+COUNTERS = """
+nvml = ctypes.CDLL("libnvidia-ml.so.1")
+assert nvml.nvmlInit_v2() == 0
+counts = []
+for index in range(2):
+    gpu = ctypes.c_void_p()
+    assert nvml.nvmlDeviceGetHandleByIndex_v2(index, ctypes.byref(gpu)) == 0
+    counts.append([])
+    for link in range(12):
+        received, sent = ctypes.c_uint64(), ctypes.c_uint64()
+        assert nvml.nvmlDeviceGetNvLinkUtilizationCounter(
+            gpu, link, 0, ctypes.byref(received), ctypes.byref(sent)) == 0
+        counts[-1].append((sent.value, received.value))
+print(counts)
+"""
+
 
 def union(intervals):
     """Returns disjoint intervals that cover the same times."""
@@ -109,11 +126,11 @@ def length(intervals):
 
 
 class Communication(unittest.TestCase):
-    def run_ranks(self, program):
+    def run_ranks(self, program, after=""):
         """Sets the summary, the text, the trace's events, and each process's lines."""
         with tempfile.TemporaryDirectory() as name:
             folder = pathlib.Path(name)
-            (folder / "program.py").write_text(BEGIN + program + END, encoding="utf-8")
+            (folder / "program.py").write_text(BEGIN + program + END + after, encoding="utf-8")
             done = subprocess.run(
                 (COMMAND, "run", "--gpu", f"{GPU}:2", "--clock", "virtual", "--json",
                  folder / "json", "--ops", folder / "ops", "--trace", folder / "trace", "--report",
@@ -121,6 +138,7 @@ class Communication(unittest.TestCase):
                 capture_output=True, text=True, stdin=subprocess.DEVNULL, check=False)
             self.assertEqual(done.returncode, 0, done.stderr)
             self.text = done.stderr
+            self.output = done.stdout
             self.summary = json.loads((folder / "json").read_text())
             self.events = json.loads((folder / "trace").read_text())["traceEvents"]
             self.page = (folder / "page").read_text()
@@ -136,6 +154,16 @@ class Communication(unittest.TestCase):
             self.assertEqual(expected, 0, "the lines of the last process")
         self.ranks = sorted((device for device in self.summary["devices"]),
                             key=lambda device: device["index"])
+
+    def test_links_count_what_went_over_them(self):
+        self.run_ranks(TRANSFERS, COUNTERS)
+        # Of two ranks, each sends half of the buffer twice in an all-reduce, and all of it in a
+        # transfer.
+        for links in json.loads(self.output.replace("(", "[").replace(")", "]")):
+            for way in range(2):
+                bytes_of_links = [link[way] for link in links]
+                self.assertEqual(sum(bytes_of_links), (1 + 3) * (4 << 20))
+                self.assertLessEqual(max(bytes_of_links) - min(bytes_of_links), 4)
 
     def collectives(self, pid):
         return [line for line in self.lines[pid] if "collective" in line]

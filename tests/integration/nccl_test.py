@@ -12,6 +12,7 @@ import os
 import pathlib
 import random
 import signal
+import socket
 import struct
 import subprocess
 import sys
@@ -21,7 +22,8 @@ import time
 
 NODE = "ranks"
 SECONDS = 60  # that a scenario may take
-SUCCESS, INVALID_ARGUMENT, INVALID_USAGE, REMOTE_ERROR = 0, 4, 5, 6
+SUCCESS, INVALID_ARGUMENT, INVALID_USAGE, REMOTE_ERROR, IN_PROGRESS = 0, 4, 5, 6, 7
+SHRINK_ABORT = 1
 HOST_TO_DEVICE, DEVICE_TO_HOST, DEVICE_TO_DEVICE = 1, 2, 3
 SUM, PROD, MAX, MIN, AVG = range(5)
 INT8, INT32, FLOAT32 = 0, 2, 7
@@ -62,6 +64,15 @@ class Id(ctypes.Structure):
     _fields_ = [("bytes", ctypes.c_char * 128)]
 
 
+class Config(ctypes.Structure):
+    """ncclConfig_t up to the field that matters here."""
+    _fields_ = [("size", ctypes.c_size_t), ("magic", ctypes.c_uint), ("version", ctypes.c_uint),
+                ("blocking", ctypes.c_int)]
+
+    def __init__(self, blocking):
+        super().__init__(ctypes.sizeof(Config), 0xcafebeef, 23007, blocking)
+
+
 class Libraries:
     def __init__(self, nccl, runtime):
         self.runtime = ctypes.CDLL(runtime)
@@ -76,6 +87,15 @@ class Libraries:
     def call(self, name, *arguments, expected=SUCCESS):
         status = getattr(self.nccl, "nccl" + name)(*arguments)
         assert status == expected, f"nccl{name}: {status}"
+
+
+    def wait_for(self, comm):
+        """Waits until a nonblocking call on a communicator has ended, and returns its status."""
+        status = ctypes.c_int(IN_PROGRESS)
+        while status.value == IN_PROGRESS:
+            self.call("CommGetAsyncError", comm, ctypes.byref(status))
+            time.sleep(0.001)
+        return status.value
 
 
 class Rank:
@@ -342,6 +362,156 @@ def divided(own):
     nccl.call("CommDestroy", comm)
 
 
+def check_sum(part, expected, what):
+    """Adds up 1 << rank of the ranks of a communicator, given the bits of those it has."""
+    own_bit = part.memory(struct.pack("i", 1 << part.rank))
+    total = part.memory(bytes(4))
+    part.call("AllReduce", own_bit, total, 1, INT32, SUM)
+    part.expect(total, struct.pack("i", expected), what)
+
+
+def shrink(own, excluded, flags=0):
+    """Returns a rank of a communicator without some ranks."""
+    comm, ranks = ctypes.c_void_p(), (ctypes.c_int * len(excluded))(*excluded)
+    own.libraries.call("CommShrink", own.comm, ranks, len(excluded), ctypes.byref(comm), None,
+                       flags)
+    rank, count = ctypes.c_int(), ctypes.c_int()
+    own.libraries.call("CommUserRank", comm, ctypes.byref(rank))
+    own.libraries.call("CommCount", comm, ctypes.byref(count))
+    expected = [q for q in range(own.ranks) if q not in excluded]
+    assert (count.value, expected[rank.value]) == (len(expected), own.rank), (rank, count)
+    return Rank(own.libraries, comm, rank.value, count.value)
+
+
+def shrunk(own):
+    """Ranks that take no part do not call; the communicator stays as it is."""
+    for excluded in ([own.ranks - 1], [0], [0]):
+        if own.rank not in excluded:
+            part = shrink(own, excluded)
+            check_sum(part, (1 << part.ranks) - 1, f"without {excluded}")
+            own.libraries.call("CommDestroy", part.comm)
+    check_sum(own, (1 << own.ranks) - 1, "the communicator itself")
+    comm = ctypes.c_void_p()
+    for wrong in ([own.rank], [own.ranks], [-1]):
+        own.libraries.call("CommShrink", own.comm, (ctypes.c_int * 1)(*wrong), 1,
+                           ctypes.byref(comm), None, 0, expected=INVALID_ARGUMENT)
+    own.libraries.call("CommShrink", own.comm, None, 0, ctypes.byref(comm), None, 0,
+                       expected=INVALID_ARGUMENT)
+
+
+def first_killed(own):
+    """The process that made the unique id dies in a collective; the others go on without it, and
+    divide what they have."""
+    source = own.memory(b"\1" * 4)
+    own.call("AllReduce", source, source, 1, INT32, SUM)
+    own.wait()
+    if own.rank == 0:
+        os.kill(os.getpid(), signal.SIGKILL)
+    own.call("AllReduce", source, source, 1, INT32, SUM)
+    part = shrink(own, [0], SHRINK_ABORT)
+    own.wait()
+    check_sum(part, (1 << part.ranks) - 1, "those that are left")
+    comm = ctypes.c_void_p()
+    own.libraries.call("CommSplit", part.comm, 0, 0, ctypes.byref(comm), None)
+    half = Rank(own.libraries, comm, part.rank, part.ranks)
+    check_sum(half, (1 << part.ranks) - 1, "a division of those")
+    for one in (half, part):
+        own.libraries.call("CommDestroy", one.comm)
+    own.libraries.call("CommAbort", own.comm)
+    own.comm = None
+
+
+def nonblocking(own):
+    """Calls that would wait for others return at once, and the communicator is in progress."""
+    nccl, config, comm = own.libraries, Config(blocking=0), ctypes.c_void_p()
+    # The parent blocks, so the division does.
+    nccl.call("CommSplit", own.comm, 0, 0, ctypes.byref(comm), ctypes.byref(config))
+    part = Rank(nccl, comm, own.rank, own.ranks)
+    check_sum(part, (1 << own.ranks) - 1, "a nonblocking communicator")
+    half = ctypes.c_void_p()
+    if own.rank == 0:
+        check_sum(own, (1 << own.ranks) - 1, "before rank 0 divides")
+    nccl.call("CommSplit", comm, 0, -own.rank, ctypes.byref(half), None, expected=IN_PROGRESS)
+    if own.rank != 0:
+        source = part.memory(bytes(4))
+        part.call("AllReduce", source, source, 1, INT32, SUM, expected=INVALID_ARGUMENT)
+        nccl.call("CommDestroy", comm, expected=INVALID_ARGUMENT)
+        assert half.value is None
+        check_sum(own, (1 << own.ranks) - 1, "before rank 0 divides")
+    assert nccl.wait_for(comm) == SUCCESS
+    check_sum(Rank(nccl, half, own.ranks - 1 - own.rank, own.ranks), (1 << own.ranks) - 1,
+              "its division")
+    source, target = part.memory(bytes([own.rank])), part.memory(b"\7")
+    for name in ("Send", "Recv") if own.rank % 2 == 0 else ("Recv", "Send"):
+        peer = (own.rank + (1 if name == "Send" else -1)) % own.ranks
+        part.call(name, source if name == "Send" else target, 1, INT8, peer, expected=IN_PROGRESS)
+        assert nccl.wait_for(comm) == SUCCESS
+    part.expect(target, bytes([(own.rank - 1) % own.ranks]), "a nonblocking transfer")
+    nccl.call("CommDestroy", half)
+    nccl.call("CommFinalize", comm, expected=IN_PROGRESS)
+    assert nccl.wait_for(comm) == SUCCESS
+    nccl.call("CommFinalize", comm, expected=INVALID_ARGUMENT)
+    nccl.call("CommDestroy", comm)
+
+
+def nonblocking_aborted(own):
+    """A division to which a rank never comes is freed by an abort."""
+    nccl, config, comm = own.libraries, Config(blocking=0), ctypes.c_void_p()
+    nccl.call("CommSplit", own.comm, 0, 0, ctypes.byref(comm), ctypes.byref(config))
+    half = ctypes.c_void_p()
+    if own.rank == 0:
+        nccl.call("CommSplit", comm, 0, 0, ctypes.byref(half), None, expected=IN_PROGRESS)
+        status = ctypes.c_int()
+        nccl.call("CommGetAsyncError", comm, ctypes.byref(status))
+        assert status.value == IN_PROGRESS, status.value
+    nccl.call("CommAbort", comm)
+    assert half.value is None
+
+
+def simulated(own):
+    """A simulated group runs nothing; NCCL's tuner expects more of more bytes."""
+    class Info(ctypes.Structure):
+        _fields_ = [("size", ctypes.c_size_t), ("magic", ctypes.c_uint),
+                    ("version", ctypes.c_uint), ("time", ctypes.c_float)]
+
+    nccl, count = own.libraries, 1 << 20
+    memory, times = own.memory(b"\1" * (4 * count)), []
+    for size in (1, count):
+        info = Info(ctypes.sizeof(Info), 0x74685283, 23007, -1)
+        nccl.call("GroupStart")
+        own.call("AllReduce", memory, memory, size, INT32, SUM)
+        nccl.call("GroupSimulateEnd", ctypes.byref(info))
+        times.append(info.time)
+    assert 0 < times[0] < times[1], times
+    assert own.read(memory, 4) == b"\1" * 4
+    nccl.call("GroupStart")
+    info = Info(ctypes.sizeof(Info), 0, 23007, -1)
+    nccl.call("GroupSimulateEnd", ctypes.byref(info), expected=INVALID_ARGUMENT)
+    nccl.call("GroupSimulateEnd", ctypes.byref(info), expected=INVALID_USAGE)
+
+
+def named(own):
+    """Ranks meet at the address in NCCL_COMM_ID, whichever process is rank 0, early or late."""
+    nccl = own.libraries
+    check_sum(own, (1 << own.ranks) - 1, "a named address")
+    for turn in (1, 2):
+        unique_id, comm = Id(), ctypes.c_void_p()
+        nccl.call("GetUniqueId", ctypes.byref(unique_id))
+        rank = (own.rank + turn) % own.ranks
+        if rank == 0:
+            time.sleep(0.3)
+        nccl.call("CommInitRank", ctypes.byref(comm), own.ranks, unique_id, rank)
+        part = Rank(nccl, comm, rank, own.ranks)
+        check_sum(part, (1 << own.ranks) - 1, f"a named address, turn {turn}")
+        target = part.memory(bytes(1))
+        nccl.call("GroupStart")
+        part.call("Send", part.memory(bytes([rank])), 1, INT8, (rank + 1) % own.ranks)
+        part.call("Recv", target, 1, INT8, (rank - 1) % own.ranks)
+        nccl.call("GroupEnd")
+        part.expect(target, bytes([(rank - 1) % own.ranks]), f"its transfers, turn {turn}")
+        nccl.call("CommDestroy", comm)
+
+
 def captured(own):
     """A graph queues its collectives and transfers at each launch."""
     cuda, graph, launchable = own.libraries.cuda, ctypes.c_void_p(), ctypes.c_void_p()
@@ -555,8 +725,11 @@ def measured(own):
 
 
 SCENARIOS = [reductions, moves, uncomputed, transfers, scaled, grouped, mismatched, late, divided,
-             captured, aborted, aborted_first, aborted_transfer, killed,
+             captured, aborted, aborted_first, aborted_transfer, killed, shrunk, first_killed,
+             nonblocking, nonblocking_aborted, simulated, named,
              many, mixed, measured]
+# The scenarios in which a rank is killed, and which.
+KILLED = {"killed": -1, "first_killed": 0}
 
 
 def run_rank(arguments):
@@ -564,13 +737,16 @@ def run_rank(arguments):
     libraries = Libraries(arguments.nccl, arguments.runtime)
     libraries.cuda("SetDevice", arguments.rank)
     unique_id, path = Id(), pathlib.Path(arguments.folder) / "id"
-    if arguments.rank == 0:
+    is_named = "NCCL_COMM_ID" in os.environ  # Then the id is the same in all processes.
+    if is_named or arguments.rank == 0:
         libraries.call("GetUniqueId", ctypes.byref(unique_id))
-        path.with_suffix(".new").write_bytes(bytes(unique_id))
-        path.with_suffix(".new").rename(path)
-    while not path.exists():
-        time.sleep(0.005)
-    unique_id = Id.from_buffer_copy(path.read_bytes())
+    if not is_named:
+        if arguments.rank == 0:
+            path.with_suffix(".new").write_bytes(bytes(unique_id))
+            path.with_suffix(".new").rename(path)
+        while not path.exists():
+            time.sleep(0.005)
+        unique_id = Id.from_buffer_copy(path.read_bytes())
     comm = ctypes.c_void_p()
     libraries.call(
         "CommInitRank", ctypes.byref(comm), arguments.ranks, unique_id, arguments.rank
@@ -579,6 +755,36 @@ def run_rank(arguments):
     next(one for one in SCENARIOS if one.__name__ == arguments.scenario)(own)
     if own.comm is not None:
         libraries.call("CommDestroy", own.comm)
+
+
+def run_one_by_one(libraries, count):
+    """Makes the ranks of a nonblocking communicator one after the other, without a group."""
+    unique_id, comms, config = Id(), (ctypes.c_void_p * count)(), Config(blocking=0)
+    libraries.call("GetUniqueId", ctypes.byref(unique_id))
+    for rank in range(count):
+        libraries.cuda("SetDevice", rank)
+        place = ctypes.byref(comms, rank * ctypes.sizeof(ctypes.c_void_p))
+        libraries.call("CommInitRankConfig", place, count, unique_id, rank, ctypes.byref(config),
+                       expected=IN_PROGRESS)
+    ranks = []
+    for rank in range(count):
+        libraries.cuda("SetDevice", rank)
+        assert libraries.wait_for(ctypes.c_void_p(comms[rank])) == SUCCESS
+        ranks.append(Rank(libraries, ctypes.c_void_p(comms[rank]), rank, count))
+    memories = [own.memory(struct.pack("i", 1 << own.rank)) for own in ranks]
+    for own, memory in zip(ranks, memories):
+        own.call("AllReduce", memory, memory, 1, INT32, SUM)
+    for own, memory in zip(ranks, memories):
+        own.expect(memory, struct.pack("i", (1 << count) - 1), "one by one")
+    for own in ranks:
+        libraries.call("CommDestroy", own.comm)
+    alone = ctypes.c_void_p()
+    libraries.call("CommInitRankConfig", ctypes.byref(alone), 2, unique_id, 0,
+                   ctypes.byref(config), expected=IN_PROGRESS)
+    libraries.call("CommAbort", alone)
+    wrong = Config(blocking=2)
+    libraries.call("CommInitRankConfig", ctypes.byref(alone), 2, unique_id, 0, ctypes.byref(wrong),
+                   expected=INVALID_ARGUMENT)
 
 
 def run_single(arguments):
@@ -628,6 +834,7 @@ def run_single(arguments):
             libraries.call("CommDestroy", ctypes.c_void_p(parts[own.rank]))
         for own in ranks:
             libraries.call("CommDestroy", own.comm)
+    run_one_by_one(libraries, count)
     same = (ctypes.c_int * 2)(0, 0)
     libraries.call("CommInitAll", by_all, 2, same, expected=INVALID_ARGUMENT)
 
@@ -645,6 +852,10 @@ def start(arguments, scenario, rank, ranks, folder):
 
 def run_scenario(arguments, scenario, ranks, processes):
     began = time.monotonic()
+    os.environ.pop("NCCL_COMM_ID", None)
+    if scenario == "named":
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            os.environ["NCCL_COMM_ID"] = f"127.0.0.1:{server.getsockname()[1]}"
     with tempfile.TemporaryDirectory() as folder:
         started = [start(arguments, scenario, rank, ranks, folder) for rank in range(processes)]
         said, failed = [], []
@@ -657,7 +868,7 @@ def run_scenario(arguments, scenario, ranks, processes):
                 out, errors = process.communicate()
                 errors += "it did not end in time"
             said.append(errors)
-            dies = scenario == "killed" and rank == ranks - 1
+            dies = scenario in KILLED and rank == KILLED[scenario] % ranks
             if process.returncode != (-signal.SIGKILL if dies else 0):
                 failed.append(f"rank {rank}: {process.returncode}\n{errors}")
             if out:

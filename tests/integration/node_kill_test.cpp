@@ -196,9 +196,11 @@ TEST_F(NodeKillTest, InstancesOfAGpuStayWholeAndUsable) {
   }
 }
 
-/// Processes that share a device by time slices and always have work.
+/// Processes that share a device, by time slices or as clients of MPS, and always have work.
 class SharersKillTest : public NodeKillTest {
  protected:
+  void kill_sharers(SharingPolicy policy);
+
   /// More than a process has in its life.
   static constexpr std::size_t kMostTurns = 4096;
   static constexpr Duration kAhead = 500ms;
@@ -240,19 +242,20 @@ class SharersKillTest : public NodeKillTest {
     }
   }
 
-  /// Returns for how long the turns of a log overlap with a time.
+  /// Returns how much work the turns of a log do in a time.
   static Duration overlap(const Log& log, const Turn& time) {
     Duration sum{};
     for (std::size_t i = 0; i < log.count; ++i) {
-      const TimePoint start = std::max(log.turns[i].start, time.start);
-      const TimePoint end = std::min(log.turns[i].end, time.end);
-      if (start < end) sum += end - start;
+      const Turn part{.start = std::max(log.turns[i].start, time.start),
+                      .end = std::min(log.turns[i].end, time.end),
+                      .pace = log.turns[i].pace};
+      if (part.start < part.end) sum += part.done_by(part.end);
     }
     return sum;
   }
 };
 
-TEST_F(SharersKillTest, SurvivorsGetTheTimeOfTheKilledWithinTwoSlices) {
+void SharersKillTest::kill_sharers(SharingPolicy policy) {
   const char* const wanted = std::getenv("GPEMU_TEST_KILLS");
   // Strict, if asked, because a busy machine runs the survivors late. Otherwise there are two, and
   // a survivor must get much more than the half that it has beside a process that lives.
@@ -260,9 +263,12 @@ TEST_F(SharersKillTest, SurvivorsGetTheTimeOfTheKilledWithinTwoSlices) {
   const std::size_t kills = strict ? std::stoul(wanted) : 4;
   const std::size_t sharers = strict ? 8 : 2;
   const Duration window = strict ? 60ms : 300ms;
-  const Duration turn = kRules.quantum + kRules.context_switch;
+  // Clients of MPS run side by side: no time goes to switches.
+  const Duration turn =
+      kRules.quantum +
+      (policy == SharingPolicy::kMps ? Duration() : Duration(kRules.context_switch));
   NodeConfig shared = config(false);
-  shared.policy = SharingPolicy::kTimeSlices;
+  shared.policy = policy;
   const auto node = Node::create(shared, directory_).value();
   const std::size_t lives = kills + sharers;
   auto* const logs = static_cast<Log*>(::mmap(nullptr, lives * sizeof(Log), PROT_READ | PROT_WRITE,
@@ -331,6 +337,14 @@ TEST_F(SharersKillTest, SurvivorsGetTheTimeOfTheKilledWithinTwoSlices) {
   EXPECT_LE(device->default_stream().tail().time(), asked + 1ms + 10 * turn);
   device->synchronize();
   ::munmap(logs, lives * sizeof(Log));
+}
+
+TEST_F(SharersKillTest, SurvivorsGetTheTimeOfTheKilledWithinTwoSlices) {
+  kill_sharers(SharingPolicy::kTimeSlices);
+}
+
+TEST_F(SharersKillTest, ClientsOfMpsGetThePartsOfTheKilled) {
+  kill_sharers(SharingPolicy::kMps);
 }
 
 }  // namespace

@@ -187,6 +187,21 @@ class SchemasTest(unittest.TestCase):
         self.assertEqual(named["topology"], "dgx-1v")
         self.hold("scaling", named)
 
+    def test_predict_of_programs_that_share_a_gpu(self):
+        script = self.folder / "other.py"
+        script.write_text(PROGRAM)
+        arguments = ("predict", "--gpu", "T4", "--with", script, "--", sys.executable, "-c",
+                     PROGRAM)
+        result = self.written(*arguments)
+        self.assertEqual([program["program"][-1] for program in result["answers"][0]["programs"]],
+                         [PROGRAM, str(script)])
+        self.assertTrue(result["answers"][0]["fits"])
+        self.hold("sharing", result)
+        result = self.written("predict", "--batch", "13", "--sharing", "mps", *arguments[1:])
+        together = result["answers"][0]["programs"][1]["together"]
+        self.assertIsNone(together, "14 GiB and two contexts are too much")
+        self.hold("sharing", result)
+
     def test_cost(self):
         result = json.loads(self.call("cost", "--gpu", "K80", "--model", "vgg16", "--batch",
                                       "8,1024", "--json"))

@@ -160,9 +160,9 @@ class TopologyTest(unittest.TestCase):
         if run.returncode != 0:
             raise RuntimeError(run.stderr)
         found = json.loads(run.stdout)
-        cls.cuda, cls.nvml, cls.matrix = (
-            {peer: found[part][str(peer)] for peer in PEERS} if part != "matrix" else found[part]
-            for part in ("cuda", "nvml", "matrix"))
+        cls.cuda, cls.nvml = ({peer: found[part][str(peer)] for peer in PEERS}
+                              for part in ("cuda", "nvml"))
+        cls.matrix, cls.smi = found["matrix"], found["smi"]
 
     def test_gpus_with_links_have_access(self):
         self.assertEqual([self.cuda[peer]["access"] for peer in PEERS], [1, 1, 0])
@@ -191,12 +191,26 @@ class TopologyTest(unittest.TestCase):
                           {"level": 50, "links": 0}])
         self.assertEqual([self.matrix[0][peer] for peer in PEERS], ["NV1", "NV2", "SYS"])
 
+    def test_nvidia_smi_prints_the_matrix(self):
+        lines = self.smi.splitlines()
+        rows = [line.split("\t") for line in lines[:lines.index("")]]
+        self.assertEqual(rows[0], ["", *(f"GPU{i}" for i in range(8)),
+                                   *(f"NIC{i}" for i in range(4)), "CPU Affinity",
+                                   "NUMA Affinity", "GPU NUMA ID"])
+        self.assertEqual([[word.strip() for word in row[1:13]] for row in rows[1:]], self.matrix)
+        self.assertEqual([row[13:] for row in rows[1:]],
+                         [["N/A", str(i // 4), "", "N/A"] for i in range(8)] + [["", ""]] * 4)
+        self.assertEqual(lines[-4:], [f"  NIC{i}: mlx5_{i}" for i in range(4)])
+
 
 def program():
     matrix = json.loads(subprocess.run(
         [COMMAND, "node", "topo", os.environ["GPEMU_NODE"], "--json"], check=True,
         capture_output=True, text=True).stdout)["matrix"]
-    print(json.dumps({"cuda": cuda_results(), "nvml": nvml_results(), "matrix": matrix}))
+    smi = subprocess.run(["nvidia-smi", "topo", "-m"], check=True, capture_output=True,
+                         text=True).stdout
+    print(json.dumps({"cuda": cuda_results(), "nvml": nvml_results(), "matrix": matrix,
+                      "smi": smi}))
 
 
 if __name__ == "__main__":

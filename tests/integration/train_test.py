@@ -77,6 +77,20 @@ class TrainTest(unittest.TestCase):
         self.assertGreaterEqual(result["timeline_step_ms"]["mean"],
                                 result["profile_step_ms"]["total"] * (1 - 1e-9))
 
+    def test_ends_in_real_time_when_a_rank_is_killed(self):
+        file = self.folder / "kill.toml"
+        file.write_text('[[fault]]\nkind = "kill"\ngpu = 1\nat_s = 0\n')
+        environment = {**os.environ, "GPEMU_NODE_DIR": str(self.folder / "nodes")}
+        done = subprocess.run(
+            [COMMAND, "train", "--gpu", GPU, "--gpus", "2", "--model", MODEL, "--batch", str(BATCH),
+             "--synthetic", "--faults", file, "--json", "-", "--quiet"],
+            env=environment, check=False, capture_output=True, text=True)
+        self.assertEqual(done.returncode, 9, done.stderr)
+        result = json.loads(done.stdout)
+        self.assertEqual(result["steps"], 0)
+        self.assertEqual(result["failure"]["gpu"], 1)
+        self.assertIn("GPU 1 was killed at 0.000 s", done.stderr)
+
     def test_repeats_the_profile_in_virtual_time(self):
         result = self.run_json("train", "--synthetic", "--steps", 1000, "--clock", "virtual")
         self.assertAlmostEqual(result["step_ms"]["mean"], result["profile_step_ms"]["total"],

@@ -239,7 +239,8 @@ def wrong_arguments():
     results["bus id"] = status("DeviceGetHandleByPciBusId_v2", b"00000000:77:00.0",
                                ctypes.byref(handle))
     results["fan"] = status("DeviceGetFanSpeed", device, ctypes.byref(number))
-    results["not supported"] = status("DeviceSetPowerManagementLimit", device, 1000)
+    results["not supported"] = status("DeviceSetTemperatureThreshold", device, 0,
+                                      ctypes.byref(number))
     info = PciInfo()
     nvml("DeviceGetPciInfo_v3", device, ctypes.byref(info))
     for name, older in (("PciInfo", PciInfoV1()), ("PciInfo_v2", PciInfoV2())):
@@ -392,7 +393,7 @@ class WatchTest(unittest.TestCase):
         })
         # What is missing in the shim is logged; what boards lack is not.
         self.assertEqual(errors.count("is not supported"), 1, errors)
-        self.assertIn("nvmlDeviceSetPowerManagementLimit", errors)
+        self.assertIn("nvmlDeviceSetTemperatureThreshold", errors)
 
     def test_null_arguments_are_refused_by_every_function(self):
         self.call("node", "create", "n0", "--gpu", "A100-SXM4-40GB")

@@ -39,7 +39,8 @@ Result<void> create(std::string_view name, Bytes bytes, std::string_view policy,
   const NodeConfig config{
       .name = std::string(name),
       .devices = {{.gpu = "V100-PCIE-32GB", .memory_bytes = bytes, .max_power_w = 250}},
-      .policy = policy == "exclusive" ? SharingPolicy::kExclusive : SharingPolicy::kFifo,
+      .compute_mode =
+          policy == "exclusive" ? ComputeMode::kExclusiveProcess : ComputeMode::kDefault,
       .mode = mode};
   GPEMU_TRY(Node::create(config));
   return {};

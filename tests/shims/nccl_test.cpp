@@ -103,6 +103,22 @@ TEST_P(Nccl, TransfersMatchWithinAGroup) {
   EXPECT_EQ(nccl("Send", from_, kCount, kInt32, kRoot, rank_, none_), kInvalidUsage);
 }
 
+TEST_P(Nccl, ASimulatedGroupRunsNothing) {
+  struct {
+    size_t size = 24;
+    unsigned magic = 0x74685283, version = 23007;
+    float time = 0;
+  } info;
+  EXPECT_EQ(nccl("GroupSimulateEnd", &info), kInvalidUsage) << "no group is open";
+  fill(7);
+  EXPECT_EQ(nccl("GroupStart"), kSuccess);
+  EXPECT_EQ(nccl("Send", from_, kCount, kInt32, kRoot, rank_, none_), kSuccess);
+  EXPECT_EQ(nccl("Recv", to_, kCount, kInt32, kRoot, rank_, none_), kSuccess);
+  EXPECT_EQ(nccl("GroupSimulateEnd", &info), kSuccess);
+  EXPECT_LT(info.time, 0) << "the tuner expects nothing of transfers";
+  expect_received(0, "a simulated group");
+}
+
 TEST_P(Nccl, ReductionsOfTheProgramAreKeptUntilTheyEnd) {
   int reduction = -1, other = -1;
   int scale = 3;
@@ -111,7 +127,14 @@ TEST_P(Nccl, ReductionsOfTheProgramAreKeptUntilTheyEnd) {
   EXPECT_EQ(nccl("RedOpCreatePreMulSum", &other, &scale, kInt32, 2, rank_), kInvalidArgument);
   EXPECT_EQ(nccl("RedOpCreatePreMulSum", &other, none_, kInt32, 1, rank_), kInvalidArgument);
   EXPECT_EQ(nccl("RedOpCreatePreMulSum", &other, &scale, kInt32, 1, dead_), kInvalidArgument);
-  EXPECT_EQ(nccl("AllReduce", from_, to_, kCount, kInt32, reduction, rank_, none_), kInvalidUsage);
+  for (const int value : {7, 9}) {
+    fill(value);
+    EXPECT_EQ(nccl("AllReduce", from_, to_, kCount, kInt32, reduction, rank_, none_), kSuccess);
+    expect_received(scale * value, "a scaled sum");
+  }
+  fill(11);
+  EXPECT_EQ(nccl("AllGather", from_, to_, kCount, kInt32, rank_, none_), kSuccess);
+  expect_received(11, "a copy afterwards");
   EXPECT_EQ(nccl("RedOpDestroy", reduction, rank_), kSuccess);
   EXPECT_EQ(nccl("RedOpDestroy", reduction, rank_), kInvalidArgument);
   EXPECT_EQ(nccl("AllReduce", from_, to_, kCount, kInt32, reduction, rank_, none_),
@@ -157,6 +180,18 @@ TEST_P(Nccl, CommunicatorsHaveOneRank) {
   EXPECT_EQ(nccl("CommRegister", rank_, none_, kCount, &registration), kInvalidArgument);
   EXPECT_EQ(nccl("CommDeregister", rank_, registration), kSuccess);
   EXPECT_EQ(nccl("CommDeregister", dead_, registration), kInvalidArgument);
+  void *window = nullptr, *buffer = nullptr;
+  EXPECT_EQ(nccl("CommWindowRegister", rank_, from_, kCount, &window, 0), kSuccess);
+  EXPECT_EQ(nccl("CommWindowRegister", rank_, none_, kCount, &registration, 0), kInvalidArgument);
+  EXPECT_EQ(nccl("WinGetUserPtr", rank_, window, &buffer), kSuccess);
+  EXPECT_EQ(buffer, from_);
+  EXPECT_EQ(nccl("WinGetUserPtr", rank_, dead_, &buffer), kInvalidArgument);
+  EXPECT_EQ(nccl("CommWindowDeregister", rank_, window), kSuccess);
+  EXPECT_EQ(nccl("CommWindowDeregister", rank_, window), kInvalidArgument);
+  EXPECT_EQ(nccl("CommWindowDeregister", rank_, none_), kSuccess);
+  int excluded = 0;
+  EXPECT_EQ(nccl("CommShrink", rank_, &excluded, 1, &made, none_, 0), kInvalidArgument)
+      << "nobody is left";
   EXPECT_EQ(nccl("MemAlloc", none_, kCount), kInvalidArgument);
   EXPECT_EQ(nccl("MemFree", dead_), kCudaError);
   int version = 0;

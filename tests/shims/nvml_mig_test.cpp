@@ -107,7 +107,7 @@ class NvmlMig : public LoadedLibraries {
   void *node_ = nullptr, *device_ = nullptr;
 };
 
-TEST_F(NvmlMig, TheModeIsTheNodes) {
+TEST_F(NvmlMig, TheModeIsOnOrOff) {
   unsigned current = 7, pending = 7;
   EXPECT_EQ(call("nvmlDeviceGetMigMode", device_, &current, &pending), kSuccess);
   EXPECT_EQ(current, nvml::kEnabled);
@@ -118,7 +118,13 @@ TEST_F(NvmlMig, TheModeIsTheNodes) {
   int activation = 7;
   EXPECT_EQ(call("nvmlDeviceSetMigMode", device_, nvml::kEnabled, &activation), kSuccess);
   EXPECT_EQ(activation, kSuccess);
-  EXPECT_EQ(call("nvmlDeviceSetMigMode", device_, nvml::kDisabled, &activation), kNotSupported);
+  EXPECT_EQ(call("nvmlDeviceSetMigMode", device_, nvml::kDisabled, &activation), kSuccess);
+  EXPECT_EQ(activation, kSuccess);
+  EXPECT_EQ(call("nvmlDeviceGetMigMode", device_, &current, &pending), kSuccess);
+  EXPECT_EQ(current, nvml::kDisabled);
+  EXPECT_EQ(pending, nvml::kDisabled);
+  EXPECT_EQ(call("nvmlDeviceSetMigMode", device_, nvml::kEnabled, &activation), kSuccess);
+  EXPECT_EQ(activation, kSuccess);
   EXPECT_EQ(call("nvmlDeviceSetMigMode", device_, 2, &activation), kInvalidArgument);
   EXPECT_EQ(call("nvmlDeviceSetMigMode", device_, nvml::kEnabled, none_), kInvalidArgument);
 }

@@ -95,7 +95,7 @@ TEST_F(Nvml, NumbersOfADeviceAreYielded) {
       {1,
        {"nvmlDeviceGetIndex", "nvmlDeviceGetMinorNumber", "nvmlDeviceGetPersistenceMode",
         "nvmlDeviceGetPowerManagementMode"}},
-      {nvml::kGpuIdle | nvml::kHwSlowdown,
+      {nvml::kGpuIdle | nvml::kClocksSetting | nvml::kSwPowerCap | nvml::kHwSlowdown,
        {"nvmlDeviceGetSupportedClocksEventReasons", "nvmlDeviceGetSupportedClocksThrottleReasons"}},
       {nvml::kPcieBus, {"nvmlDeviceGetBusType"}},
       {4,
@@ -126,7 +126,7 @@ TEST_F(Nvml, PairsOfNumbersAreYielded) {
     unsigned first, second;
   } pairs[] = {{"nvmlDeviceGetCudaComputeCapability", 8, 0},
                {"nvmlDeviceGetMigMode", nvml::kDisabled, nvml::kDisabled},
-               {"nvmlDeviceGetPowerManagementLimitConstraints", 400'000, 400'000},
+               {"nvmlDeviceGetPowerManagementLimitConstraints", 94'000, 400'000},
                {"nvmlDeviceGetEncoderUtilization", 0, 166'666},
                {"nvmlDeviceGetDecoderUtilization", 0, 166'666},
                {"nvmlDeviceGetJpgUtilization", 0, 166'666},
@@ -139,6 +139,16 @@ TEST_F(Nvml, PairsOfNumbersAreYielded) {
     EXPECT_EQ(call(function, device_, &first, none_), kInvalidArgument) << function;
     EXPECT_EQ(call(function, device_, none_, &second), kInvalidArgument) << function;
   }
+}
+
+TEST_F(Nvml, TheComputeModeOfADeviceChanges) {
+  for (const unsigned mode : {2U, 3U, 0U}) {
+    EXPECT_EQ(call("nvmlDeviceSetComputeMode", device_, mode), kSuccess);
+    expect_number("nvmlDeviceGetComputeMode", mode, device_);
+  }
+  EXPECT_EQ(call("nvmlDeviceSetComputeMode", device_, 1U), kNotSupported) << "EXCLUSIVE_THREAD";
+  EXPECT_EQ(call("nvmlDeviceSetComputeMode", device_, 4U), kInvalidArgument);
+  EXPECT_EQ(call("nvmlDeviceSetComputeMode", none_, 0U), kInvalidArgument);
 }
 
 TEST_F(Nvml, WithoutMigThereAreNoInstances) {
@@ -513,6 +523,29 @@ TEST_F(NvmlTopology, LinksInUseLeadToThePeer) {
     EXPECT_EQ(call(function, devices_[0], 3, none_), kInvalidArgument) << function;
   }
   EXPECT_EQ(call("nvmlDeviceGetNvLinkCapability", devices_[0], 3, 6U, &number), kInvalidArgument);
+}
+
+TEST_F(NvmlTopology, LinksOverWhichNothingWentCountNothing) {
+  uint64_t sent = 7, received = 7;
+  const char* function = "nvmlDeviceGetNvLinkUtilizationCounter";
+  EXPECT_EQ(call(function, devices_[0], 3, 0, &received, &sent), kSuccess);
+  EXPECT_EQ(sent + received, 0U);
+  EXPECT_EQ(call(function, devices_[0], 12, 0, &received, &sent), kInvalidArgument);
+  EXPECT_EQ(call(function, devices_[0], 3, 2, &received, &sent), kInvalidArgument);
+  EXPECT_EQ(call(function, devices_[0], 3, 0, none_, &sent), kInvalidArgument);
+  function = "nvmlDeviceGetNvLinkErrorCounter";
+  EXPECT_EQ(call(function, devices_[0], 3, 0, &sent), kSuccess);
+  EXPECT_EQ(call(function, devices_[0], 4, 0, &sent), kNotSupported) << "it leads nowhere";
+  EXPECT_EQ(call(function, devices_[0], 3, 5, &sent), kInvalidArgument);
+  EXPECT_EQ(call(function, devices_[0], 3, 0, none_), kInvalidArgument);
+  nvml::FieldValue fields[3]{};
+  fields[0] = {.field = nvml::kNvlinkSentField, .scope = nvml::kAllLinks};
+  fields[1] = {.field = nvml::kNvlinkReceivedField, .scope = 3};
+  fields[2] = {.field = nvml::kNvlinkSentField, .scope = 12};
+  ASSERT_EQ(call("nvmlDeviceGetFieldValues", devices_[0], 3, &fields[0]), kSuccess);
+  EXPECT_EQ(fields[0].status, kSuccess);
+  EXPECT_EQ(fields[1].status, kSuccess);
+  EXPECT_EQ(fields[2].status, kInvalidArgument);
 }
 
 TEST_F(Nvml, AWaitForEventsEndsWithoutAFault) {

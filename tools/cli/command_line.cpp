@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <exception>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "gpemu/base/text.hpp"
 #include "gpemu/report/terminal.hpp"
@@ -19,6 +21,11 @@ int report(const Error& error) {
 }
 
 int run(int argc, char** argv, const World& world) {
+  // Its options are not in the form of gpemu's.
+  if (argc > 1 && std::string_view(argv[1]) == "nvidia-smi") {
+    const std::vector<std::string> words(argv + 2, argv + argc);
+    return run_nvidia_smi(words, world);
+  }
   CommandTree commands("gpemu emulates GPUs for work on deep-learning systems", "gpemu",
                        world.terminal().columns);
   add_commands(commands.root(), world);
@@ -44,6 +51,7 @@ void add_commands(Command app, const World& world) {
   add_help_command(app);
   add_mig_command(app, world);
   add_node_command(app, world);
+  add_nvidia_smi_command(app);
   add_predict_command(app, world);
   add_profile_command(app, world);
   add_run_command(app, world);

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <span>
+#include <string>
+
 #include "cli/command.hpp"
 #include "cli/world.hpp"
 
@@ -23,11 +26,18 @@ void add_data_command(Command app, const World& world);
 void add_help_command(Command app);
 void add_mig_command(Command app, const World& world);
 void add_node_command(Command app, const World& world);
+/// Shows `gpemu nvidia-smi` in the help; run_nvidia_smi() does it.
+void add_nvidia_smi_command(Command app);
 void add_predict_command(Command app, const World& world);
 void add_profile_command(Command app, const World& world);
 void add_run_command(Command app, const World& world);
 void add_smi_command(Command app, const World& world);
 void add_train_command(Command app, const World& world);
 void add_version_command(Command app);
+
+/// Does what the program nvidia-smi does with these words, for the GPUs that NVML shows in the same
+/// surroundings: those of the node that GPEMU_NODE names, or of the only one. Returns its exit
+/// code.
+[[nodiscard]] int run_nvidia_smi(std::span<const std::string> words, const World& world);
 
 }  // namespace gpemu::tools

@@ -15,9 +15,12 @@ using Milliseconds = std::chrono::duration<double, std::milli>;
 
 constexpr std::array<std::pair<std::string_view, SharingPolicy>, 4> kPolicies = {
     {{"time-slices", SharingPolicy::kTimeSlices},
+     {"mps", SharingPolicy::kMps},
      {"fifo", SharingPolicy::kFifo},
-     {"exclusive", SharingPolicy::kExclusive},
      {"mig", SharingPolicy::kMig}}};
+
+/// Time slices with a compute mode.
+constexpr std::string_view kExclusive = "exclusive";
 
 double to_ms(Duration time) {
   return Milliseconds(time).count();
@@ -37,18 +40,24 @@ void SharingOptions::apply_to(device::NodeConfig& config) const {
   for (const auto& [name, value] : kPolicies) {
     if (name == policy) config.policy = value;
   }
+  if (policy == kExclusive) {
+    config.policy = SharingPolicy::kTimeSlices;
+    config.compute_mode = device::ComputeMode::kExclusiveProcess;
+  }
   config.slices = {.quantum = from_ms(time_slice_ms), .context_switch = from_ms(context_switch_ms)};
 }
 
 void add_sharing_options(Command& command, SharingOptions& options, bool with_mig) {
-  constexpr std::array<std::string_view, 4> kNames = {"time-slices", "fifo", "exclusive", "mig"};
+  constexpr std::array<std::string_view, 5> kNames = {"time-slices", "mps", "fifo", kExclusive,
+                                                      "mig"};
   command
       .option("--sharing", options.policy,
               fmt::format("How processes share a GPU: time-slices: one after the other, as the "
-                          "driver does it; fifo: kernels run in the order in which they are "
-                          "queued; exclusive: one process{}",
+                          "driver does it; mps: side by side, as clients of MPS; fifo: kernels run "
+                          "in the order in which they are queued; exclusive: one process, as with "
+                          "`nvidia-smi -c EXCLUSIVE_PROCESS`{}",
                           with_mig ? "; mig: on the MIG devices that `gpemu mig` makes" : ""))
-      .one_of(std::span(kNames).first(with_mig ? 4 : 3))
+      .one_of(std::span(kNames).first(with_mig ? 5 : 4))
       .show_default();
   command.option("--time-slice", options.time_slice_ms, "Length of a time slice, in ms")
       .real_range(to_ms(device::kShortestQuantum), to_ms(device::kLongestQuantum))
@@ -60,9 +69,15 @@ void add_sharing_options(Command& command, SharingOptions& options, bool with_mi
       .show_default();
 }
 
-std::string_view policy_name(SharingPolicy policy) {
+Result<std::string_view> sharing_name(const device::NodeView& node) {
+  bool is_exclusive = node.policy() == SharingPolicy::kTimeSlices;
+  for (int i = 0; i < node.device_count(); ++i) {
+    GPEMU_ASSIGN(const device::DeviceSnapshot device, node.device_snapshot(i, node.clock().now()));
+    if (device.compute_mode != device::ComputeMode::kExclusiveProcess) is_exclusive = false;
+  }
+  if (is_exclusive) return kExclusive;
   for (const auto& [name, value] : kPolicies) {
-    if (value == policy) return name;
+    if (value == node.policy()) return name;
   }
   return "unknown";
 }

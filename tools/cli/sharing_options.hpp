@@ -4,7 +4,9 @@
 #include <string>
 #include <string_view>
 
+#include "gpemu/base/error.hpp"
 #include "gpemu/device/node_state.hpp"
+#include "gpemu/device/node_view.hpp"
 
 #include "cli/command.hpp"
 
@@ -25,7 +27,8 @@ struct SharingOptions {
 /// command line is parsed. `with_mig`: whether --sharing may be mig, for nodes that stay.
 void add_sharing_options(Command& command, SharingOptions& options, bool with_mig = false);
 
-/// Returns a policy as --sharing names it.
-[[nodiscard]] std::string_view policy_name(device::SharingPolicy policy);
+/// Returns what --sharing has to be for a node that is as this one now. Errors: those of reading
+/// the node.
+[[nodiscard]] Result<std::string_view> sharing_name(const device::NodeView& node);
 
 }  // namespace gpemu::tools

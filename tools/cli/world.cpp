@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "gpemu/device/node.hpp"
+#include "gpemu/run/environment.hpp"
 #include "gpemu/run/shims.hpp"
 
 namespace gpemu::tools {
@@ -39,6 +40,13 @@ std::optional<std::string> World::variable(std::string_view name) const {
   return std::nullopt;
 }
 
+std::optional<std::string> World::search_path() const {
+  std::optional<std::string> path = variable("PATH");
+  const auto folder = shims();
+  if (path && folder) path = run::path_with((*folder / "bin").string(), *path);
+  return path;
+}
+
 World real_world(sim::Clock& clock) {
   const profile::Database::Paths profiles = profile::Database::default_paths();
   std::error_code none;
@@ -47,6 +55,7 @@ World real_world(sim::Clock& clock) {
   return {.nodes = device::Node::default_directory(),
           .profiles = profiles,
           .topologies = profiles.installed.parent_path() / "topologies",
+          .pairs = profiles.installed.parent_path() / "pairs.csv",
           .clusters = "/run/gpemu",
           .temporary = temporary,
           .current = current,

@@ -27,6 +27,7 @@ struct World {
   std::filesystem::path nodes;        ///< the folder of the nodes.
   profile::Database::Paths profiles;  ///< the databases.
   std::filesystem::path topologies;   ///< the folder of the described machines.
+  std::filesystem::path pairs;        ///< the table of measured pairs of jobs.
   std::filesystem::path clusters;     ///< the folder of the clusters' descriptions.
   std::filesystem::path temporary;    ///< the folder for temporary files; empty if there is none.
   std::filesystem::path current;      ///< the current folder; empty if it was removed.
@@ -53,6 +54,9 @@ struct World {
 
   /// Returns the value of an environment variable; nothing if it is not set.
   [[nodiscard]] std::optional<std::string> variable(std::string_view name) const;
+
+  /// Returns the PATH of programs under emulation, which find the shims' programs in it.
+  [[nodiscard]] std::optional<std::string> search_path() const;
 
   /// Returns the clock and the terminal for progress. The world must outlive them.
   [[nodiscard]] report::Progress::Host progress_host() const {

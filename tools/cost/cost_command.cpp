@@ -23,6 +23,7 @@
 #include "cost/cost_collectives_command.hpp"
 #include "cost/cost_eval_command.hpp"
 #include "cost/cost_fit_command.hpp"
+#include "cost/cost_pairs_command.hpp"
 #include "cost/cost_recorded_command.hpp"
 #include "cost/cost_transformer_command.hpp"
 
@@ -202,6 +203,7 @@ void add_cost_command(Command app, const World& world) {
   add_cost_recorded_command(command, world);
   add_cost_collectives_command(command, world);
   add_cost_transformer_command(command, world);
+  add_cost_pairs_command(command, world);
   command.options_exclude_subcommands();
   command.on_run([command, options, &world]() -> Result<void> {
     for (const char* const option : {"--gpu", "--model", "--batch"}) {

@@ -209,6 +209,92 @@ TEST_F(CostCollectivesTest, OfATransformerAreAPartOfItsIteration) {
   EXPECT_TRUE(with({"--gpu", "T4"}).errors.contains("box has V100-PCIE-32GB"));
 }
 
+class CostPairsTest : public CostCommandTest {
+ protected:
+  /// Pairs of a model "one" with a model "two" on a G, all with the same speeds, and another pair.
+  CostPairsTest() {
+    std::string table = "gpu,model_a,batch_a,speed_a,model_b,batch_b,speed_b\n";
+    for (int one = 1; one <= 4; ++one) {
+      for (int two = 1; two <= 4; ++two) {
+        if (one != 2 || two != 3) table += fmt::format("G,one,{},0.5,two,{},0.8\n", one, two);
+      }
+    }
+    made_up_.write("pairs.csv", table + "G,three,,0.25,one,1,0.9\n");
+  }
+  [[nodiscard]] Outcome pairs(std::vector<std::string> words) const {
+    words.insert(words.begin(), {"cost", "pairs"});
+    return made_up_.run(std::move(words));
+  }
+};
+
+TEST_F(CostPairsTest, TellTheBestEvidence) {
+  const Outcome known = pairs({"--gpu", "G", "three", "one:1", "--json"});
+  ASSERT_EQ(known.code, 0) << known.errors;
+  const json jobs = parsed(known.output)["jobs"];
+  EXPECT_EQ(jobs[0]["evidence"], "measured");
+  EXPECT_EQ(jobs[0]["speed"], 0.25);
+  EXPECT_EQ(jobs[1]["speed"], 0.9);
+  const json fitted = parsed(pairs({"--gpu", "G", "one:2", "two:3", "--json"}).output)["jobs"];
+  EXPECT_EQ(fitted[0]["evidence"], "calibrated");
+  EXPECT_NEAR(fitted[0]["speed"], 0.5, 0.03);
+  EXPECT_NEAR(fitted[1]["speed"], 0.8, 0.03);
+  EXPECT_EQ(squeezed(pairs({"80/80", "50/50", "0"}).output),
+            "Speeds beside the others, divided by those alone.\n\n"
+            "job speed +- evidence\n"
+            "80/80 0.787 52% analytic\n50/50 0.787 52% analytic\n0 1.000 52% analytic\n");
+  EXPECT_NEAR(
+      parsed(
+          pairs({"100/100", "100/100", "--sharing", "mps", "--json"}).output)["jobs"][0]["speed"],
+      0.5, 1e-9);
+}
+
+TEST_F(CostPairsTest, CompareWithMeasurements) {
+  made_up_.write("others.csv",
+                 "gpu,model_a,batch_a,speed_a,util_a,memutil_a,model_b,batch_b,speed_b,util_b,"
+                 "memutil_b\n"
+                 "H,x,1,0.5,100,100,y,1,0.4,100,100\n"
+                 "H,x,1,0.5,,,y,1,0.4,100,100\n");
+  const std::string file = (made_up_.folder / "others.csv").string();
+  const Outcome outcome = pairs({"--pairs", file, "--json"});
+  ASSERT_EQ(outcome.code, 0) << outcome.errors;
+  const json errors = parsed(outcome.output)["errors"];
+  ASSERT_EQ(errors.size(), 1U) << errors;
+  EXPECT_EQ(errors[0]["speeds"], 2);
+  EXPECT_NEAR(errors[0]["mean_error"], 0.125, 1e-9) << "none of 0.5, a quarter of 0.4";
+  EXPECT_EQ(errors[0]["within_bar"], 0.5);
+  EXPECT_TRUE(
+      outcome.errors.starts_with("gpemu: 2 speeds have no prediction, e.g. x:1 beside y:1: no "))
+      << outcome.errors;
+  made_up_.write("empty.csv", "gpu,model_a,batch_a,speed_a,model_b,batch_b,speed_b\n");
+  const std::string empty = (made_up_.folder / "empty.csv").string();
+  EXPECT_EQ(pairs({"--eval", "--table", empty}).code, 3);
+  EXPECT_EQ(pairs({"--pairs", empty}).code, 3);
+  const Outcome left_out = pairs({"--eval"});
+  EXPECT_TRUE(left_out.output.contains("a third of the pairs")) << left_out.output;
+  EXPECT_NE(left_out.output, pairs({"--eval", "--seed", "2"}).output) << "other thirds";
+}
+
+TEST_F(CostPairsTest, RefuseWhatMeansNothing) {
+  const auto refused = [&](std::vector<std::string> words) {
+    const Outcome outcome = pairs(std::move(words));
+    return fmt::format("{} {}", outcome.code, outcome.errors);
+  };
+  EXPECT_EQ(refused({}),
+            "2 gpemu: cost pairs needs 2 to 8 jobs, --eval, or --pairs with measured ones\n");
+  EXPECT_EQ(refused({"one:1", "two:1"}), "2 gpemu: job one:1: --gpu is required for it\n");
+  EXPECT_EQ(refused({"--eval", "90"}), "2 gpemu: job 90: --eval and --pairs take no jobs\n");
+  for (const char* job : {"101/5", "90/x", "90/-1", "one:0", "one:x", ":5", "nan", "90/"}) {
+    EXPECT_TRUE(
+        refused({job, "90", "--gpu", "G"}).starts_with(fmt::format("2 gpemu: job {}: ", job)))
+        << refused({job, "90", "--gpu", "G"});
+  }
+  EXPECT_TRUE(refused({"--gpu", "G", "one:1", "four:1"})
+                  .starts_with("3 gpemu: four:1 was not measured on G beside another job, "));
+  EXPECT_TRUE(refused({"--gpu", "H", "one:1", "two:1"}).contains("is on H, but on G, "));
+  EXPECT_TRUE(refused({"--gpu", "G", "one:1", "two:1", "90"}).starts_with("10 gpemu: 3 jobs: "));
+  EXPECT_EQ(refused({"--pairs", "/none.csv"}).front(), '3');
+}
+
 TEST_F(CostCommandTest, RecordedPricesOperationsOnEachGpu) {
   const Outcome outcome = made_up_.run(
       {"cost", "recorded", recordings(), "--gpu", "V100-PCIE-32GB", "--batch", "32,64", "--json"});

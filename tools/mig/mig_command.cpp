@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "mig/mig_command.hpp"
+
 #include <algorithm>
 #include <charconv>
 #include <functional>
@@ -15,10 +17,10 @@
 #include "gpemu/base/variables.hpp"
 #include "gpemu/device/node.hpp"
 #include "gpemu/device/node_view.hpp"
-#include "gpemu/profile/database.hpp"
 #include "gpemu/report/terminal.hpp"
 
 #include "cli/command_line.hpp"
+#include "mig/mig_gpus.hpp"
 #include "mig/mig_text.hpp"
 
 namespace gpemu::tools {
@@ -29,6 +31,7 @@ using device::MigLayout;
 using profile::MigProfile;
 
 struct MigOptions {
+  MigExitCodes codes;
   std::string node;
   std::vector<std::string> ids;
   bool list_profiles = false, list_placements = false, list_instances = false;
@@ -50,49 +53,6 @@ MigFilter filter_of(const MigOptions& options) {
   };
   return {.gpu_instance = narrow(options.gpu_instance),
           .compute_instance = narrow(options.compute_instance)};
-}
-
-Result<profile::GpuSpec> find_spec(const profile::Database& database, const std::string& gpu,
-                                   const World& world) {
-  const std::string files = world.variable(variable::kGpuFiles).value_or("");
-  for (const auto part : std::views::split(files, ':')) {
-    const std::string path(std::string_view(part.begin(), part.end()));
-    if (path.empty()) continue;
-    GPEMU_ASSIGN(profile::GpuSpec spec, database.gpu(path));
-    if (spec.name == gpu) return spec;
-  }
-  return database.gpu(gpu);
-}
-
-/// Returns the GPUs of a node that -i names: all, or by index or UUID.
-Result<std::vector<MigGpu>> read_gpus(const device::NodeView& node, const MigOptions& options,
-                                      const World& world) {
-  if (node.policy() != device::SharingPolicy::kMig) {
-    return fail(ErrorCode::kUnsupported,
-                "node '{}' does not divide its GPUs: make one with `gpemu node create --sharing "
-                "mig`",
-                node.name());
-  }
-  GPEMU_ASSIGN(const profile::Database database, profile::Database::open(world.profiles));
-  std::vector<std::string> wanted = options.ids;
-  std::vector<MigGpu> gpus;
-  for (int index = 0; index < node.device_count(); ++index) {
-    GPEMU_ASSIGN(const device::DeviceSnapshot now, node.device_snapshot(index, node.clock().now()));
-    const auto named = std::erase_if(wanted, [&](const std::string& id) {
-      return id == fmt::to_string(index) || id == now.uuid;
-    });
-    if (!options.ids.empty() && named == 0) continue;
-    GPEMU_ASSIGN(profile::GpuSpec spec, find_spec(database, now.gpu, world));
-    MigGpu& gpu = gpus.emplace_back();
-    gpu.index = index;
-    gpu.uuid = now.uuid;
-    gpu.product_name = spec.product_name;
-    gpu.profiles = std::move(spec.mig_profiles);
-    GPEMU_ASSIGN(gpu.layout, node.mig_layout(index, gpu.profiles));
-  }
-  if (wanted.empty()) return gpus;
-  return fail(ErrorCode::kNotFound, "-i {}: node '{}' has no such GPU; its GPUs are 0 to {}",
-              wanted.front(), node.name(), node.device_count() - 1);
 }
 
 /// Returns a number that is all of a text.
@@ -293,7 +253,7 @@ Result<int> change(const MigOptions& options, std::vector<MigGpu>& gpus, const s
   if (options.create.empty() && !has_named(gpus, filter_of(options), options.destroy_compute)) {
     report::print_out("No {} instances found: Not Found\n",
                       options.destroy_compute ? "compute" : "GPU");
-    return exit_code(ErrorCode::kNotFound);
+    return options.codes.not_found;
   }
   for (MigGpu& gpu : gpus) {
     GPEMU_ASSIGN(const bool done, !options.create.empty()   ? create(*node, gpu, options)
@@ -303,7 +263,7 @@ Result<int> change(const MigOptions& options, std::vector<MigGpu>& gpus, const s
     if (done) continue;
     report::print_out("Failed to {} {} instances: {}\n", destroys ? "destroy" : "create", what,
                       destroys ? kInUse : kNoRoom);
-    return exit_code(ErrorCode::kUnavailable);
+    return destroys ? options.codes.in_use : options.codes.no_room;
   }
   return 0;
 }
@@ -315,7 +275,7 @@ Result<int> run_mig(const MigOptions& options, const World& world) {
           options.node.empty() ? world.variable(variable::kNode).value_or("") : options.node,
           world.nodes));
   GPEMU_ASSIGN(const auto view, device::NodeView::open(name, world.nodes));
-  GPEMU_ASSIGN(std::vector<MigGpu> gpus, read_gpus(*view, options, world));
+  GPEMU_ASSIGN(std::vector<MigGpu> gpus, read_mig_gpus(*view, options.ids, world));
   const MigFilter filter = filter_of(options);
   std::string text;
   if (options.list_profiles) text += mig_profiles_text(gpus);
@@ -337,12 +297,9 @@ Result<int> run_mig(const MigOptions& options, const World& world) {
 
 }  // namespace
 
-void add_mig_command(Command app, const World& world) {
-  Command mig = app.subcommand(
-      "mig", "Divide the GPUs of a node, with the options and words of `nvidia-smi mig`");
-  auto options = std::make_shared<MigOptions>();
-  mig.option("node", options->node,
-             "NAME, or USER/NAME for another user's node; without it, GPEMU_NODE or the only node");
+namespace {
+
+void add_mig_options(Command mig, const std::shared_ptr<MigOptions>& options) {
   mig.option("-i,--id", options->ids, "Only these GPUs, by index or UUID")
       .separated_by(',')
       .one_word_each();
@@ -376,6 +333,17 @@ void add_mig_command(Command app, const World& world) {
       .range(0, 7);
   mig.flag("-L,--list-gpus", options->list_devices,
            "List the GPUs and their MIG devices, with the UUIDs for CUDA_VISIBLE_DEVICES");
+}
+
+}  // namespace
+
+void add_mig_command(Command app, const World& world) {
+  Command mig = app.subcommand(
+      "mig", "Divide the GPUs of a node, with the options and words of `nvidia-smi mig`");
+  auto options = std::make_shared<MigOptions>();
+  mig.option("node", options->node,
+             "NAME, or USER/NAME for another user's node; without it, GPEMU_NODE or the only node");
+  add_mig_options(mig, options);
   mig.notes(
       "Options may have one dash, as with nvidia-smi.\n\n"
       "Examples:\n"
@@ -384,6 +352,14 @@ void add_mig_command(Command app, const World& world) {
       "  gpemu mig n0 -cgi 9,3g.20gb -C\n"
       "  gpemu mig n0 -L\n"
       "  gpemu mig n0 -dci -gi 1");
+  mig.on_run([options, &world] { return run_mig(*options, world); });
+}
+
+void add_mig_command_of_nvidia_smi(Command app, const MigExitCodes& codes, const World& world) {
+  Command mig = app.subcommand("mig", "Divide GPUs");
+  auto options = std::make_shared<MigOptions>();
+  options->codes = codes;
+  add_mig_options(mig, options);
   mig.on_run([options, &world] { return run_mig(*options, world); });
 }
 

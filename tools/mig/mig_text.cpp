@@ -177,14 +177,17 @@ std::string mig_compute_instances_text(std::span<const MigGpu> gpus, const MigFi
          rows;
 }
 
+std::string mig_device_line(const device::MigDevice& device, int number) {
+  return fmt::format("  MIG {:<11} Device {:>2}: (UUID: {})\n", device.name, number, device.uuid);
+}
+
 std::string mig_devices_text(std::span<const MigGpu> gpus) {
   std::string text;
   for (const MigGpu& gpu : gpus) {
     text += fmt::format("GPU {}: {} (UUID: {})\n", gpu.index, gpu.product_name, gpu.uuid);
     int index = 0;
     for (const device::MigDevice& device : gpu.layout.devices(gpu.index, gpu.uuid)) {
-      text +=
-          fmt::format("  MIG {:<11} Device {:>2}: (UUID: {})\n", device.name, index++, device.uuid);
+      text += mig_device_line(device, index++);
     }
   }
   return text;

@@ -4,21 +4,12 @@
 #include <optional>
 #include <span>
 #include <string>
-#include <vector>
 
 #include "gpemu/device/mig_layout.hpp"
-#include "gpemu/profile/mig_profile.hpp"
+
+#include "mig/mig_gpus.hpp"
 
 namespace gpemu::tools {
-
-/// A GPU with what MIG has made of it.
-struct MigGpu {
-  int index = 0;
-  std::string uuid;
-  std::string product_name;
-  std::vector<profile::MigProfile> profiles;
-  device::MigLayout layout{{}};  ///< of these profiles.
-};
 
 /// Which instances to list; nothing: all.
 struct MigFilter {
@@ -41,6 +32,8 @@ struct MigFilter {
 /// -lci: the compute instances.
 [[nodiscard]] std::string mig_compute_instances_text(std::span<const MigGpu> gpus,
                                                      const MigFilter& filter);
+/// A line of `nvidia-smi -L`: the MIG device of that number on its GPU.
+[[nodiscard]] std::string mig_device_line(const device::MigDevice& device, int number);
 /// `nvidia-smi -L`: the GPUs, each with its MIG devices.
 [[nodiscard]] std::string mig_devices_text(std::span<const MigGpu> gpus);
 

@@ -21,6 +21,7 @@
 #include "cli/command_line.hpp"
 #include "cli/device_list.hpp"
 #include "cli/sharing_options.hpp"
+#include "node/power_command.hpp"
 #include "node/topology_text.hpp"
 
 namespace gpemu::tools {
@@ -87,8 +88,9 @@ Result<json> describe(const device::NodeView& node) {
                        {"lost", device.health.lost},
                        {"clock_share", device.health.clock}});
   }
+  GPEMU_ASSIGN(const std::string_view sharing, sharing_name(node));
   json description{{"name", node.name()},
-                   {"sharing", policy_name(node.policy())},
+                   {"sharing", sharing},
                    {"temporary", node.temporary()},
                    {"devices", std::move(devices)}};
   if (const profile::TopologySpec* topology = node.topology()) {
@@ -105,7 +107,8 @@ Result<void> show_node(const NodeOptions& options, const World& world) {
     return {};
   }
   const profile::TopologySpec* const topology = node->topology();
-  report::print_out("node '{}': sharing {}{}{}\n", node->name(), policy_name(node->policy()),
+  report::print_out("node '{}': sharing {}{}{}\n", node->name(),
+                    description["sharing"].get<std::string>(),
                     topology != nullptr ? fmt::format(", topology {}", topology->name) : "",
                     node->temporary() ? ", belongs to one run" : "");
   report::TextTable table({"device", "gpu", "memory used / MiB", "processes", "bus id", "uuid"});
@@ -262,6 +265,8 @@ void add_node_command(Command app, const World& world) {
              "  gpemu node topo --topology dgx-a100\n"
              "  gpemu node topo --topology ./my-machine.toml --json");
   topo.on_run([options, &world] { return show_topology(*options, world); });
+
+  add_power_command(node, world);
 
   Command remove = node.subcommand("remove", "Remove a node").alias("rm");
   remove.option("name", options->name, "NAME, or USER/NAME for another user's node").required();

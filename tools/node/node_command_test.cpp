@@ -62,6 +62,28 @@ TEST(NodeCommandTest, ShowsWhatFaultsDo) {
   EXPECT_EQ(devices[2]["lost"], false);
 }
 
+TEST(NodeCommandTest, ChangesAndShowsPowerLimitsAndClocks) {
+  const TestWorld made_up;
+  ASSERT_EQ(made_up.run({"node", "create", "n0", "--gpu", "V100-PCIE-32GB:2"}).code, 0);
+  EXPECT_EQ(made_up.run({"node", "power", "n0", "-i", "1", "--limit", "100"}),
+            (Outcome{0, "", ""}));
+  const std::string title = "device gpu limit / W from to clock / MHz why\n";
+  EXPECT_EQ(squeezed(made_up.run({"node", "power", "n0"}).output),
+            title +
+                "0 V100-PCIE-32GB 250 59 250 1380 the highest\n"
+                "1 V100-PCIE-32GB 100 59 250 938 the power limit\n");
+  EXPECT_EQ(made_up.run({"node", "power", "n0", "--limit", "0", "--clock", "690"}),
+            (Outcome{0, "", ""}));
+  EXPECT_EQ(squeezed(made_up.run({"node", "power", "n0", "-i", "0"}).output),
+            title + "0 V100-PCIE-32GB 250 59 250 690 locked\n");
+  const Outcome refused = made_up.run({"node", "power", "n0", "--limit", "300"});
+  EXPECT_NE(refused.code, 0);
+  EXPECT_NE(refused.errors.find("takes a power limit of 59.0 to 250.0 W, not 300"),
+            std::string::npos)
+      << refused.errors;
+  EXPECT_NE(made_up.run({"node", "power", "n0", "-i", "2", "--limit", "100"}).code, 0);
+}
+
 TEST(NodeCommandTest, AccessDecidesWhoMayAttach) {
   const TestWorld made_up;
   using std::filesystem::perms;

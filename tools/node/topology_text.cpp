@@ -2,6 +2,7 @@
 #include "node/topology_text.hpp"
 
 #include <cstddef>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
@@ -114,6 +115,31 @@ std::string topology_matrix(const TopologySpec& machine, int columns) {
     table.add_row(std::move(cells));
   }
   return table.str(columns);
+}
+
+std::string topology_tabs(const TopologySpec& machine) {
+  Devices devices = devices_of(machine);
+  std::string adapters;
+  for (std::size_t i = machine.gpus.size(); i < devices.names.size(); ++i) {
+    const std::string number = fmt::format("NIC{}", i - machine.gpus.size());
+    adapters += fmt::format("  {}: {}\n", number, std::exchange(devices.names[i], number));
+  }
+  std::string text;
+  for (const std::string& name : devices.names) text += "\t" + name;
+  text += "\tCPU Affinity\tNUMA Affinity\tGPU NUMA ID\n";
+  const auto rows = matrix_of(machine, devices);
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    text += devices.names[i];
+    for (const std::string& path : rows[i]) text += path == "X" ? "\t X " : "\t" + path;
+    // Which cores belong to a NUMA node is not described.
+    text +=
+        i < machine.gpus.size()
+            ? fmt::format("\tN/A\t{}\t\tN/A\n", topology::numa_node_of(machine, devices.places[i]))
+            : "\t\t\n";
+  }
+  text += fmt::format("\nLegend:\n\n  X is the device itself. {}\n", kPathLegend);
+  if (!adapters.empty()) text += "\nNIC Legend:\n\n" + adapters;
+  return text;
 }
 
 std::string topology_tree(const TopologySpec& machine) {

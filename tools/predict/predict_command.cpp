@@ -28,6 +28,7 @@
 #include "predict/program_runs.hpp"
 #include "predict/ranks_of_program.hpp"
 #include "predict/scaling.hpp"
+#include "predict/sharing.hpp"
 
 namespace gpemu::tools {
 namespace {
@@ -35,6 +36,8 @@ namespace {
 struct PredictOptions {
   std::vector<std::string> gpus;
   std::vector<int> batches;
+  std::vector<std::string> beside;  ///< programs on the same GPU.
+  std::string sharing = "time-slices";
   std::vector<int> gpu_counts;  ///< of a job; empty: the program is not a job of several ranks.
   std::string topology;
   std::string pattern;
@@ -52,7 +55,7 @@ Result<void> check(const PredictOptions& options, const World& world) {
         "--plot {}: plots are SVG, so the name must end in .svg; rsvg-convert converts one to PNG",
         options.plot);
   }
-  GPEMU_TRY(run::check_program(options.words.front(), world.variable("PATH")));
+  GPEMU_TRY(run::check_program(options.words.front(), world.search_path()));
   return report::check_outputs({report::file_of(options.json), options.plot, options.report});
 }
 
@@ -119,8 +122,9 @@ Result<PredictReport> predict_all(const PredictOptions& options, const World& wo
       {.gpu = [&database](const std::string& name) { return database.gpu(name); },
        .gpu_names = [&database] { return database.gpu_names(); },
        .record =
-           [&interrupt, &world](const run::ProgramRunOptions& what, const std::string& label) {
-             return record_and_tell(what, label, world, interrupt.flag());
+           [&](const run::ProgramRunOptions& what, const std::string& label) {
+             const std::string which = options.beside.empty() ? "" : ", " + options.words.back();
+             return record_and_tell(what, label + which, world, interrupt.flag());
            }});
   GPEMU_TRY(runs.record(gpus, batches));
   GPEMU_TRY(runs.check_batches());
@@ -130,6 +134,39 @@ Result<PredictReport> predict_all(const PredictOptions& options, const World& wo
       GPEMU_ASSIGN(PredictAnswer answer, answer_of(runs, gpu, batch));
       report.answers.push_back(std::move(answer));
     }
+  }
+  return report;
+}
+
+/// Records each program by itself, and predicts them on one GPU.
+Result<SharingReport> predict_sharing(const PredictOptions& options, const World& world) {
+  SharingReport report{.programs = {options.words},
+                       .sharing = options.sharing,
+                       .provenance = report::provenance_at(world.time_of_day()),
+                       .answers = {}};
+  for (const std::string& text : options.beside) {
+    GPEMU_ASSIGN(std::vector<std::string> words, words_beside(text, options.words));
+    GPEMU_TRY(run::check_program(words.front(), world.variable("PATH")));
+    report.programs.push_back(std::move(words));
+  }
+  if (report.programs.size() > cost::kMostSharers) {
+    return fail(ErrorCode::kUnsupported, "--with: at most {} programs can share a GPU",
+                cost::kMostSharers);
+  }
+  for (std::size_t i = 0; i < report.programs.size(); ++i) {
+    PredictOptions one = options;
+    one.words = report.programs[i];
+    if (i > 0) one.batches.clear();
+    GPEMU_ASSIGN(const PredictReport alone, predict_all(one, world));
+    if (i == 0) report.answers.resize(alone.answers.size());
+    for (std::size_t j = 0; j < report.answers.size(); ++j) {
+      // Those of the first program are by GPU, then by batch; the others have one for each GPU.
+      const std::size_t of_gpu = j * alone.answers.size() / report.answers.size();
+      report.answers[j].programs.push_back(alone.answers[of_gpu]);
+    }
+  }
+  for (SharingAnswer& answer : report.answers) {
+    answer.speeds = speeds_together(answer.programs, report.sharing);
   }
   return report;
 }
@@ -230,6 +267,16 @@ Result<void> predict_job(const PredictOptions& options, const World& world) {
   return write_file_atomically(options.plot, report::line_plot_svg(scaling_plot(report)));
 }
 
+Result<void> predict_beside(const PredictOptions& options, const World& world) {
+  GPEMU_TRY(check(options, world));
+  GPEMU_ASSIGN(const SharingReport report, predict_sharing(options, world));
+  if (!report::is_printed(options.json)) {
+    report::print_out("{}", sharing_text(report, world.terminal()));
+  }
+  if (options.json.empty()) return {};
+  return report::write_json(options.json, report::json_text(sharing_json(report)));
+}
+
 Result<void> predict_program(const PredictOptions& options, const World& world) {
   GPEMU_TRY(check(options, world));
   GPEMU_ASSIGN(const PredictReport report, predict_all(options, world));
@@ -258,12 +305,14 @@ void add_predict_command(Command app, const World& world) {
       "With --gpus, the program runs as torchrun would run it on that many GPUs, but only its "
       "rank\n"
       "0: the other ranks count as doing the same at the same time.\n"
+      "With --with, each program is recorded by itself; the others read no GPEMU_BATCH.\n"
       "Examples:\n"
       "  gpemu predict --gpu V100-PCIE-32GB,A100-SXM4-80GB,H100-SXM5-80GB -- python train.py\n"
       "  gpemu predict --gpu A100-SXM4-40GB --batch 32,64,128 -- python train.py --batch-size "
       "{batch}\n"
       "  gpemu predict --gpu A100-SXM4-40GB --topology dgx-a100 --gpus 1,2,4,8,16 -- python "
       "train_ddp.py\n"
+      "  gpemu predict --gpu V100-PCIE-32GB --with other.py -- python train.py\n"
       "  gpemu predict --gpu T4 --step-pattern multi_tensor_apply --json - -- ./program\n");
   auto options = std::make_shared<PredictOptions>();
   command
@@ -296,12 +345,29 @@ void add_predict_command(Command app, const World& world) {
       "Regular expression for the name of an operation or NVTX range that occurs once per step");
   command.option("--json", options->json,
                  "Write the answers as JSON; - prints them instead of the table");
-  command.option("--plot", options->plot,
-                 "Write a plot of the parts of a step, or of the speed-ups, as an SVG file");
-  command.option("--report", options->report, "Write an HTML page with the answers and a plot");
+  command
+      .option("--with", options->beside,
+              "Another program on the same GPU, e.g. other.py or \"python other.py --size 8\": "
+              "predicts what they do to each other; once for each such program")
+      .placeholder("PROGRAM")
+      .one_word_each()
+      .excludes("--gpus");
+  command
+      .option("--sharing", options->sharing,
+              "With --with: the programs have the GPU by turns, or, with MPS, side by side")
+      .one_of({"time-slices", "mps"})
+      .show_default()
+      .needs("--with");
+  command
+      .option("--plot", options->plot,
+              "Write a plot of the parts of a step, or of the speed-ups, as an SVG file")
+      .excludes("--with");
+  command.option("--report", options->report, "Write an HTML page with the answers and a plot")
+      .excludes("--with");
   command.option("program", options->words, "The program and its arguments, after --").required();
   command.arguments_at_end();
   command.on_run([options, &world] {
+    if (!options->beside.empty()) return predict_beside(*options, world);
     return options->gpu_counts.empty() ? predict_program(*options, world)
                                        : predict_job(*options, world);
   });

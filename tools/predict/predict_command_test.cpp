@@ -94,6 +94,33 @@ TEST_F(PredictCommandTest, RecordsRankZeroOfEachNumberOfGpus) {
   EXPECT_EQ(parsed(outcome.output)["answers"].size(), 3U);
 }
 
+TEST_F(PredictCommandTest, RecordsEachOfTheProgramsThatShareAGpu) {
+  const Outcome outcome = predict({"--gpu", "T4,V100", "--batch", "8,16", "--with", "sh other.sh",
+                                   "--with", "sh", "--json", "-"});
+  ASSERT_EQ(outcome.code, 0) << outcome.errors;
+  ASSERT_EQ(recorded_.size(), 8U) << "two batches of the first, on two capabilities";
+  EXPECT_EQ(recorded_[4].words, (std::vector<std::string>{"sh", "other.sh"}));
+  EXPECT_EQ(recorded_[4].batch, 0);
+  EXPECT_TRUE(outcome.errors.contains("gpemu: T4, other.sh: recording\n")) << outcome.errors;
+  const nlohmann::json json = parsed(outcome.output);
+  EXPECT_EQ(json["format"], "gpemu-sharing-1");
+  ASSERT_EQ(json["answers"].size(), 4U);
+  EXPECT_EQ(json["answers"][3]["gpu"], "V100-PCIE-32GB");
+  ASSERT_EQ(json["answers"][3]["programs"].size(), 3U);
+  EXPECT_EQ(json["answers"][3]["programs"][0]["batch"], 16);
+}
+
+TEST_F(PredictCommandTest, RefusesOptionsThatSharingDoesNotKnow) {
+  EXPECT_EQ(predict({"--gpu", "T4", "--with", "sh", "--gpus", "2"}).code, 2);
+  EXPECT_EQ(predict({"--gpu", "T4", "--with", "sh", "--plot", "x.svg"}).code, 2);
+  EXPECT_EQ(predict({"--gpu", "T4", "--sharing", "mps"}).code, 2);
+  EXPECT_EQ(predict({"--gpu", "T4", "--with", " "}),
+            (Outcome{2, "", "gpemu: --with: a program was expected\n"}));
+  EXPECT_TRUE(predict({"--gpu", "T4", "--with", "none.py"}).code == 0)
+      << "sh runs the script: it is the first program's interpreter";
+  EXPECT_NE(predict({"--gpu", "T4", "--with", "no-such-program x"}).code, 0);
+}
+
 TEST_F(PredictCommandTest, RefusesGpusBeforeItRunsTheProgram) {
   EXPECT_EQ(predict({"--gpu", "T4", "--topology", "no-such-machine", "--gpus", "8"}).code, 3);
   EXPECT_TRUE(

@@ -78,50 +78,6 @@ std::vector<std::string> cells(const PredictAnswer& answer) {
           fits ? top_classes(answer.step) : "-"};
 }
 
-/// Returns what was recorded, without repeated lines.
-std::vector<std::string> basis(const PredictReport& report) {
-  std::vector<std::string> lines;
-  const auto add = [&lines](std::string line) {
-    if (std::ranges::find(lines, line) == lines.end()) lines.push_back(std::move(line));
-  };
-  for (const PredictAnswer& answer : report.answers) {
-    const run::ProgramRun& seen = *answer.program_run;
-    add(fmt::format("on {}{}: {} steps, found by {}; {} operations in the median step{}",
-                    seen.gpu.name, seen.batch > 0 ? fmt::format(", batch {}", seen.batch) : "",
-                    seen.found.steps.size(), sign_name(seen.found.sign), answer.operations(),
-                    !seen.exit_code
-                        ? ""
-                        : fmt::format("; the program ended with exit code {}", *seen.exit_code)));
-    if (seen.exit_code && seen.found.sign == predict::StepSign::kSequence) {
-      add("layers repeat as well: check that this is a plausible number of operations for a whole "
-          "step");
-    }
-    if (seen.found.steps.size() <= predict::kWarmUpSteps) {
-      add(fmt::format("only {} steps: they may still include warm-up work",
-                      seen.found.steps.size()));
-    }
-    if (seen.processes > 1) {
-      add(fmt::format("{} processes used the GPU; only the one with the most work was used",
-                      seen.processes));
-    }
-    if (!seen.unsupported.empty()) {
-      add(fmt::format("unsupported calls: {}", fmt::join(seen.unsupported, ", ")));
-    }
-    if (answer.memory_asked_for > 0) {
-      add(
-          fmt::format("{}{}: recorded with this GPU's {:.0f} MiB, which were enough; with more "
-                      "memory the program held {:.0f} MiB",
-                      answer.gpu.name, seen.batch > 0 ? fmt::format(", batch {}", seen.batch) : "",
-                      to_mib(answer.gpu.memory_bytes), to_mib(answer.memory_asked_for)));
-    }
-    if (!answer.why_other.empty()) {
-      add(fmt::format("{}: recorded on {}, for the program {}", answer.gpu.name, seen.gpu.name,
-                      answer.why_other));
-    }
-  }
-  return lines;
-}
-
 ordered_json describe(const PredictAnswer& answer) {
   const run::ProgramRun& seen = *answer.program_run;
   ordered_json row = {{"gpu", answer.gpu.name},
@@ -178,6 +134,49 @@ int PredictAnswer::operations() const {
   return count;
 }
 
+std::vector<std::string> predict_basis(const std::vector<PredictAnswer>& answers) {
+  std::vector<std::string> lines;
+  const auto add = [&lines](std::string line) {
+    if (std::ranges::find(lines, line) == lines.end()) lines.push_back(std::move(line));
+  };
+  for (const PredictAnswer& answer : answers) {
+    const run::ProgramRun& seen = *answer.program_run;
+    add(fmt::format("on {}{}: {} steps, found by {}; {} operations in the median step{}",
+                    seen.gpu.name, seen.batch > 0 ? fmt::format(", batch {}", seen.batch) : "",
+                    seen.found.steps.size(), sign_name(seen.found.sign), answer.operations(),
+                    !seen.exit_code
+                        ? ""
+                        : fmt::format("; the program ended with exit code {}", *seen.exit_code)));
+    if (seen.exit_code && seen.found.sign == predict::StepSign::kSequence) {
+      add("layers repeat as well: check that this is a plausible number of operations for a whole "
+          "step");
+    }
+    if (seen.found.steps.size() <= predict::kWarmUpSteps) {
+      add(fmt::format("only {} steps: they may still include warm-up work",
+                      seen.found.steps.size()));
+    }
+    if (seen.processes > 1) {
+      add(fmt::format("{} processes used the GPU; only the one with the most work was used",
+                      seen.processes));
+    }
+    if (!seen.unsupported.empty()) {
+      add(fmt::format("unsupported calls: {}", fmt::join(seen.unsupported, ", ")));
+    }
+    if (answer.memory_asked_for > 0) {
+      add(
+          fmt::format("{}{}: recorded with this GPU's {:.0f} MiB, which were enough; with more "
+                      "memory the program held {:.0f} MiB",
+                      answer.gpu.name, seen.batch > 0 ? fmt::format(", batch {}", seen.batch) : "",
+                      to_mib(answer.gpu.memory_bytes), to_mib(answer.memory_asked_for)));
+    }
+    if (!answer.why_other.empty()) {
+      add(fmt::format("{}: recorded on {}, for the program {}", answer.gpu.name, seen.gpu.name,
+                      answer.why_other));
+    }
+  }
+  return lines;
+}
+
 std::string predict_text(const PredictReport& report, const report::Terminal& terminal) {
   const bool batch = report.answers.front().program_run->batch > 0;
   report::TextTable table({"GPU", "batch", "step ms", std::string(terminal.plus_minus()),
@@ -191,7 +190,7 @@ std::string predict_text(const PredictReport& report, const report::Terminal& te
       "held; the context takes another {:.0f} MiB.\n"
       "{}\n",
       table.str(terminal.output_columns), terminal.plus_minus(), to_mib(device::kContextBytes),
-      fmt::join(basis(report), "\n"));
+      fmt::join(predict_basis(report.answers), "\n"));
 }
 
 ordered_json predict_json(const PredictReport& report) {
@@ -262,7 +261,7 @@ std::string predict_page(const PredictReport& report) {
               "what its operations' time goes into"},
              memory);
   page.heading("What was recorded");
-  for (const std::string& line : basis(report)) page.paragraph(line);
+  for (const std::string& line : predict_basis(report.answers)) page.paragraph(line);
   report::add_provenance(page, report.provenance);
   return page.html();
 }

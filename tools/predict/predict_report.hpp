@@ -39,6 +39,9 @@ struct PredictReport {
   std::vector<PredictAnswer> answers;
 };
 
+/// Returns lines on what was recorded, without repeated ones.
+[[nodiscard]] std::vector<std::string> predict_basis(const std::vector<PredictAnswer>& answers);
+
 /// Returns the answers as a table, and their basis.
 [[nodiscard]] std::string predict_text(const PredictReport& report,
                                        const report::Terminal& terminal);

@@ -122,7 +122,7 @@ Result<void> check(const RunProgramOptions& options, const World& world) {
         "let the command start the launcher of all ranks",
         variable::kRank, *rank);
   }
-  GPEMU_TRY(run::check_program(options.words.front(), world.variable("PATH")));
+  GPEMU_TRY(run::check_program(options.words.front(), world.search_path()));
   return report::check_outputs(
       {options.trace, options.operations, options.report, report::file_of(options.json)});
 }

@@ -57,7 +57,7 @@ TEST_F(RunCommandTest, StartsTheProgramOnANodeOfItsOwn) {
   ASSERT_TRUE(started_);
   EXPECT_EQ(started_->words, std::vector<std::string>{"sh"});
   EXPECT_EQ(started_->output, run::ProgramOutput::kAsItIs);
-  EXPECT_EQ(variable("PATH"), "/bin") << "of the caller";
+  EXPECT_EQ(variable("PATH"), "/shims/bin:/bin") << "the shims' programs come first";
   EXPECT_EQ(variable("LD_AUDIT"), "/shims/libgpemu_audit.so");
   for (const char* other :
        {"GPEMU_GPU", "GPEMU_CLOCK_PAGE", "LD_PRELOAD", "GPEMU_STRICT", "GPEMU_RECORD_OPERATIONS"}) {

@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
-#include <ctime>
 #include <memory>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include <fmt/chrono.h>
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>
 
@@ -20,6 +19,7 @@
 #include "gpemu/report/terminal.hpp"
 
 #include "cli/command_line.hpp"
+#include "mig/mig_gpus.hpp"
 #include "node/topology_text.hpp"
 #include "smi/smi_query.hpp"
 #include "smi/smi_table.hpp"
@@ -50,7 +50,22 @@ json describe(const SmiDevice& device) {
     json shown = {
         {"pid", process.pid}, {"name", process.name}, {"memory_mib", to_mib(process.memory_held)}};
     if (process.foreign_namespace != 0) shown["pid_namespace"] = process.foreign_namespace;
+    if (const SmiMigDevice* const mig = device.mig_of(process)) shown["mig"] = mig->device.uuid;
+    const auto load = std::ranges::find_if(device.load.processes, [&](const auto& one) {
+      return one.pid == process.pid && one.foreign_namespace == process.foreign_namespace;
+    });
+    shown["power_w"] = load == device.load.processes.end() ? 0 : load->power_w;
     processes.push_back(std::move(shown));
+  }
+  json divided = json::array();
+  for (const SmiMigDevice& mig : device.mig) {
+    divided.push_back({{"name", mig.device.name},
+                       {"uuid", mig.device.uuid},
+                       {"gpu_instance", mig.device.gpu_instance},
+                       {"compute_instance", mig.device.compute_instance},
+                       {"multiprocessors", mig.device.multiprocessors},
+                       {"memory_used_mib", to_mib(mig.memory_used)},
+                       {"memory_total_mib", to_mib(mig.device.memory_bytes)}});
   }
   return {{"node", device.node},
           {"index", now.index},
@@ -63,12 +78,15 @@ json describe(const SmiDevice& device) {
           {"utilization_copy_h2d", device.load.copy_h2d},
           {"utilization_copy_d2h", device.load.copy_d2h},
           {"power_w", device.load.power_w},
-          {"power_limit_w", now.max_power_w},
+          {"power_limit_w", now.power.limit_w},
+          {"energy_j", now.power.energy_j},
           {"lost", now.health.lost},
           {"clock_share", now.health.clock},
           {"kernels", now.engines[0].operations},
           {"bytes_h2d", now.engines[1].bytes},
           {"bytes_d2h", now.engines[2].bytes},
+          {"compute_mode", compute_mode_word(now.compute_mode)},
+          {"mig_devices", std::move(divided)},
           {"processes", std::move(processes)}};
 }
 
@@ -80,16 +98,6 @@ void warn_of_damaged(const SmiOptions& options, const World& world) {
   for (const device::NodeEntry& node : *nodes) {
     if (node.problem) log(LogLevel::kWarning, "{}", node.problem->message);
   }
-}
-
-/// Returns the local time, as nvidia-smi writes it.
-std::string local_time(std::chrono::system_clock::time_point time) {
-  const auto since_epoch = time.time_since_epoch();
-  const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(since_epoch).count();
-  const auto seconds = static_cast<std::time_t>(ms / 1000);
-  std::tm fields{};
-  ::localtime_r(&seconds, &fields);
-  return fmt::format("{:%Y/%m/%d %H:%M:%S}.{:03}", fields, ms % 1000);
 }
 
 /// Returns the query that the options ask for, if any.
@@ -124,7 +132,7 @@ std::string text_of(const SmiOptions& options, const std::optional<SmiQuery>& qu
         "no nodes that you may open in {}: create one with `gpemu node create`, or start a run\n",
         world.nodes.string());
   }
-  return smi_table(sample);
+  return smi_table(sample, SmiProgram::kGpemuSmi);
 }
 
 Result<void> run_smi(const SmiOptions& options, const World& world) {
@@ -136,11 +144,17 @@ Result<void> run_smi(const SmiOptions& options, const World& world) {
        .node = options.node.empty() ? world.variable(variable::kNode).value_or("") : options.node,
        .device = options.device,
        .period = std::chrono::milliseconds(options.period_ms),
-       .clock = world.clock_of_nodes});
+       .clock = world.clock_of_nodes,
+       .mig_profiles =
+           [&world](const std::string& gpu) -> Result<std::vector<profile::MigProfile>> {
+         GPEMU_ASSIGN(profile::GpuSpec spec, find_gpu_spec(gpu, world));
+         return std::move(spec.mig_profiles);
+       }});
   const TimePoint start = world.clock.now();
   for (std::int64_t round = 1;; ++round) {
     GPEMU_ASSIGN(std::vector<SmiDevice> devices, watch.sample());
-    const SmiSample sample{.time = local_time(world.time_of_day()), .devices = std::move(devices)};
+    SmiSample sample = sample_at(world.time_of_day());
+    sample.devices = std::move(devices);
     report::print_out("{}", text_of(options, query, world, sample));
     GPEMU_TRY(report::finish_output());
     if (options.loop_s <= 0) return {};

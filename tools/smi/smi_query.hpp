@@ -25,12 +25,16 @@ class SmiQuery {
  public:
   enum class Subject : bool { kDevices, kProcesses };
 
-  /// Reads names of fields, separated by commas. Errors: kInvalidArgument for an unknown one.
+  /// Reads names of fields, separated by commas. Errors: kInvalidArgument for an unknown one; the
+  /// message's first line is nvidia-smi's.
   [[nodiscard]] static Result<SmiQuery> read(Subject subject, std::string_view names,
                                              CsvFormat format);
 
   /// Returns the names and aliases of all fields, one field per line.
   [[nodiscard]] static std::string help(Subject subject);
+
+  /// Returns the same as nvidia-smi does, with quotes.
+  [[nodiscard]] static std::string names(Subject subject);
 
   /// Returns the line of headings, or "" with noheader.
   [[nodiscard]] std::string header() const;

@@ -1,26 +1,61 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
+#include <cctype>
+#include <chrono>
 #include <cmath>
 #include <cstdint>
+#include <cstdio>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <fmt/format.h>
 
 #include "gpemu/base/saturate.hpp"
+#include "gpemu/device/mig_layout.hpp"
 #include "gpemu/device/monitor.hpp"
+#include "gpemu/profile/mig_profile.hpp"
 
 namespace gpemu::tools {
 
-/// One device, as `gpemu smi` shows it.
+/// A MIG device, as tools show it.
+struct SmiMigDevice {
+  device::MigDevice device;
+  profile::MigProfile profile;  ///< of its GPU instance.
+  Bytes memory_used = 0;        ///< of its GPU instance.
+};
+
+/// One device, as `gpemu smi` and nvidia-smi show it.
 struct SmiDevice {
   std::string node;
-  bool exclusive = false;  ///< one process at a time may use it.
-  bool divided = false;    ///< MIG divides it.
+  bool divided = false;  ///< MIG divides it.
   device::DeviceSnapshot now;
   device::DeviceLoad load;
+  std::vector<SmiMigDevice> mig;
+
+  /// Returns the MIG device that a process uses; null for none.
+  [[nodiscard]] const SmiMigDevice* mig_of(const device::ProcessSnapshot& process) const {
+    for (const SmiMigDevice& one : mig) {
+      if (one.device.compute_place == process.mig_place) return &one;
+    }
+    return nullptr;
+  }
 };
+
+/// Returns the word for whether MIG divides a device; "N/A" if it cannot. Source: NVIDIA
+/// Multi-Instance GPU User Guide, supported GPUs.
+[[nodiscard]] inline std::string mig_mode_text(const SmiDevice& device, bool divided) {
+  if (divided) return "Enabled";
+  const device::GpuFacts& facts = device.now.facts;
+  const bool has_mig = facts.compute_capability_major >= 8 && facts.compute_capability_minor == 0;
+  return has_mig ? "Disabled" : "N/A";
+}
+
+[[nodiscard]] inline std::string mig_mode_text(const SmiDevice& device) {
+  return mig_mode_text(device, device.divided);
+}
 
 /// Returns the product's name or, if it is not known, the name of the specification.
 [[nodiscard]] inline std::string name_of(const device::DeviceSnapshot& device) {
@@ -38,11 +73,66 @@ struct SmiDevice {
   return fmt::format("{}@{}", process.pid, process.foreign_namespace);
 }
 
+/// Returns the address as nvidia-smi writes it, in capitals.
+[[nodiscard]] inline std::string bus_id_text(const device::DeviceSnapshot& device) {
+  std::string id = device.pci_bus_id;
+  std::ranges::transform(id, id.begin(),
+                         [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
+  return id;
+}
+
+/// The parts of a device's PCI address.
+struct PciAddress {
+  unsigned domain = 0, bus = 0, device = 0;
+};
+[[nodiscard]] inline PciAddress pci_of(const device::DeviceSnapshot& device) {
+  PciAddress address;
+  std::sscanf(device.pci_bus_id.c_str(), "%x:%x:%x", &address.domain, &address.bus,
+              &address.device);
+  return address;
+}
+
+/// Returns the word of `nvidia-smi -q` and of queries for a compute mode.
+[[nodiscard]] inline std::string_view compute_mode_word(device::ComputeMode mode) {
+  switch (mode) {
+    case device::ComputeMode::kProhibited:
+      return "Prohibited";
+    case device::ComputeMode::kExclusiveProcess:
+      return "Exclusive_Process";
+    case device::ComputeMode::kDefault:
+      break;
+  }
+  return "Default";
+}
+
+/// Returns for which share of the time copies used a device's memory, as NVML reports it.
+[[nodiscard]] inline double copy_share(const device::DeviceLoad& load) {
+  return std::max(load.copy_h2d, load.copy_d2h);
+}
+
+/// Why a device does not have a higher clock: the bits that NVML has for it, and that are
+/// supported.
+inline constexpr unsigned kGpuIdle = 1, kSwPowerCap = 4, kHwSlowdown = 8;
+[[nodiscard]] inline unsigned clock_reasons(const SmiDevice& device) {
+  const unsigned slowdown = device.now.health.clock < 1 ? kHwSlowdown : 0;
+  if (device.load.compute == 0) return slowdown == 0 ? kGpuIdle : slowdown;
+  return slowdown | (device.now.power.capped ? kSwPowerCap : 0);
+}
+
+/// Returns the type of a process, as nvidia-smi shows it: it computes.
+[[nodiscard]] inline std::string_view type_text(const device::ProcessSnapshot& /*process*/) {
+  return "C";
+}
+
 /// All devices at one time.
 struct SmiSample {
   std::string time;  ///< local, "2026/01/31 23:59:59.123".
+  std::string date;  ///< the same as "Sat Jan 31 23:59:59 2026".
   std::vector<SmiDevice> devices;
 };
+
+/// Returns a sample without devices, with the local time.
+[[nodiscard]] SmiSample sample_at(std::chrono::system_clock::time_point time);
 
 /// Returns when to take a sample of a series with `period_s` seconds between samples, at most the
 /// last representable time.

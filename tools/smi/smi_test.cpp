@@ -25,6 +25,7 @@ SmiSample sample() {
   device.now.memory_total = 32510 * kMiB;
   device.now.memory_used = 6650 * kMiB + kMiB / 2;
   device.now.max_power_w = 250;
+  device.now.power.limit_w = 250;
   const std::string name = "Tesla V100-PCIE-32GB";
   name.copy(device.now.facts.product_name, name.size());
   device.load.compute = 0.806;
@@ -38,7 +39,9 @@ SmiSample sample() {
   idle.now.processes.clear();
   idle.load = {};
   idle.load.performance_state = 8;
-  return {.time = "2026/01/31 23:59:59.123", .devices = {device, idle}};
+  return {.time = "2026/01/31 23:59:59.123",
+          .date = "Sat Jan 31 23:59:59 2026",
+          .devices = {device, idle}};
 }
 
 std::string answer(Subject subject, std::string_view fields, CsvFormat format) {
@@ -77,7 +80,8 @@ TEST(SmiQueryTest, AnswersALineForEachProcess) {
 
 TEST(SmiQueryTest, RefusesFieldsThatAreNotKnownAndNamesThoseThatAre) {
   const std::string message = answer(Subject::kDevices, "index,utilization.gpus", {});
-  EXPECT_TRUE(contains(message, "'utilization.gpus' is not a valid field")) << message;
+  EXPECT_TRUE(message.starts_with("Field \"utilization.gpus\" is not a valid field to query.\n"))
+      << message;
   EXPECT_TRUE(contains(message, "\n  utilization.gpu\n")) << message;
   EXPECT_FALSE(SmiQuery::read(Subject::kDevices, "index,", {}));
   EXPECT_FALSE(SmiQuery::read(Subject::kProcesses, "index", {}));
@@ -97,7 +101,7 @@ TEST(SmiTableTest, KeepsItsColumns) {
   SmiSample wide = sample();
   wide.devices[0].now.processes[0].name = std::string(100, 'x');
   wide.devices[1].node = std::string(60, 'n');
-  std::istringstream lines(smi_table(wide));
+  std::istringstream lines(smi_table(wide, SmiProgram::kGpemuSmi));
   std::string line;
   std::getline(lines, line);
   EXPECT_EQ(line, wide.time);
@@ -107,9 +111,9 @@ TEST(SmiTableTest, KeepsItsColumns) {
 }
 
 TEST(SmiTableTest, ShowsLoadMemoryAndProcesses) {
-  const std::string table = smi_table(sample());
+  const std::string table = smi_table(sample(), SmiProgram::kGpemuSmi);
   EXPECT_TRUE(
-      contains(table, "|   0  Tesla V100-PCIE-32GB            On |   00000000:0a:00.0 Off |"))
+      contains(table, "|   0  Tesla V100-PCIE-32GB           On  |   00000000:0A:00.0 Off |"))
       << table;
   EXPECT_TRUE(contains(table, "| N/A   72C    P0            211W /  250W |")) << table;
   EXPECT_TRUE(contains(table, "|    6650MiB /  32510MiB |     81%      Default |")) << table;
@@ -121,7 +125,7 @@ TEST(SmiTableTest, ShowsWhatFaultsDo) {
   SmiSample faulty = sample();
   faulty.devices[0].now.health.clock = 0.5;
   faulty.devices[1].now.health.lost = true;
-  const std::string table = smi_table(faulty);
+  const std::string table = smi_table(faulty, SmiProgram::kGpemuSmi);
   EXPECT_TRUE(contains(table, "| slow: 50 % of its clock                 |")) << table;
   EXPECT_TRUE(contains(table, "| lost: fell off the bus (Xid 79)         |")) << table;
   EXPECT_TRUE(contains(table, "| ERR! ERR!   ERR!")) << table;
@@ -146,7 +150,8 @@ TEST(SmiQueryTest, SaysThatADeviceIsLostOrSlow) {
 TEST(SmiTableTest, SaysThatNothingRuns) {
   SmiSample idle = sample();
   idle.devices.erase(idle.devices.begin());
-  EXPECT_TRUE(contains(smi_table(idle), "No running processes found")) << smi_table(idle);
+  EXPECT_TRUE(contains(smi_table(idle, SmiProgram::kGpemuSmi), "No running processes found"))
+      << smi_table(idle, SmiProgram::kGpemuSmi);
 }
 
 TEST(SmiListTest, NamesTheNodesOfSeveral) {
@@ -166,7 +171,7 @@ TEST(SmiTableTest, KeepsItsShapeWhateverAProcessIsCalled) {
     std::string longest;
     while (longest.size() < 100) longest += name;
     strange.devices[0].now.processes[0].name = longest;
-    std::istringstream lines(smi_table(strange));
+    std::istringstream lines(smi_table(strange, SmiProgram::kGpemuSmi));
     for (std::string line; std::getline(lines, line);) {
       EXPECT_EQ(line.find('\x1b'), std::string::npos);
       if (line.contains("...")) {

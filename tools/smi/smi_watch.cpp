@@ -2,7 +2,10 @@
 #include "smi/smi_watch.hpp"
 
 #include <algorithm>
+#include <utility>
 
+#include "gpemu/base/log.hpp"
+#include "gpemu/device/mig_layout.hpp"
 #include "gpemu/device/node_view.hpp"
 
 namespace gpemu::tools {
@@ -14,21 +17,48 @@ Result<std::vector<SmiDevice>> SmiWatch::sample() {
     const device::NodeView& node = monitor->node();
     for (int i = 0; i < node.device_count(); ++i) {
       if (options_.device >= 0 && options_.device != i) continue;
-      // The load comes first, so that the snapshot is from the end of its period.
-      auto load = monitor->load(i);
-      auto now = load ? monitor->snapshot(i) : std::unexpected(load.error());
-      if (!now && monitors_.size() == 1) return std::unexpected(std::move(now).error());
-      if (!now) break;  // Damaged since it was opened; the others are shown.
-      devices.push_back({.node = node.name(),
-                         .exclusive = node.policy() == device::SharingPolicy::kExclusive,
-                         .divided = node.policy() == device::SharingPolicy::kMig,
-                         .now = *std::move(now),
-                         .load = *std::move(load)});
+      auto device = sample_one(*monitor, i);
+      if (!device && monitors_.size() == 1) return std::unexpected(std::move(device).error());
+      if (!device) break;  // Damaged since it was opened; the others are shown.
+      devices.push_back(*std::move(device));
     }
   }
   if (options_.device >= 0 && devices.empty() && !monitors_.empty()) {
     return fail(ErrorCode::kNotFound, "there is no device {}; `gpemu smi -L` lists them",
                 options_.device);
+  }
+  return devices;
+}
+
+Result<SmiDevice> SmiWatch::sample_one(device::Monitor& monitor, int index) const {
+  const device::NodeView& node = monitor.node();
+  SmiDevice device{.node = node.name(), .divided = false, .now = {}, .load = {}, .mig = {}};
+  // The load comes first, so that the snapshot is from the end of its period.
+  GPEMU_ASSIGN(device.load, monitor.load(index));
+  GPEMU_ASSIGN(device.now, monitor.snapshot(index));
+  device.divided = device.now.mig.divided;
+  if (!device.divided || !options_.mig_profiles) return device;
+  auto found = mig_devices(node, device.now);
+  if (found) {
+    device.mig = *std::move(found);
+  } else {
+    log(LogLevel::kWarning, "the MIG devices of GPU {} are not shown: {}", index,
+        found.error().message);
+  }
+  return device;
+}
+
+Result<std::vector<SmiMigDevice>> SmiWatch::mig_devices(const device::NodeView& node,
+                                                        const device::DeviceSnapshot& now) const {
+  GPEMU_ASSIGN(const std::vector<profile::MigProfile> profiles, options_.mig_profiles(now.gpu));
+  GPEMU_ASSIGN(const device::MigLayout layout, node.mig_layout(now.index, profiles));
+  std::vector<SmiMigDevice> devices;
+  for (device::MigDevice& device : layout.devices(now.index, now.uuid)) {
+    SmiMigDevice& shown = devices.emplace_back();
+    GPEMU_ASSIGN(shown.memory_used, node.mig_memory_used(now.index, device.memory_place));
+    shown.memory_used = std::min(shown.memory_used, device.memory_bytes);
+    shown.profile = *layout.profile(device.profile);
+    shown.device = std::move(device);
   }
   return devices;
 }

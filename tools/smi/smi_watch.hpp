@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
@@ -10,6 +11,7 @@
 #include "gpemu/base/error.hpp"
 #include "gpemu/base/units.hpp"
 #include "gpemu/device/monitor.hpp"
+#include "gpemu/profile/mig_profile.hpp"
 #include "gpemu/sim/clock.hpp"
 
 #include "smi/smi_sample.hpp"
@@ -23,6 +25,8 @@ struct SmiWatchOptions {
   int device = -1;               ///< the only device of each node to watch; -1: all.
   Duration period{};             ///< the shortest time over which load is measured.
   sim::Clock* clock = nullptr;   ///< measures the periods; null: the clock of each node.
+  /// Returns the profiles of a kind of GPU that MIG divides. Without it, no MIG devices are shown.
+  std::function<Result<std::vector<profile::MigProfile>>(const std::string& gpu)> mig_profiles;
 };
 
 /// The devices that `gpemu smi` shows. Nodes are kept from one sample to the next: each period
@@ -46,6 +50,10 @@ class SmiWatch {
   /// Starts watching new nodes, and stops watching nodes that are gone.
   Result<void> follow();
   [[nodiscard]] Result<std::unique_ptr<device::Monitor>> watch(const std::string& name) const;
+  [[nodiscard]] Result<SmiDevice> sample_one(device::Monitor& monitor, int index) const;
+  /// Returns a device's MIG devices. Errors: those of the profiles, and of reading the node.
+  [[nodiscard]] Result<std::vector<SmiMigDevice>> mig_devices(
+      const device::NodeView& node, const device::DeviceSnapshot& now) const;
 
   const SmiWatchOptions options_;
   Monitors monitors_;

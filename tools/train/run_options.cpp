@@ -66,6 +66,11 @@ void add_node_options(Command command, GpuOptions& options) {
   command.option("--device", options.device, "First device to use on the node")
       .non_negative()
       .needs("--node");
+  command
+      .option("--faults", options.faults,
+              "What goes wrong with the run's GPUs, and when: a TOML file "
+              "(docs/reference/faults-file.md)")
+      .excludes("--node");
 }
 
 }  // namespace gpemu::tools

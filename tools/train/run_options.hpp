@@ -23,8 +23,9 @@ struct GpuOptions {
   std::string network = "rdma";  ///< that joins the nodes.
   std::string topology;  ///< the machine that a node is; empty: what the kind of GPU suggests.
   std::string parallel = "ddp";
-  std::string node;  ///< an existing node to attach to; empty: a node of the run's own.
-  int device = 0;    ///< first device on that node.
+  std::string node;    ///< an existing node to attach to; empty: a node of the run's own.
+  int device = 0;      ///< first device on that node.
+  std::string faults;  ///< the file of what goes wrong with the GPUs; empty: nothing.
   bool pageable = false;
   bool overlap_copy = false;
 };

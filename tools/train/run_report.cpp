@@ -97,6 +97,78 @@ std::string exchange_text(const train::TrainResult& result) {
       share(time.hidden_communication, all) * 100);
 }
 
+/// The GPU for which exchanges waited longest, and how long.
+struct Straggler {
+  std::size_t gpu = 0;
+  Duration time{};
+};
+
+Straggler straggler_of(const train::TrainResult& result) {
+  const auto most = std::ranges::max_element(result.waited_for);
+  if (most == result.waited_for.end()) return {};
+  return {.gpu = static_cast<std::size_t>(most - result.waited_for.begin()), .time = *most};
+}
+
+/// Says for which GPU the others wait, unless that hardly matters.
+std::string straggler_text(const train::TrainResult& result) {
+  constexpr double kWorthALine = 0.01;
+  const Straggler last = straggler_of(result);
+  if (share(last.time, result.elapsed) < kWorthALine) return {};
+  return fmt::format("straggler   the other GPUs wait for GPU {}: {:.3f} s, {:.1f} % of the run\n",
+                     last.gpu, to_seconds(last.time), 100 * share(last.time, result.elapsed));
+}
+
+std::string fault_text(const profile::Fault& fault) {
+  using profile::FaultKind;
+  const std::string_view link = fault.link == profile::GpuLink::kNvlink ? "NVLink" : "PCIe link";
+  const std::string end = fault.peer ? fmt::format(" to GPU {}", *fault.peer) : "";
+  std::string text = fmt::format("GPU {} ", fault.gpu);
+  switch (fault.kind) {
+    case FaultKind::kSlow:
+      text += fmt::format("has {:g} % of its clock", 100 * fault.clock);
+      break;
+    case FaultKind::kLost:
+      text += "falls off the bus (Xid 79)";
+      break;
+    case FaultKind::kKill:
+      text += "loses its process";
+      break;
+    case FaultKind::kSlowLink:
+      text += fmt::format("has {:g} % of the rate of its {}{}", 100 * fault.rate, link, end);
+      break;
+    case FaultKind::kBrokenLink:
+      text += fmt::format("has a broken {}{} (Xid 74)", link, end);
+      break;
+    case FaultKind::kIllegalAddress:
+      text += "gets a kernel that uses an illegal address (Xid 31)";
+      break;
+  }
+  text += fault.at_collective > 0 ? fmt::format(" from its exchange {} on", fault.at_collective)
+                                  : fmt::format(" from {:.3f} s on", to_seconds(fault.at));
+  if (fault.lasts) text += fmt::format(", for {:.3f} s", to_seconds(*fault.lasts));
+  return text;
+}
+
+/// Lists the faults of the run's node.
+std::string faults_text(const std::vector<profile::Fault>& faults) {
+  constexpr std::size_t kMostListed = 8;
+  std::string text;
+  for (std::size_t i = 0; i < std::min(faults.size(), kMostListed); ++i) {
+    text += fmt::format("fault       {}\n", fault_text(faults[i]));
+  }
+  if (faults.size() > kMostListed) {
+    text += fmt::format("            and {} more\n", faults.size() - kMostListed);
+  }
+  return text;
+}
+
+OrderedJson failure_json(const train::TrainResult& result) {
+  if (!result.failure) return nullptr;
+  return {{"gpu", result.failure->gpu},
+          {"kind", profile::kFaultKindNames[static_cast<std::size_t>(result.failure->kind)]},
+          {"time_s", to_seconds(result.failure->time - result.start)}};
+}
+
 std::string headline(const RunReport& report) {
   const RunOptions& options = report.options;
   std::string text = fmt::format("{} ({}), batch {}, on {}", report.model, report.precision,
@@ -158,6 +230,15 @@ std::string gpus_text(const GpuOptions& options, std::string_view gpu) {
   return fmt::format("{} x {}{}, {}", options.gpus, gpu, nodes, options.parallel);
 }
 
+std::string failure_text(const train::TrainResult& result) {
+  const train::RunFailure& failure = *result.failure;
+  const std::string_view what = failure.kind == profile::FaultKind::kKill   ? "was killed"
+                                : failure.kind == profile::FaultKind::kLost ? "fell off the bus"
+                                                                            : "has broken NVLinks";
+  return fmt::format("GPU {} {} at {:.3f} s", failure.gpu, what,
+                     to_seconds(failure.time - result.start));
+}
+
 double share(Duration part, Duration whole) {
   if (whole <= Duration::zero()) return 0;
   return static_cast<double>(part.count()) / static_cast<double>(whole.count());
@@ -186,6 +267,11 @@ Duration planned_step(const train::StepPlan& plan, const GpuOptions& options, bo
 std::string run_verdict(const RunReport& report) {
   const train::TrainResult& result = report.result;
   if (result.steps.empty()) return "no step was done";
+  const Straggler last = straggler_of(result);
+  if (const double part = share(last.time, result.elapsed); part >= kWorthVerdict) {
+    return fmt::format("limited by GPU {}: the others wait for it {:.1f} % of the time", last.gpu,
+                       100 * part);
+  }
   const TimeBreakdown time = result.steady_time();
   const Duration all = time.total();
   const double fetch = share(time.fetch_wait, all);
@@ -229,7 +315,12 @@ std::string run_verdict(const RunReport& report) {
 std::string run_text(const RunReport& report, const report::Terminal& terminal) {
   const train::TrainResult& result = report.result;
   std::string text = headline(report) + "\n\n";
-  if (result.steps.empty()) return text + "no step was done\n";
+  const std::string faults = faults_text(report.faults);
+  const std::string end = result.failure
+                              ? fmt::format("ended       in step {}: {}\n", result.steps.size() + 1,
+                                            failure_text(result))
+                              : "";
+  if (result.steps.empty()) return text + faults + end + "no step was done\n";
   const auto step = train::step_statistics(result, train::StepEnd::kObserved);
   const Duration planned = planned_step(report.plan, report.options.gpu, report.data.has_value());
   text += fmt::format("throughput  {} images/s\n", report::rounded(result.steady_samples_per_s()));
@@ -245,7 +336,8 @@ std::string run_text(const RunReport& report, const report::Terminal& terminal) 
                       report.options.gpu.gpus > 1 ? " on each GPU" : "");
   text += fmt::format("evidence    {}; compute time {}{:.1f} %\n", evidence_text(result),
                       terminal.plus_minus(), report.plan.cost.compute_relative_error() * 100);
-  if (report.options.gpu.gpus > 1) text += exchange_text(result);
+  if (report.options.gpu.gpus > 1) text += exchange_text(result) + straggler_text(result);
+  text += faults + end;
   if (report.data && result.work.corrupt > 0) {
     const auto& files = report.data->corrupt_files;
     text += fmt::format("corrupt     {} images{}\n", result.work.corrupt,
@@ -264,7 +356,8 @@ OrderedJson gpu_options_json(const GpuOptions& options) {
           {"nodes", options.nodes},
           {"network", options.network},
           {"node", options.node},
-          {"device", options.device}};
+          {"device", options.device},
+          {"faults", options.faults}};
 }
 
 OrderedJson data_options_json(const DataOptions& options) {
@@ -312,6 +405,9 @@ OrderedJson run_json(const RunReport& report) {
   json["steady_share"] = share_json(result.steady_time());
   json["gpu_time_s"] = OrderedJson::array();
   for (const TimeBreakdown& time : result.gpus) json["gpu_time_s"].push_back(time_json(time));
+  json["waited_for_s"] = OrderedJson::array();
+  for (const Duration time : result.waited_for) json["waited_for_s"].push_back(to_seconds(time));
+  json["failure"] = failure_json(result);
   json["epochs"] = epochs_json(result);
   json["memory_mib"] = {{"peak", to_mib(result.memory_peak)},
                         {"capacity", to_mib(result.memory_capacity)}};

@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "gpemu/base/units.hpp"
+#include "gpemu/profile/fault_plan.hpp"
 #include "gpemu/report/colour.hpp"
 #include "gpemu/report/provenance.hpp"
 #include "gpemu/report/terminal.hpp"
@@ -35,6 +36,7 @@ struct RunReport {
   std::string precision;
   train::StepPlan plan;
   train::TrainResult result;
+  std::vector<profile::Fault> faults;  ///< of the node.
   std::optional<DataFacts> data;
   report::Provenance provenance;
   Duration loop_cpu{};                           ///< CPU time of the training loop's thread.
@@ -74,6 +76,10 @@ inline constexpr std::array<TimePart, 6> kTimeParts = {{
 
 /// Returns the evidence of the emulated time, e.g. "97.2 % measured, 2.8 % analytic".
 [[nodiscard]] std::string evidence_text(const train::TrainResult& result);
+
+/// Returns what a fault that ended a run did, e.g. "GPU 2 was killed at 10.000 s". Requires: one
+/// did.
+[[nodiscard]] std::string failure_text(const train::TrainResult& result);
 
 /// Returns what limits the run after its first step, and what to do about it, in one sentence.
 [[nodiscard]] std::string run_verdict(const RunReport& report);

@@ -129,6 +129,8 @@ Result<void> run_train(const RunOptions& options, const World& world) {
                session.run(*source, interrupt.flag(),
                            [&observer](const train::ObservedStep& step) { observer.add(step); }));
   observer.finish();
+  const auto faults = session.faults();
+  report.faults.assign(faults.begin(), faults.end());
   if (options.clock == "real") report.provenance.load = meter.read();
   report.loop_cpu = world.thread_cpu_time() - cpu_before;
   report.spun = session.spun();
@@ -143,6 +145,10 @@ Result<void> run_train(const RunOptions& options, const World& world) {
     report::print_out("{}", run_text(report, world.terminal()));
   }
   GPEMU_TRY(write_outputs(report, observer.trace()));
+  if (report.result.failure) {
+    return fail(ErrorCode::kUnavailable, "the run ended after {} of {} steps: {}",
+                report.result.steps.size(), total_steps, failure_text(report.result));
+  }
   if (report.result.stopped) {
     return fail(ErrorCode::kInterrupted, "stopped after {} of {} steps", report.result.steps.size(),
                 total_steps);
@@ -160,7 +166,9 @@ void add_train_command(Command app, const World& world) {
       "  gpemu train --gpu V100-PCIE-32GB --model resnet18 --data photos --report run.html\n"
       "  gpemu train --gpu V100-PCIE-32GB --model resnet50 --synthetic --steps 200\n"
       "  gpemu train --topology dgx-a100 --gpus 64 --nodes 8 --model resnet50 --batch 4096 "
-      "--synthetic --clock virtual\n");
+      "--synthetic --clock virtual\n"
+      "  gpemu train --topology dgx-a100 --gpus 8 --model resnet50 --batch 512 --synthetic "
+      "--faults faults.toml\n");
   auto options = std::make_shared<RunOptions>();
   command.last_value_counts();  // So that a script can append options to common ones.
   add_gpu_options(command, options->gpu);

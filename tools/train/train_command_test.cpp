@@ -99,6 +99,44 @@ TEST_F(TrainCommandTest, SharesABatchAmongManyGpus) {
   EXPECT_EQ(result["options"]["parallel"], "ddp");
 }
 
+TEST_F(TrainCommandTest, NamesTheStraggler) {
+  const std::string file =
+      made_up_.write("slow.toml", "[[fault]]\nkind = \"slow\"\ngpu = 2\nclock = 0.5\nat_s = 0\n");
+  const std::vector<std::string> options = {"--gpu",       "V100",     "--gpus", "4",
+                                            "--synthetic", "--steps",  "5",      "--clock",
+                                            "virtual",     "--faults", file};
+  const Outcome outcome = train(options);
+  ASSERT_EQ(outcome.code, 0) << outcome.errors;
+  EXPECT_TRUE(outcome.output.contains("\nstraggler   the other GPUs wait for GPU 2: "))
+      << outcome.output;
+  EXPECT_TRUE(
+      outcome.output.contains("\nfault       GPU 2 has 50 % of its clock from 0.000 s on\n"))
+      << outcome.output;
+  EXPECT_TRUE(outcome.output.contains("\nlimited by GPU 2: the others wait for it "))
+      << outcome.output;
+}
+
+TEST_F(TrainCommandTest, EndsWhenAFaultEndsTheRun) {
+  const std::string file =
+      made_up_.write("kill.toml", "[[fault]]\nkind = \"kill\"\ngpu = 1\nat_s = 0.5\n");
+  const Outcome outcome = train({"--gpu", "V100", "--gpus", "2", "--synthetic", "--clock",
+                                 "virtual", "--faults", file, "--json", "-"});
+  EXPECT_EQ(outcome.code, 9);
+  EXPECT_TRUE(outcome.errors.contains("of 100 steps: GPU 1 was killed at 0.500 s\n"))
+      << outcome.errors;
+  const json failure = parsed(outcome.output)["failure"];
+  EXPECT_EQ(failure, (json{{"gpu", 1}, {"kind", "kill"}, {"time_s", 0.5}}));
+  EXPECT_EQ(train({"--gpu", "V100", "--synthetic", "--node", "n", "--faults", file}).code, 2);
+  const std::string at_once =
+      made_up_.write("at_once.toml", "[[fault]]\nkind = \"kill\"\ngpu = 0\nat_s = 0\n");
+  const Outcome none = train(
+      {"--gpu", "V100", "--synthetic", "--clock", "virtual", "--faults", at_once, "--json", "-"});
+  EXPECT_EQ(none.code, 9);
+  EXPECT_EQ(parsed(none.output)["steps"], 0);
+  const Outcome wrong = train({"--gpu", "V100", "--synthetic", "--faults", file});
+  EXPECT_EQ(wrong.code, 6) << "a run of one GPU has no GPU 1";
+}
+
 TEST_F(TrainCommandTest, RefusesMachinesThatDoNotHaveTheGpus) {
   const auto refused = [&](std::vector<std::string> options) {
     options.insert(options.end(), {"--synthetic", "--clock", "virtual"});

@@ -15,6 +15,8 @@
 #include "gpemu/report/number_text.hpp"
 #include "gpemu/topology/fabric.hpp"
 
+#include "cli/device_list.hpp"
+
 namespace gpemu::tools {
 namespace {
 
@@ -84,10 +86,12 @@ Result<void> TrainingSession::make_plan(const GpuOptions& options, const World& 
   return {};
 }
 
-Result<void> TrainingSession::create_node(const World& world) {
+Result<void> TrainingSession::create_node(const GpuOptions& options, const World& world) {
   device::NodeConfig config{.name = fmt::format("train-{}", ::getpid()), .temporary = true};
+  GPEMU_ASSIGN(config.faults, faults_of(options.faults, static_cast<std::size_t>(plan_.gpus)));
   // Nobody else can use a private node, so one device can stand for all GPUs that are alike.
-  const int devices = virtual_clock_ ? plan_.distinct_gpus() : plan_.gpus;
+  const bool are_alike = virtual_clock_ && config.faults.empty();
+  const int devices = are_alike ? plan_.distinct_gpus() : plan_.gpus;
   config.devices.assign(static_cast<std::size_t>(devices), device::device_config(model_->gpu()));
   if (virtual_clock_) {
     // A virtual clock cannot be shared.
@@ -142,7 +146,7 @@ Result<TrainingSession> TrainingSession::create(const GpuOptions& options, bool 
                cost::StepCostModel::create(database, options.model, gpu, options.precision));
   session.model_ = std::make_unique<cost::StepCostModel>(std::move(model));
   GPEMU_TRY(session.make_plan(options, world));
-  if (!session.node_) GPEMU_TRY(session.create_node(world));
+  if (!session.node_) GPEMU_TRY(session.create_node(options, world));
   GPEMU_TRY(session.open_devices(options));
 
   std::vector<device::Device*> devices;

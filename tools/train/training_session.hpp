@@ -36,6 +36,8 @@ class TrainingSession {
 
   [[nodiscard]] const cost::StepCostModel& model() const { return *model_; }
   [[nodiscard]] const train::StepPlan& plan() const { return plan_; }
+  /// Returns what goes wrong with the node's devices, and when the node was made.
+  [[nodiscard]] std::span<const profile::Fault> faults() const { return node_->faults(); }
   /// Returns the host CPU time that waits have spent spinning.
   [[nodiscard]] Duration spun() const { return clock_->spun() - spun_before_; }
 
@@ -43,7 +45,7 @@ class TrainingSession {
   TrainingSession() = default;
   Result<void> attach(const GpuOptions& options, const World& world);
   Result<void> make_plan(const GpuOptions& options, const World& world);
-  Result<void> create_node(const World& world);
+  Result<void> create_node(const GpuOptions& options, const World& world);
   Result<void> open_devices(const GpuOptions& options);
 
   // Declared in dependency order.

@@ -12,7 +12,7 @@ namespace gpemu {
 /// stays as it is.
 [[nodiscard]] std::string printable(std::string_view text);
 
-/// Like printable(), but newlines stay. JSON keeps its meaning.
+/// Like printable(), but newlines and tabs stay. JSON keeps its meaning.
 [[nodiscard]] std::string printable_lines(std::string_view text);
 
 /// Makes an error message printable. A message of several lines indents the second and all others

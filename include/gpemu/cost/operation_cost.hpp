@@ -22,6 +22,9 @@ enum class Limit : std::uint8_t { kCompute, kMemory, kLatency };
 struct OperationCost {
   Estimate estimate;
   OperationClass operation_class = OperationClass::kOther;
+  /// The part of the time that memory takes at its full rate, whatever the clock of the
+  /// multiprocessors is.
+  double memory_share = 0;
 };
 
 /// What is known of a kernel by its name alone. Cheap to copy; analyse a name once and keep it.

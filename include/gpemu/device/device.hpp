@@ -2,8 +2,10 @@
 #pragma once
 
 #include <cstdint>
+#include <expected>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -20,9 +22,9 @@ namespace gpemu::device {
 using DeviceAddress = std::uint64_t;
 
 struct MemoryInfo {
-  Bytes total = 0;
-  Bytes free = 0;  ///< what no process holds.
-  Bytes held = 0;  ///< what this context holds.
+  Bytes total = 0;  ///< what this process may hold.
+  Bytes free = 0;   ///< what it may still take, which no process holds.
+  Bytes held = 0;   ///< what this context holds.
 };
 
 /// A point in a stream's work, like a CUDA event: recorded, then waited for or timed.
@@ -65,8 +67,10 @@ class Stream {
 
   /// Queues work of duration `cost` on the compute engine and returns the interval in which it will
   /// run. Work that is queued later in other streams may still put it off. Here and below, work
-  /// that would end after the last TimePoint (some 292 years) ends there.
-  Interval launch(Duration cost);
+  /// that would end after the last TimePoint (some 292 years) ends there. At a lower clock
+  /// (Node::set_power_limit), it takes longer, except for the share of its time in which it waits
+  /// for memory.
+  Interval launch(Duration cost, double memory_share = 0);
 
   /// Queues a copy of `bytes` that takes `cost` on a copy engine. Requires: `engine` is a copy
   /// engine.
@@ -99,8 +103,6 @@ class Stream {
   Stream(Device& device, std::unique_ptr<Lane> lane);
   [[nodiscard]] Lane& lane() { return *lane_; }
   [[nodiscard]] const Node& node() const;
-  Interval enqueue(Engine engine, Bytes bytes, Duration cost);
-
   Device& device_;
   std::unique_ptr<Lane> lane_;
 };
@@ -110,11 +112,16 @@ class Stream {
 /// Thread safety: any thread. Must not outlive `clock`.
 class Device {
  public:
+  /// `client`: of which MPS server this process is a client, if of any. Not used if it has the
+  /// device open already. With the policy kMps, all processes are clients of one.
+  ///
   /// Errors: kNotFound when the node has no such device; kUnsupported when MIG divides it, so that
-  /// only its MIG devices can be used; kUnavailable when it is exclusive and
-  /// another live process, named in the message, holds it.
-  [[nodiscard]] static Result<std::unique_ptr<Device>> open(std::shared_ptr<Node> node, int index,
-                                                            sim::Clock& clock);
+  /// only its MIG devices can be used, and when its policy knows no clients of MPS; kUnavailable
+  /// when its compute mode refuses this process: the message names the one that holds the device;
+  /// kResourceLimit when too many processes share it.
+  [[nodiscard]] static Result<std::unique_ptr<Device>> open(
+      std::shared_ptr<Node> node, int index, sim::Clock& clock,
+      const std::optional<MpsClient>& client = {});
 
   /// Opens a MIG device, with its own memory, compute engine and copy engines. Devices of one GPU
   /// instance share its memory and its copy engines.
@@ -138,6 +145,10 @@ class Device {
   /// child must not call any other function that writes the timeline or takes the device's lock.
   [[nodiscard]] Result<void> check_owner() const;
 
+  /// From now on, other processes do not share the device with this context: its work, also what is
+  /// queued, takes none of their time, and means nothing. For a context after a fatal error.
+  void abandon();
+
   /// Calls `observer` when the times of work that this context has queued become final. Several
   /// pieces that run without a break may be reported as one. `observer` is called under a lock and
   /// must not call this device. Requires: nothing is queued yet.
@@ -149,7 +160,10 @@ class Device {
 
   /// Returns the legacy default stream: it and all blocking streams wait for each other's work.
   [[nodiscard]] Stream& default_stream();
-  [[nodiscard]] std::unique_ptr<Stream> create_stream(StreamKind kind = StreamKind::kBlocking);
+  /// Creates a stream. Of the kernels that are ready when the compute engine is free, those of the
+  /// streams with the lowest `priority` run first. Copies have no priorities.
+  [[nodiscard]] std::unique_ptr<Stream> create_stream(StreamKind kind = StreamKind::kBlocking,
+                                                      std::int8_t priority = 0);
 
   /// Allocates device memory, rounded up to kAllocationGranularity.
   ///
@@ -159,6 +173,9 @@ class Device {
 
   /// Errors: kInvalidArgument when `address` is not the start of a live allocation.
   [[nodiscard]] Result<void> free(DeviceAddress address);
+
+  /// Limits what this process may hold of the device's memory. What it holds already stays.
+  void limit_memory(Bytes limit);
 
   [[nodiscard]] MemoryInfo memory_info() const;
 
@@ -177,7 +194,8 @@ class Device {
   struct State;
   explicit Device(std::unique_ptr<State> state);
   static Result<std::unique_ptr<State>> attach(std::shared_ptr<Node> node, int place,
-                                               sim::Clock& clock);
+                                               sim::Clock& clock, std::optional<MpsClient> client);
+  [[nodiscard]] std::unexpected<Error> out_of_memory(Bytes bytes) const;
   std::unique_ptr<State> state_;
 };
 

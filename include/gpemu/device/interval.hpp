@@ -3,8 +3,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <span>
 
+#include "gpemu/base/saturate.hpp"
 #include "gpemu/base/units.hpp"
 #include "gpemu/device/node_state.hpp"
 
@@ -25,10 +27,39 @@ struct Interval {
   std::uint64_t number = 0;
 };
 
+namespace detail {
+__extension__ typedef __int128 Wide;  // NOLINT(modernize-use-using): a product of two numbers.
+}  // namespace detail
+
+/// How fast an engine does the work of one process: in `time`, as much as it would do in `work` for
+/// that process alone. Never faster.
+struct Pace {
+  std::uint32_t work = 1;
+  std::uint32_t time = 1;
+  bool operator==(const Pace&) const = default;
+};
+
 /// A time in which an engine works for this process.
 struct Turn {
   TimePoint start;
   TimePoint end;
+  Pace pace{};
+
+  /// Returns how much of the process's work is done between the start and a time, in whole
+  /// nanoseconds. Requires: the time is not before the start.
+  [[nodiscard]] Duration done_by(TimePoint at) const {
+    if (pace.work == pace.time) return at - start;
+    return Duration(
+        static_cast<std::int64_t>(detail::Wide{(at - start).count()} * pace.work / pace.time));
+  }
+  /// Returns when so much work is done, if the turn lasts so long; the last TimePoint if that is
+  /// out of range.
+  [[nodiscard]] TimePoint when_done(Duration work) const {
+    if (pace.work == pace.time) return saturating_add(start, work);
+    const detail::Wide time = (detail::Wide{work.count()} * pace.time + pace.work - 1) / pace.work;
+    constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
+    return saturating_add(start, Duration(time > kMost ? kMost : static_cast<std::int64_t>(time)));
+  }
 };
 
 /// Work whose times have become final.

@@ -25,6 +25,7 @@ struct ProcessLoad {
   pid_t pid = 0;
   std::uint64_t foreign_namespace = 0;  ///< as in ProcessSnapshot.
   double compute = 0;                   ///< as DeviceLoad::compute.
+  double power_w = 0;                   ///< its part of the power that work adds to the idle power.
 };
 
 /// The load of a device over a period.
@@ -35,8 +36,8 @@ struct DeviceLoad {
   double compute = 0;
   double copy_h2d = 0;
   double copy_d2h = 0;
-  double h2d_bytes_per_s = 0;
-  double d2h_bytes_per_s = 0;
+  double h2d_bytes_per_s = 0;  ///< over the PCIe link, to the device, from the host or another one.
+  double d2h_bytes_per_s = 0;  ///< likewise, from the device.
   double power_w = 0;
   double temperature_c = 0;
   double sm_clock_mhz = 0;    ///< 0 if it is not known.
@@ -99,16 +100,13 @@ class Monitor {
   std::vector<Watched> devices_ GPEMU_GUARDED_BY(mutex_);
 };
 
-/// Returns the power of a device that computes for the share `compute` of the time: linear between
-/// idle power and the board's limit.
-[[nodiscard]] double power_w(const DeviceSnapshot& device, double compute);
-
 /// Returns the temperature that a device reaches at that power: linear between
 /// kAmbientTemperatureC at zero power and kFullTemperatureC at the board's limit.
 [[nodiscard]] double temperature_c(const DeviceSnapshot& device, double power);
 
-/// Returns the clock of a device that computes for the share `compute` of the time: the boost clock
-/// if it computed at all, else the base clock. Units: MHz; 0 if it is not known.
+/// Returns the clock of a device that computes for the share `compute` of the time: the clock at
+/// which kernels run if it computed at all, else the base clock, if that is lower. Units: MHz; 0 if
+/// it is not known.
 [[nodiscard]] double sm_clock_mhz(const DeviceSnapshot& device, double compute);
 
 /// A data-centre board in 30 degC air is at about 80 degC under full load, below the slowdown at

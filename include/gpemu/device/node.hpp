@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <span>
 #include <string>
@@ -122,7 +123,7 @@ class Node {
   /// Returns what joins the devices; null if that is not described. Lives as long as the node.
   [[nodiscard]] const profile::TopologySpec* topology() const;
 
-  /// Returns the instances into which MIG divides a device; none if the policy is not kMig.
+  /// Returns the instances into which MIG divides a device; none if it does not divide it.
   /// `profiles`: of the device's kind of GPU; they outlive the result. Requires: 0 <= device <
   /// device_count().
   [[nodiscard]] MigLayout mig_layout(int device,
@@ -130,10 +131,24 @@ class Node {
   /// Changes them, all at once or not at all. `change` may be called several times.
   ///
   /// Errors: those of `change`; kUnavailable if a process, named in the message, uses a compute
-  /// instance that it destroys; kUnsupported if the policy is not kMig, the GPU has no MIG, or a
-  /// new instance's size is not known.
+  /// instance that it destroys; kUnsupported if MIG does not divide the GPU, or a new instance's
+  /// size is not known.
   Result<void> change_mig(int device, std::span<const profile::MigProfile> profiles,
                           const std::function<Result<void>(MigLayout&)>& change);
+  /// Switches MIG on or off for a device, which destroys all instances. While a process uses the
+  /// device, that is only pending, until it is switched again. Returns what holds now. Errors:
+  /// kUnsupported if the policy is not kMig or the GPU has no MIG; kUnavailable in a forked child.
+  Result<MigMode> set_mig_mode(int device, std::span<const profile::MigProfile> profiles,
+                               bool divided);
+  [[nodiscard]] MigMode mig_mode(int device) const;
+
+  /// Says which processes may have contexts on a device from now on; those that have one keep it.
+  /// Requires: 0 <= device < device_count(). Errors: kUnavailable in a forked child.
+  Result<void> set_compute_mode(int device, ComputeMode mode);
+  [[nodiscard]] ComputeMode compute_mode(int device) const;
+  /// Sets the length of a device's time slices from now on. Requires: 0 <= device <
+  /// device_count(). Errors: as set_compute_mode; kUnsupported if the policy is not kTimeSlices.
+  Result<void> set_time_slice(int device, TimeSliceLength length);
 
   /// Returns the memory that processes hold of the GPU instance whose MIG devices have that
   /// memory_place. Requires: the policy is kMig.
@@ -157,6 +172,32 @@ class Node {
   /// Counts a collective that this process asks for on a device: faults may begin with it. Returns
   /// whether the process is to be killed.
   [[nodiscard]] bool count_collective(int device, TimePoint now);
+  /// The same for a collective that is asked for at a time that may be in the future. Work that is
+  /// queued keeps its times.
+  void count_collective_ahead(int device, TimePoint time) const;
+  /// Returns what goes wrong with the devices (NodeConfig::faults). Lives as long as the node.
+  [[nodiscard]] std::span<const profile::Fault> faults() const;
+
+  /// Counts bytes between a device and others over one of its NVLinks or, without one, over PCIe.
+  /// Requires: 0 <= device < device_count(); 0 <= nvlink < kMostNvlinks.
+  void count_traffic(int device, std::optional<int> nvlink, const LinkTraffic& bytes) const;
+
+  /// Limits a device's power: kernels that are launched from now on run at the clock that the limit
+  /// allows (docs/design/power.md). 0: the board's own limit. Requires: 0 <= device <
+  /// device_count().
+  ///
+  /// Errors: kInvalidArgument for a limit that the board does not have; kUnavailable in a forked
+  /// child, or if others keep changing settings.
+  Result<void> set_power_limit(int device, double limit_w, TimePoint now);
+  /// Locks a device's clock, in MHz, for such kernels. 0 unlocks it. Below and above the clocks
+  /// that the device has, the nearest one counts. Requires: 0 <= device < device_count().
+  ///
+  /// Errors: kUnsupported if the device's clock is not known; kInvalidArgument if it is negative or
+  /// not a number; kUnavailable as above.
+  Result<void> lock_clock(int device, double clock_mhz, TimePoint now);
+  /// Counts a kernel that this process launches on a device. Returns whether a fault makes it use
+  /// an illegal address.
+  [[nodiscard]] bool count_kernel(int device, TimePoint now);
 
   /// Returns how much work an engine of a device has from a time on, at most `most`, as far as
   /// processes have queued it by now. Requires: 0 <= device < device_count().
@@ -196,6 +237,7 @@ class Node {
   friend class Device;
   friend class Rendezvous;
   explicit Node(std::unique_ptr<Segment> segment);
+  Result<void> check_mig(int device, std::span<const profile::MigProfile> profiles) const;
   /// Starts the settler, once, if time passes by itself.
   void start_to_settle(sim::Clock& clock);
 

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -20,11 +21,33 @@ inline constexpr int kEngineCount = 3;
 
 /// Which processes may use a device at the same time, and how.
 enum class SharingPolicy : std::uint8_t {
-  kFifo,        ///< any process; work runs in the order in which it was queued.
-  kExclusive,   ///< one process; a second one is refused with kUnavailable.
-  kTimeSlices,  ///< any process; kernels run in time slices, one process after the other.
-  kMig,         ///< any process, but only on MIG devices, which the GPUs are divided into.
+  kFifo,        ///< work runs in the order in which it was queued.
+  kTimeSlices,  ///< kernels run in time slices, one process after the other.
+  kMig,         ///< processes use MIG devices, which the GPUs are divided into.
+  kMps,         ///< kernels run side by side: all processes are clients of one MPS server.
 };
+
+/// The width of a whole GPU.
+inline constexpr std::uint32_t kWholeWidth = 10'000;
+
+/// What a client of an MPS server may use of a device.
+struct MpsClient {
+  /// Clients of one server run side by side; for others, they are one process. Not 0.
+  std::uint64_t server = 1;
+  std::uint32_t width = kWholeWidth;  ///< the share of the GPU that its kernels can use; not 0.
+  std::optional<Bytes> memory{};      ///< the most memory that it may hold, if there is a limit.
+};
+
+/// Which processes may have contexts on a device. The numbers are NVML's, nvmlComputeMode_t.
+enum class ComputeMode : std::uint8_t {
+  kDefault = 0,           ///< any.
+  kProhibited = 2,        ///< none: all are refused with kUnavailable.
+  kExclusiveProcess = 3,  ///< one; a second one is refused with kUnavailable.
+};
+
+/// How long the time slices of a device are. The numbers are those of `nvidia-smi compute-policy
+/// --set-timeslice`.
+enum class TimeSliceLength : std::uint8_t { kDefault = 0, kShort = 1, kMedium = 2, kLong = 3 };
 
 /// How a GPU divides its time among processes. Source of the usual values: measured on an RTX 3090
 /// by G. Gilman and R. J. Walls, "Characterizing Concurrency Mechanisms for NVIDIA GPUs under Deep
@@ -33,6 +56,10 @@ struct TimeSliceRules {
   Duration quantum = std::chrono::milliseconds(2);           ///< the length of a time slice.
   Duration context_switch = std::chrono::microseconds(145);  ///< before another process's slice.
 };
+
+/// Returns the length of a device's time slices, if a default one is `quantum`: half of it, twice
+/// or four times as long. Source: gpemu's own choice, because NVIDIA publishes no lengths.
+[[nodiscard]] Duration slice_length(Duration quantum, TimeSliceLength length);
 
 /// What tools show about a kind of GPU. Zero and "" mean that a value is not known. The segment
 /// contains this structure as it is.
@@ -71,8 +98,9 @@ struct NodeConfig {
   std::string name;  ///< letters, digits, '.', '_' and '-'; at most 63.
   std::vector<DeviceConfig> devices;
   SharingPolicy policy = SharingPolicy::kFifo;
-  TimeSliceRules slices;   ///< if the policy is kTimeSlices.
-  mode_t mode = 0600;      ///< permissions of the segment.
+  TimeSliceRules slices;                             ///< if the policy is kTimeSlices.
+  ComputeMode compute_mode = ComputeMode::kDefault;  ///< of all devices, until it is changed.
+  mode_t mode = 0600;                                ///< permissions of the segment.
   bool temporary = false;  ///< belongs to one run: removed once no process uses it.
   /// What joins the devices: a TopologySpec's `toml`. Empty if that is not described.
   std::string topology;
@@ -85,10 +113,30 @@ struct DeviceHealth {
   double clock = 1;   ///< the share of its clock that is left.
 };
 
+/// The power settings of a device, and what comes of them (docs/design/power.md).
+struct PowerSnapshot {
+  double limit_w = 0;           ///< of its power; by default the board's.
+  double min_limit_w = 0;       ///< the lowest limit that can be set.
+  double locked_clock_mhz = 0;  ///< 0: the clock is not locked.
+  double clock = 1;             ///< the share of the boost clock at which kernels run.
+  bool capped = false;          ///< the power limit holds the clock down, and nothing else does.
+  double busy_w = 0;            ///< the power while kernels run.
+  double energy_j = 0;          ///< that the device has used since the host started.
+  Duration capped_time{};       ///< for which kernels ran at a clock that the limit held down.
+};
+
+/// NVLinks of a device. Source: nvml.h, NVML_NVLINK_MAX_LINKS.
+inline constexpr std::size_t kMostNvlinks = 18;
+
+/// Bytes that went over a link of a device since the node was made.
+struct LinkTraffic {
+  Bytes sent = 0, received = 0;
+};
+
 /// A serious event of a device, which a driver would report.
 struct DeviceXid {
   TimePoint time{};  ///< on the node's clock.
-  int number = 0;    ///< NVIDIA's: 74 for an NVLink, 79 for a device that has fallen off the bus.
+  int number = 0;    ///< NVIDIA's: 31 for memory, 74 for an NVLink, 79 for a device off the bus.
 };
 
 /// Counters of one engine since the node was created.
@@ -107,7 +155,16 @@ struct ProcessSnapshot {
   Bytes memory_held = 0;
   /// Its part of the work that each engine has done, without work that is queued for later.
   std::array<Duration, kEngineCount> busy{};
+  bool is_mps_client = false;
   int mig_place = -1;  ///< the compute_place of its MIG device; -1 without one.
+};
+
+/// Whether MIG divides a device, and whether it will once nobody uses the device.
+struct MigMode {
+  bool divided = false;
+  bool pending = false;
+
+  bool operator==(const MigMode&) const = default;
 };
 
 /// The state of a device. Only living processes count.
@@ -124,6 +181,12 @@ struct DeviceSnapshot {
   std::array<EngineSnapshot, kEngineCount> engines;
   std::vector<ProcessSnapshot> processes;
   DeviceHealth health;
+  ComputeMode compute_mode = ComputeMode::kDefault;
+  TimeSliceLength time_slice = TimeSliceLength::kDefault;
+  PowerSnapshot power;
+  LinkTraffic pcie;  ///< copies from and to the host and, where it joins GPUs, between them.
+  std::array<LinkTraffic, kMostNvlinks> nvlinks;  ///< by their numbers.
+  MigMode mig;
 };
 
 /// A file in the folder of nodes.

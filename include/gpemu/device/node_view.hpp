@@ -42,7 +42,7 @@ class NodeView {
   /// Returns what joins the devices; null if that is not described. Lives as long as this view.
   [[nodiscard]] const profile::TopologySpec* topology() const;
 
-  /// Returns the instances into which MIG divides a device; none if the policy is not kMig.
+  /// Returns the instances into which MIG divides a device; none if it does not divide it.
   /// `profiles`: as for Node::mig_layout. Errors: as device_snapshot.
   [[nodiscard]] Result<MigLayout> mig_layout(int index,
                                              std::span<const profile::MigProfile> profiles) const;

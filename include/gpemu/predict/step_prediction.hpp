@@ -10,6 +10,7 @@
 #include "gpemu/base/units.hpp"
 #include "gpemu/cost/estimate.hpp"
 #include "gpemu/cost/operation_cost.hpp"
+#include "gpemu/cost/shared_speed.hpp"
 #include "gpemu/predict/steps.hpp"
 #include "gpemu/profile/gpu_spec.hpp"
 #include "gpemu/record/program_work.hpp"
@@ -37,9 +38,13 @@ struct ClassTime {
 
 /// How long a training step takes on a GPU.
 struct StepPrediction {
-  cost::Estimate time;                            ///< of a step among many.
-  Duration host{};                                ///< the host's time to ask for it.
-  Duration busy{};                                ///< kernels run.
+  cost::Estimate time;  ///< of a step among many.
+  Duration host{};      ///< the host's time to ask for it.
+  Duration busy{};      ///< kernels run.
+  /// What the kernels' bytes take at the full rate of the GPU's memory, as far as kernels run.
+  Duration traffic{};
+  int kernels = 0;
+  double kernel_error = 0;                        ///< the kernels' mean bar, as in cost::Estimate.
   std::array<Duration, kStepLimitCount> parts{};  ///< by StepLimit; sum to the step's time.
   std::vector<ClassTime> classes;                 ///< the longest first.
 
@@ -55,6 +60,17 @@ struct StepPrediction {
 [[nodiscard]] StepPrediction predict_step(const record::ProgramWork& work, const StepRange& step,
                                           const profile::GpuSpec& recorded,
                                           const profile::GpuSpec& gpu);
+
+/// What a step does with its GPU, for cost::shared_speeds(): as predicted, and if the times of
+/// kernels and host differ from that by as much as their bars allow, so that the GPU is busy for as
+/// little or as much of the time as possible.
+struct StepLoad {
+  cost::GpuLoad predicted, least, most;
+};
+
+/// Kernels that are too small to be limited by arithmetic or memory count as filling no
+/// multiprocessor.
+[[nodiscard]] StepLoad gpu_load(const StepPrediction& step);
 
 /// What a collective takes from the arrival of the last rank.
 struct CollectivePrice {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
@@ -22,7 +23,12 @@ enum class FaultKind : std::uint8_t {
   kSlowLink,  ///< a link of a GPU is slower, so copies and collectives over it take longer.
   /// NVLinks of a GPU do not work any more: Xid 74. (A GPU whose PCIe link is broken is lost.)
   kBrokenLink,
+  kIllegalAddress,  ///< a kernel uses an address that is not allocated: Xid 31.
 };
+
+/// The names of the kinds in the file.
+inline constexpr std::array<std::string_view, 6> kFaultKindNames = {
+    "slow", "lost", "kill", "slow-link", "broken-link", "illegal-address"};
 
 /// The links of a GPU.
 enum class GpuLink : std::uint8_t { kPcie, kNvlink };
@@ -32,7 +38,8 @@ struct Fault {
   FaultKind kind = FaultKind::kSlow;
   int gpu = 0;                      ///< in the node.
   Duration at{};                    ///< since the node was made, unless it begins by count:
-  std::uint64_t at_collective = 0;  ///< with that collective of the GPU, from 1; 0: it does not.
+  std::uint64_t at_collective = 0;  ///< with that collective of the GPU, from 1; 0: it does not;
+  std::uint64_t at_kernel = 0;      ///< of an illegal address: likewise, with that kernel.
   std::optional<Duration> lasts;    ///< of a slow GPU or link: until it is as before.
   double clock = 1;                 ///< of a slow GPU: the share of its clock that is left.
   double rate = 1;                  ///< of a slow link: the share of its rate that is left.

@@ -16,6 +16,11 @@ struct MigShare {
   Bytes memory_bytes = 0;   ///< of its GPU instance.
 };
 
+/// Returns the specification of a GPU of which kernels use only so many multiprocessors, as those
+/// of a client of MPS: arithmetic rates in proportion, and all of its memory, with the whole
+/// bandwidth.
+[[nodiscard]] GpuSpec with_multiprocessors(const GpuSpec& gpu, int multiprocessors);
+
 /// Returns the specification of a MIG device of a GPU: arithmetic rates in proportion to its
 /// multiprocessors, memory bandwidth and L2 cache in proportion to its memory slices, the GPU's
 /// link to the host, no NVLink. Its costs are transferred from the GPU: nobody has measured models

@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -13,7 +14,11 @@ struct Environment {
   std::vector<std::pair<std::string, std::string>> set;  ///< by name.
   std::vector<std::string> unset;                        ///< `set` has precedence.
   std::vector<std::string> paths;  ///< made absolute: the program may change its folder.
+  std::string programs;            ///< a folder that PATH begins with; "" for none.
 };
+
+/// Returns the value of PATH in which a folder is the first, and not again.
+[[nodiscard]] std::string path_with(const std::string& folder, std::string_view path);
 
 /// Returns the entries "NAME=value" of `own` with the differences applied. Paths in `own` are
 /// relative to `folder`.

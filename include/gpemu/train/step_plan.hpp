@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string_view>
@@ -12,6 +13,7 @@
 #include "gpemu/base/units.hpp"
 #include "gpemu/cost/estimate.hpp"
 #include "gpemu/cost/step_cost.hpp"
+#include "gpemu/profile/fault_plan.hpp"
 #include "gpemu/profile/gpu_spec.hpp"
 #include "gpemu/topology/collective.hpp"
 
@@ -34,6 +36,9 @@ struct StepPart {
   cost::Estimate cost;
   /// Of an exchange: how long before the end of the computation before it a GPU has the data.
   Duration before_end{};
+  /// Of an exchange: its time if the links within a machine have only that share of their rate;
+  /// nothing: the same.
+  std::function<Duration(double link_share)> at_link_share{};
 };
 
 /// The costs of each step of a run on each of its GPUs, which are all of one kind.
@@ -41,6 +46,8 @@ struct StepPlan {
   cost::StepCost cost;    ///< of one GPU's share of the batch, without the other GPUs.
   Bytes input_bytes = 0;  ///< of one GPU's share of the batch.
   int gpus = 1;
+  profile::GpuLink link = profile::GpuLink::kPcie;  ///< that joins the GPUs of a machine.
+  int gpus_per_node = 1;                            ///< in a machine.
   std::vector<StepPart> parts;
 
   /// Returns how many of the GPUs differ in what they do: only the first can. The others are like

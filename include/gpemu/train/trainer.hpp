@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -16,6 +17,7 @@
 #include "gpemu/data/loader.hpp"
 #include "gpemu/device/device.hpp"
 #include "gpemu/train/batch_source.hpp"
+#include "gpemu/train/run_failure.hpp"
 #include "gpemu/train/step_plan.hpp"
 #include "gpemu/train/time_breakdown.hpp"
 
@@ -71,12 +73,16 @@ struct EpochSummary {
 /// What a run did and where its time went.
 struct TrainResult {
   bool stopped = false;  ///< ended early by the stop flag.
+  std::optional<RunFailure>
+      failure;  ///< ended early by a fault; the step in progress is not counted.
   TimePoint start;
   Duration elapsed{};  ///< from the start to the end of the last step.
   std::int64_t samples = 0;
   std::vector<StepSample> steps;
   std::vector<EpochSummary> epochs;
   std::vector<TimeBreakdown> gpus;  ///< each sums to `elapsed`.
+  /// By GPU: for how long the others stood still until it was ready for an exchange, as a mean.
+  std::vector<Duration> waited_for;
   /// The first GPU's time up to the end of the first step, which also fills the pipeline.
   TimeBreakdown first_step;
   std::int64_t first_step_samples = 0;
@@ -114,9 +120,9 @@ enum class StepEnd : std::uint8_t { kTimeline, kObserved };
 /// nothing. Holds the run's device memory while it lives. Thread safety: none. Deterministic on the
 /// virtual clock with a deterministic source.
 ///
-/// GPUs of a node on which nobody else works do the same at the same times, except that the first
-/// can differ from the others. One device can stand for all GPUs that are alike: a step then takes
-/// the host the same time whatever their number.
+/// GPUs of a node on which nobody else works and that has no faults do the same at the same times,
+/// except that the first can differ from the others. One device can stand for all GPUs that are
+/// alike: a step then takes the host the same time whatever their number.
 class Trainer {
  public:
   using Observer = std::function<void(const ObservedStep&)>;
@@ -135,8 +141,8 @@ class Trainer {
   /// Gives back the device memory.
   ~Trainer();
 
-  /// Trains until the source ends or `stop` becomes true, which is checked before each step. Waits
-  /// for the steps that are already queued.
+  /// Trains until the source ends, `stop` becomes true, which is checked before each step, or a
+  /// fault of the node ends the run. Waits for the steps that are already queued.
   ///
   /// Errors: those of the source.
   [[nodiscard]] Result<TrainResult> run(BatchSource& source, const std::atomic<bool>& stop,

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "communicator.hpp"
 
+#include <algorithm>
 #include <cstring>
+#include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -21,48 +24,89 @@ std::shared_ptr<cuda::Communicator> find_communicator(gpemu_cuda_comm_handle han
   return found == nullptr ? nullptr : found->communicator;
 }
 
-/// Finds out what each start makes; nothing for ranks that take no part in a division. Errors:
-/// INVALID_VALUE, INVALID_HANDLE, those of divide_communicators.
-gpemu_cuda_status read_starts(std::span<const gpemu_cuda_comm_start> starts,
-                              std::vector<std::optional<cuda::CommunicatorStart>>* read) {
-  std::vector<cuda::CommunicatorDivision> divisions;
+/// Returns the parents' communicators. Errors: INVALID_HANDLE.
+gpemu_cuda_status find_parents(std::span<const gpemu_cuda_comm_start> starts,
+                               std::vector<std::shared_ptr<cuda::Communicator>>* parents) {
   for (const gpemu_cuda_comm_start& start : starts) {
-    if (start.id == nullptr) {
-      const auto parent = find_communicator(start.parent);
-      if (parent == nullptr) return GPEMU_CUDA_ERROR_INVALID_HANDLE;
-      divisions.push_back({.parent = parent, .color = start.color, .key = start.key});
-    } else if (start.ranks < 1 || start.rank < 0 || start.rank >= start.ranks) {
-      return GPEMU_CUDA_ERROR_INVALID_VALUE;
-    }
-  }
-  std::vector<std::optional<cuda::CommunicatorStart>> parts;
-  GPEMU_CUDA_TRY(cuda::divide_communicators(divisions, &parts));
-  std::size_t part = 0;
-  for (const gpemu_cuda_comm_start& start : starts) {
-    if (start.id == nullptr) {
-      read->push_back(parts[part++]);
-      continue;
-    }
-    cuda::Meeting::Id id;
-    static_assert(sizeof(id) <= sizeof(start.id->bytes));
-    std::memcpy(&id, start.id->bytes, sizeof(id));
-    cuda::CommunicatorStart wanted{
-        .id = id, .place = {.rank = start.rank, .ranks = start.ranks}, .device = start.device};
-    GPEMU_CUDA_TRY(cuda::find_real_ranks(wanted.place, &wanted.real_ranks));
-    if (wanted.real_ranks > cuda::Mailbox::kMostRanks) return GPEMU_CUDA_ERROR_INVALID_VALUE;
-    read->push_back(wanted);
+    parents->push_back(start.id == nullptr ? find_communicator(start.parent) : nullptr);
+    if (start.id == nullptr && parents->back() == nullptr) return GPEMU_CUDA_ERROR_INVALID_HANDLE;
   }
   return GPEMU_CUDA_SUCCESS;
+}
+
+/// Reads the start of a rank of a new communicator. Errors: INVALID_VALUE, NOT_SUPPORTED.
+gpemu_cuda_status read_new(const gpemu_cuda_comm_start& start, cuda::CommunicatorStart* read) {
+  if (start.ranks < 1 || start.rank < 0 || start.rank >= start.ranks) {
+    return GPEMU_CUDA_ERROR_INVALID_VALUE;
+  }
+  static_assert(sizeof(read->id) <= sizeof(start.id->bytes));
+  std::memcpy(&read->id, start.id->bytes, sizeof(read->id));
+  read->place = {.rank = start.rank, .ranks = start.ranks};
+  read->device = start.device;
+  GPEMU_CUDA_TRY(cuda::find_real_ranks(read->place, &read->real_ranks));
+  return read->real_ranks > cuda::Mailbox::kMostRanks ? GPEMU_CUDA_ERROR_INVALID_VALUE
+                                                      : GPEMU_CUDA_SUCCESS;
+}
+
+/// Finds out what each start makes; nothing for ranks that take no part in a division. Errors:
+/// INVALID_VALUE, INVALID_HANDLE, those of divide_communicators and of find_remainders.
+gpemu_cuda_status read_starts(std::span<const gpemu_cuda_comm_start> starts,
+                              const cuda::IsCancelled& is_cancelled,
+                              std::vector<std::optional<cuda::CommunicatorStart>>* read) {
+  std::vector<std::shared_ptr<cuda::Communicator>> parents;
+  GPEMU_CUDA_TRY(find_parents(starts, &parents));
+  std::vector<cuda::CommunicatorDivision> divisions;
+  std::vector<cuda::CommunicatorRemainder> remainders;
+  for (std::size_t i = 0; i < starts.size(); ++i) {
+    const gpemu_cuda_comm_start& start = starts[i];
+    if (start.id != nullptr) continue;
+    if (start.excluded_count == 0) {
+      divisions.push_back({.parent = parents[i], .color = start.color, .key = start.key});
+      continue;
+    }
+    if (start.excluded == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
+    remainders.push_back({.parent = parents[i],
+                          .excluded = {start.excluded, start.excluded + start.excluded_count}});
+  }
+  for (std::size_t i = 0; i < starts.size(); ++i) {
+    if (parents[i] != nullptr && starts[i].aborts_parent != 0) parents[i]->abort();
+  }
+  std::vector<std::optional<cuda::CommunicatorStart>> parts;
+  GPEMU_CUDA_TRY(cuda::divide_communicators(divisions, &parts, is_cancelled));
+  std::vector<cuda::CommunicatorStart> remaining;
+  GPEMU_CUDA_TRY(cuda::find_remainders(remainders, &remaining, is_cancelled));
+  std::size_t part = 0, rest = 0;
+  for (const gpemu_cuda_comm_start& start : starts) {
+    if (start.id != nullptr) {
+      GPEMU_CUDA_TRY(read_new(start, &read->emplace_back().emplace()));
+    } else if (start.excluded_count == 0) {
+      read->push_back(parts[part++]);
+    } else {
+      read->push_back(remaining[rest++]);
+    }
+  }
+  return GPEMU_CUDA_SUCCESS;
+}
+
+/// Returns what asks whether one of the starts was cancelled, null if none can be.
+cuda::IsCancelled cancellation_of(std::span<const gpemu_cuda_comm_start> starts) {
+  const auto can_be = [](const gpemu_cuda_comm_start& start) { return start.cancelled != nullptr; };
+  if (std::ranges::none_of(starts, can_be)) return nullptr;
+  return [starts, can_be] {
+    return std::ranges::any_of(starts, [can_be](const gpemu_cuda_comm_start& start) {
+      return can_be(start) && __atomic_load_n(start.cancelled, __ATOMIC_ACQUIRE) != 0;
+    });
+  };
 }
 
 }  // namespace
 
 gpemu_cuda_status gpemu_cuda_comm_unique_id(gpemu_cuda_comm_id* id) try {
   if (id == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
-  const auto opened = cuda::Meeting::open();
-  if (!opened) return cuda::status_of_meeting(opened.error());
+  cuda::Meeting::Id made;
+  GPEMU_CUDA_TRY(cuda::make_unique_id(&made));
   *id = {};
-  std::memcpy(id->bytes, &*opened, sizeof(*opened));
+  std::memcpy(id->bytes, &made, sizeof(made));
   return GPEMU_CUDA_SUCCESS;
 }
 GPEMU_CUDA_CATCH
@@ -72,13 +116,14 @@ gpemu_cuda_status gpemu_cuda_comm_start_all(const gpemu_cuda_comm_start* starts,
   if (starts == nullptr || comms == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
   GPEMU_CUDA_TRY(cuda::attach());
   std::vector<std::optional<cuda::CommunicatorStart>> read;
-  GPEMU_CUDA_TRY(read_starts({starts, count}, &read));
+  const cuda::IsCancelled is_cancelled = cancellation_of({starts, count});
+  GPEMU_CUDA_TRY(read_starts({starts, count}, is_cancelled, &read));
   std::vector<cuda::CommunicatorStart> wanted;
   for (const auto& start : read) {
     if (start) wanted.push_back(*start);
   }
   std::vector<std::shared_ptr<cuda::Communicator>> made;
-  if (!wanted.empty()) GPEMU_CUDA_TRY(cuda::start_communicators(wanted, &made));
+  if (!wanted.empty()) GPEMU_CUDA_TRY(cuda::start_communicators(wanted, &made, is_cancelled));
   std::vector<gpemu_cuda_comm_handle> handles(count);
   std::size_t next = 0;
   for (std::size_t i = 0; i < count; ++i) {
@@ -94,6 +139,15 @@ GPEMU_CUDA_CATCH
 gpemu_cuda_status gpemu_cuda_comm_run(const gpemu_cuda_comm_call* calls, size_t count) try {
   if (calls == nullptr && count != 0) return GPEMU_CUDA_ERROR_INVALID_VALUE;
   return cuda::run_collectives({calls, count});
+}
+GPEMU_CUDA_CATCH
+
+gpemu_cuda_status gpemu_cuda_comm_expected_time(const gpemu_cuda_comm_call* calls, size_t count,
+                                                double* microseconds) try {
+  if ((calls == nullptr && count != 0) || microseconds == nullptr) {
+    return GPEMU_CUDA_ERROR_INVALID_VALUE;
+  }
+  return cuda::find_expected_time({calls, count}, microseconds);
 }
 GPEMU_CUDA_CATCH
 

@@ -5,6 +5,7 @@
 #include "context.hpp"
 #include "faults.hpp"
 #include "peer.hpp"
+#include "process.hpp"
 #include "synchronize.hpp"
 
 namespace cuda = gpemu::cuda;
@@ -22,6 +23,16 @@ gpemu_cuda_status gpemu_cuda_get_device(int32_t device, const gpemu_cuda_device*
   GPEMU_CUDA_TRY(cuda::attach());
   if (device < 0 || device >= cuda::device_count()) return GPEMU_CUDA_ERROR_INVALID_DEVICE;
   *info = &cuda::device_at(device).info;
+  return GPEMU_CUDA_SUCCESS;
+}
+GPEMU_CUDA_CATCH
+
+gpemu_cuda_status gpemu_cuda_get_compute_mode(int32_t device, int32_t* mode) try {
+  if (mode == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
+  GPEMU_CUDA_TRY(cuda::attach());
+  if (device < 0 || device >= cuda::device_count()) return GPEMU_CUDA_ERROR_INVALID_DEVICE;
+  const gpemu::device::Node& node = *cuda::process().node;
+  *mode = static_cast<int32_t>(node.compute_mode(cuda::device_at(device).index));
   return GPEMU_CUDA_SUCCESS;
 }
 GPEMU_CUDA_CATCH

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // The calls of the shims to libgpemu.so, recorded by a fake of it.
+#include <atomic>
 #include <string>
+#include <thread>
 #include <vector>
 
+#include <climits>
 #include <gtest/gtest.h>
 
 #include "gpemu/cuda.h"
@@ -19,8 +22,12 @@ struct Recorded {
   std::vector<size_t> made_together;  ///< ranks.
   std::vector<std::vector<gpemu_cuda_comm_call>> run_together;
   gpemu_cuda_status comm_status = GPEMU_CUDA_SUCCESS;
+  std::vector<int32_t> excluded;  ///< of the last start.
 };
 Recorded recorded;
+
+/// Whether starts of ranks wait until the flag is cleared, or until they are cancelled.
+std::atomic<bool> starts_wait{false};
 
 char memory[64];
 
@@ -77,8 +84,15 @@ gpemu_cuda_status gpemu_cuda_peek(uint64_t, void*, uint64_t) {
 gpemu_cuda_status gpemu_cuda_comm_unique_id(gpemu_cuda_comm_id*) {
   return GPEMU_CUDA_SUCCESS;
 }
-gpemu_cuda_status gpemu_cuda_comm_start_all(const gpemu_cuda_comm_start*, size_t count,
+gpemu_cuda_status gpemu_cuda_comm_start_all(const gpemu_cuda_comm_start* starts, size_t count,
                                             gpemu_cuda_comm_handle* comms) {
+  recorded.excluded.assign(starts->excluded, starts->excluded + starts->excluded_count);
+  while (starts_wait) {
+    if (starts->cancelled != nullptr && __atomic_load_n(starts->cancelled, __ATOMIC_ACQUIRE) != 0) {
+      return GPEMU_CUDA_ERROR_ILLEGAL_STATE;
+    }
+    std::this_thread::yield();
+  }
   recorded.made_together.push_back(count);
   for (size_t i = 0; i < count; ++i) comms[i] = reinterpret_cast<gpemu_cuda_comm_handle>(memory);
   return recorded.comm_status;
@@ -90,6 +104,11 @@ gpemu_cuda_status gpemu_cuda_comm_get_info(gpemu_cuda_comm_handle, gpemu_cuda_co
 gpemu_cuda_status gpemu_cuda_comm_run(const gpemu_cuda_comm_call* calls, size_t count) {
   recorded.run_together.emplace_back(calls, calls + count);
   return recorded.comm_status;
+}
+gpemu_cuda_status gpemu_cuda_comm_expected_time(const gpemu_cuda_comm_call*, size_t count,
+                                                double* microseconds) {
+  *microseconds = 10.0 * static_cast<double>(count);
+  return GPEMU_CUDA_SUCCESS;
 }
 gpemu_cuda_status gpemu_cuda_comm_error(gpemu_cuda_comm_handle, gpemu_cuda_status* error) {
   *error = recorded.comm_status;
@@ -134,6 +153,15 @@ int ncclSend(const void* buffer, size_t count, int type, int peer, void* comm,
              gpemu_cuda_stream_handle stream);
 int ncclRecv(void* buffer, size_t count, int type, int peer, void* comm,
              gpemu_cuda_stream_handle stream);
+int ncclCommInitRankConfig(void** comm, int ranks, UniqueId id, int rank, const void* config);
+int ncclCommSplit(void* comm, int color, int key, void** split, const void* config);
+int ncclCommShrink(void* comm, int* excluded, int count, void** shrunk, const void* config,
+                   int flags);
+int ncclCommFinalize(void* comm);
+int ncclCommAbort(void* comm);
+int ncclCommGetAsyncError(void* comm, int* error);
+int ncclCommCount(void* comm, int* count);
+int ncclGroupSimulateEnd(void* info);
 int ncclGroupStart();
 int ncclGroupEnd();
 int nvtxRangePushA(const char* text);
@@ -273,6 +301,126 @@ TEST_F(Shims, NcclMakesTheRanksOfAGroupTogether) {
   EXPECT_EQ(ncclCommDestroy(other), 0);
   recorded.comm_status = GPEMU_CUDA_ERROR_NOT_FOUND;
   EXPECT_EQ(ncclCommInitRank(&one, 2, UniqueId{}, 0), 6) << "another rank has ended";
+}
+
+/// ncclConfig_t, up to the field that says whether calls block.
+struct NcclConfig {
+  size_t size = sizeof(NcclConfig);
+  unsigned magic = 0xcafebeef, version = 23007;
+  int blocking = 0;
+};
+
+/// Waits until a communicator's last call has ended; returns its status.
+int nccl_status_of(void* comm) {
+  int status = 7;
+  while (status == 7) EXPECT_EQ(ncclCommGetAsyncError(comm, &status), 0);
+  return status;
+}
+
+TEST_F(Shims, NcclDoesNotWaitInNonblockingCommunicators) {
+  const NcclConfig config;
+  void *comm = nullptr, *part = memory;
+  int status = -1;
+  starts_wait = true;
+  ASSERT_EQ(ncclCommInitRankConfig(&comm, 2, UniqueId{}, 1, &config), 7);
+  EXPECT_EQ(ncclCommGetAsyncError(comm, &status), 0);
+  EXPECT_EQ(status, 7);
+  EXPECT_EQ(ncclAllReduce(memory, memory, 8, 7, 0, comm, nullptr), 4);
+  EXPECT_EQ(ncclCommCount(comm, &status), 4);
+  EXPECT_EQ(ncclCommDestroy(comm), 4) << "only an abort ends it now";
+  starts_wait = false;
+  EXPECT_EQ(nccl_status_of(comm), 0);
+  EXPECT_EQ(ncclAllReduce(memory, memory, 8, 7, 0, comm, nullptr), 0);
+  EXPECT_EQ(ncclSend(memory, 4, 4, 0, comm, nullptr), 7) << "it may have to connect";
+  EXPECT_EQ(nccl_status_of(comm), 0);
+  EXPECT_EQ(recorded.run_together.size(), 2u);
+  starts_wait = true;
+  EXPECT_EQ(ncclCommSplit(comm, 0, 0, &part, nullptr), 7);
+  EXPECT_EQ(part, nullptr) << "until it is made";
+  starts_wait = false;
+  EXPECT_EQ(nccl_status_of(comm), 0);
+  EXPECT_EQ(nccl_status_of(part), 0);
+  EXPECT_EQ(ncclSend(memory, 4, 4, 0, part, nullptr), 7) << "a part is like its parent";
+  EXPECT_EQ(nccl_status_of(part), 0);
+  EXPECT_EQ(ncclCommFinalize(part), 7);
+  EXPECT_EQ(nccl_status_of(part), 0);
+  EXPECT_EQ(ncclCommFinalize(part), 4) << "it is finalized";
+  EXPECT_EQ(ncclCommDestroy(part), 0);
+  EXPECT_EQ(ncclCommDestroy(comm), 0);
+}
+
+TEST_F(Shims, NcclEndsWhatIsInProgressByAnAbort) {
+  const NcclConfig config;
+  void *one = nullptr, *other = nullptr;
+  starts_wait = true;
+  ASSERT_EQ(ncclGroupStart(), 0);
+  EXPECT_EQ(ncclCommInitRankConfig(&one, 2, UniqueId{}, 0, &config), 0);
+  EXPECT_EQ(ncclCommInitRankConfig(&other, 2, UniqueId{}, 1, &config), 0);
+  ASSERT_EQ(ncclGroupEnd(), 7);
+  EXPECT_EQ(ncclCommAbort(one), 0);
+  EXPECT_EQ(nccl_status_of(other), 5) << "the group was one";
+  EXPECT_EQ(ncclCommAbort(other), 0);
+  EXPECT_EQ(ncclCommAbort(other), 4);
+  starts_wait = false;
+  recorded.comm_status = GPEMU_CUDA_ERROR_NOT_FOUND;
+  ASSERT_EQ(ncclCommInitRankConfig(&one, 2, UniqueId{}, 0, &config), 7);
+  EXPECT_EQ(nccl_status_of(one), 6) << "another rank has ended";
+  EXPECT_EQ(ncclAllReduce(memory, memory, 8, 7, 0, one, nullptr), 6);
+  EXPECT_EQ(ncclCommAbort(one), 0);
+}
+
+TEST_F(Shims, NcclReadsConfigurations) {
+  NcclConfig wrong;
+  void *comm = nullptr, *other = nullptr;
+  wrong.blocking = 2;
+  EXPECT_EQ(ncclCommInitRankConfig(&comm, 2, UniqueId{}, 0, &wrong), 4);
+  wrong = {.magic = 1};
+  EXPECT_EQ(ncclCommInitRankConfig(&comm, 2, UniqueId{}, 0, &wrong), 4);
+  const NcclConfig undefined{.blocking = INT_MIN}, old{.size = 16};
+  EXPECT_EQ(ncclCommInitRankConfig(&comm, 2, UniqueId{}, 0, &undefined), 0) << "it blocks";
+  EXPECT_EQ(ncclCommInitRankConfig(&other, 2, UniqueId{}, 0, &old), 0) << "the field is missing";
+  EXPECT_EQ(ncclCommDestroy(other), 0);
+  const NcclConfig config;
+  ASSERT_EQ(ncclCommInitRankConfig(&other, 2, UniqueId{}, 0, &config), 7);
+  EXPECT_EQ(nccl_status_of(other), 0);
+  ASSERT_EQ(ncclGroupStart(), 0);
+  EXPECT_EQ(ncclAllReduce(memory, memory, 8, 7, 0, comm, nullptr), 0);
+  EXPECT_EQ(ncclAllReduce(memory, memory, 8, 7, 0, other, nullptr), 4) << "it does not block";
+  EXPECT_EQ(ncclGroupEnd(), 4);
+  EXPECT_TRUE(recorded.run_together.empty());
+  EXPECT_EQ(ncclCommDestroy(comm), 0);
+  EXPECT_EQ(ncclCommDestroy(other), 0);
+}
+
+TEST_F(Shims, NcclLeavesRanksOut) {
+  void *comm = nullptr, *shrunk = nullptr;
+  int excluded[] = {0, 1, 2};
+  ASSERT_EQ(ncclCommInitRank(&comm, 2, UniqueId{}, 1), 0);
+  EXPECT_EQ(ncclCommShrink(comm, excluded, 1, &shrunk, nullptr, 1), 0);
+  EXPECT_EQ(recorded.excluded, std::vector<int32_t>{0});
+  EXPECT_EQ(ncclCommDestroy(shrunk), 0);
+  EXPECT_EQ(ncclCommShrink(comm, excluded, 2, &shrunk, nullptr, 0), 4) << "rank 1 is the caller";
+  EXPECT_EQ(ncclCommShrink(comm, excluded + 2, 1, &shrunk, nullptr, 0), 4) << "no such rank";
+  EXPECT_EQ(ncclCommShrink(comm, excluded, 0, &shrunk, nullptr, 0), 4);
+  EXPECT_EQ(ncclCommShrink(comm, excluded, 1, &shrunk, nullptr, 2), 4) << "no such flag";
+  EXPECT_EQ(ncclCommDestroy(comm), 0);
+}
+
+TEST_F(Shims, NcclSimulatesGroups) {
+  struct {
+    size_t size = 24;
+    unsigned magic = 0x74685283, version = 23007;
+    float time = -1;
+  } info;
+  void* comm = nullptr;
+  ASSERT_EQ(ncclCommInitRank(&comm, 2, UniqueId{}, 1), 0);
+  EXPECT_EQ(ncclGroupSimulateEnd(&info), 5) << "no group is open";
+  ASSERT_EQ(ncclGroupStart(), 0);
+  EXPECT_EQ(ncclAllReduce(memory, memory, 8, 7, 0, comm, nullptr), 0);
+  EXPECT_EQ(ncclGroupSimulateEnd(&info), 0);
+  EXPECT_EQ(info.time, 10.0F);
+  EXPECT_TRUE(recorded.run_together.empty());
+  EXPECT_EQ(ncclCommDestroy(comm), 0);
 }
 
 TEST_F(Shims, NcclRunsTheCallsOfAGroupTogether) {

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "gpemu/base/error.hpp"
+#include "gpemu/base/units.hpp"
+#include "gpemu/base/variables.hpp"
+
+namespace gpemu::device {
+
+/// How much of each device's memory this process may hold, as its environment says
+/// (docs/reference/environment.md): GPEMU_GPU_FRACTION, and the variables that HAMi sets in
+/// containers.
+class MemoryLimits {
+ public:
+  /// Errors: kInvalidArgument for a value that is no fraction or no size, naming the variable.
+  [[nodiscard]] static Result<MemoryLimits> read(const Lookup& lookup);
+
+  /// Returns the limit on a device that has `total`: the smallest of all; nothing without any.
+  /// `index`: of the device among those that the process could see (GPEMU_DEVICES), without regard
+  /// to CUDA_VISIBLE_DEVICES.
+  [[nodiscard]] std::optional<Bytes> limit(int index, Bytes total) const;
+
+ private:
+  std::optional<double> fraction_;
+  std::optional<Bytes> of_all_;
+  std::vector<std::optional<Bytes>> of_device_;  ///< by index.
+};
+
+/// Returns the share of the multiprocessors, in percent, to which CUDA_DEVICE_SM_LIMIT would limit
+/// this process; nothing if it does not. Source: HAMi-core's README: 0 and 100 are no limit.
+/// Errors: kInvalidArgument for a value that is no percentage.
+[[nodiscard]] Result<std::optional<int>> sm_limit(const Lookup& lookup);
+
+}  // namespace gpemu::device

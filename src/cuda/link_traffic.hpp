@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "gpemu/device/node_state.hpp"
+
+#include "collective.hpp"
+#include "communicator.hpp"
+#include "device_state.hpp"
+
+namespace gpemu::cuda {
+
+/// Counts, for those who watch, a copy between two devices on the links that it crosses.
+void count_peer_copy(const DeviceState& target, const DeviceState& source, Bytes bytes);
+
+/// The same for what a rank sends and receives in a collective, as NCCL's rings move it. `place`:
+/// its own.
+void count_collective(const Communicator& communicator, const CollectiveCall& call, Place place);
+
+/// Returns what a rank sends to other ranks and receives from them. Over all ranks, as much is sent
+/// as is received. Requires: call_fits().
+[[nodiscard]] device::LinkTraffic traffic_of(const CollectiveCall& call, Place place);
+
+}  // namespace gpemu::cuda

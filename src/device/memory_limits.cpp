@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gpemu/device/memory_limits.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace gpemu::device {
+namespace {
+
+/// Devices that have a variable of their own. Source: HAMi-core, CUDA_DEVICE_MAX_COUNT.
+constexpr int kMostNumbered = 16;
+
+std::string_view text_of(const Lookup& lookup, const char* name) {
+  const char* const value = lookup(name);
+  return value == nullptr ? "" : value;
+}
+
+/// Reads a number at the beginning of a text, and takes it away.
+template <typename Number>
+bool take_number(std::string_view& text, Number& number) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc()) return false;
+  text.remove_prefix(static_cast<std::size_t>(end - text.data()));
+  return true;
+}
+
+/// Reads a size as HAMi writes it, e.g. 1g, 1024m, 1048576k or 1073741824. Source: HAMi-core's
+/// README. 0 is no limit, as there.
+Result<std::optional<Bytes>> read_size(const Lookup& lookup, const std::string& name) {
+  const std::string_view text = text_of(lookup, name.c_str());
+  if (text.empty()) return std::nullopt;
+  std::string_view rest = text;
+  std::uint64_t number = 0;
+  const bool is_number = take_number(rest, number);
+  Bytes unit = 0;
+  if (rest.empty()) unit = 1;
+  if (rest == "k" || rest == "K") unit = kKiB;
+  if (rest == "m" || rest == "M") unit = kMiB;
+  if (rest == "g" || rest == "G") unit = kGiB;
+  Bytes bytes = 0;
+  if (!is_number || unit == 0 || __builtin_mul_overflow(number, unit, &bytes)) {
+    return fail(ErrorCode::kInvalidArgument,
+                "{} is \"{}\", not a size: give a whole number of bytes, or one with k, m or g, "
+                "e.g. 3000m",
+                name, text);
+  }
+  if (bytes == 0) return std::nullopt;
+  return bytes;
+}
+
+void take_less(std::optional<Bytes>& least, std::optional<Bytes> other) {
+  if (other) least = least ? std::min(*least, *other) : *other;
+}
+
+}  // namespace
+
+Result<MemoryLimits> MemoryLimits::read(const Lookup& lookup) {
+  MemoryLimits limits;
+  if (const std::string_view text = text_of(lookup, variable::kGpuFraction); !text.empty()) {
+    std::string_view rest = text;
+    double fraction = 0;
+    // NaN is in no range.
+    if (!take_number(rest, fraction) || !rest.empty() || !(fraction > 0 && fraction <= 1)) {
+      return fail(
+          ErrorCode::kInvalidArgument,
+          "{} is \"{}\", not a fraction of a GPU: give a number above 0 and at most 1, e.g. "
+          "0.5",
+          variable::kGpuFraction, text);
+    }
+    limits.fraction_ = fraction;
+  }
+  constexpr const char* kMemoryLimit = "CUDA_DEVICE_MEMORY_LIMIT";
+  GPEMU_ASSIGN(limits.of_all_, read_size(lookup, kMemoryLimit));
+  for (int i = 0; i < kMostNumbered; ++i) {
+    GPEMU_ASSIGN(limits.of_device_.emplace_back(),
+                 read_size(lookup, fmt::format("{}_{}", kMemoryLimit, i)));
+  }
+  return limits;
+}
+
+std::optional<Bytes> MemoryLimits::limit(int index, Bytes total) const {
+  const bool has_own = index >= 0 && static_cast<std::size_t>(index) < of_device_.size() &&
+                       of_device_[static_cast<std::size_t>(index)].has_value();
+  // Source: HAMi-core, src/multiprocess/multiprocess_memory_limit.c: a device's own variable counts
+  // instead of the other one.
+  std::optional<Bytes> least = has_own ? of_device_[static_cast<std::size_t>(index)] : of_all_;
+  if (fraction_) take_less(least, static_cast<Bytes>(static_cast<double>(total) * *fraction_));
+  if (least && *least >= total) return std::nullopt;
+  return least;
+}
+
+Result<std::optional<int>> sm_limit(const Lookup& lookup) {
+  constexpr const char* kSmLimit = "CUDA_DEVICE_SM_LIMIT";
+  const std::string_view text = text_of(lookup, kSmLimit);
+  if (text.empty()) return std::nullopt;
+  std::string_view rest = text;
+  int percent = 0;
+  if (!take_number(rest, percent) || !rest.empty() || percent < 0 || percent > 100) {
+    return fail(ErrorCode::kInvalidArgument, "{} is \"{}\", not a percentage from 0 to 100",
+                kSmLimit, text);
+  }
+  if (percent == 0 || percent == 100) return std::nullopt;
+  return percent;
+}
+
+}  // namespace gpemu::device
