@@ -25,7 +25,8 @@ class FirstInFirstOut final : public DeviceSharing {
   /// Puts time at the end of the engine's queue. Several processes may do so at once: the one whose
   /// exchange succeeds first comes first, and none waits for another. A tail that is further away
   /// than any process queues is damage; the time then comes after this process's own tail instead.
-  Turn reserve(std::size_t engine, TimePoint now, TimePoint earliest, Duration cost) override {
+  Reservation reserve(std::size_t engine, TimePoint now, TimePoint earliest,
+                      Duration cost) override {
     layout::EngineRecord& record = engines_[engine];
     std::int64_t& own = tails_ns_[engine];
     std::atomic<std::int64_t>& published = own_.engines[engine].tail_ns;

@@ -25,6 +25,13 @@ struct Demand {
   Duration cost{};
 };
 
+/// Time that an engine reserves for a process. No Turn, because two words are returned in
+/// registers.
+struct Reservation {
+  TimePoint start;
+  TimePoint end;
+};
+
 /// A sharing policy, as one process sees it on one device: which of its engines' time this process
 /// gets.
 ///
@@ -39,7 +46,8 @@ class DeviceSharing {
 
   /// Gives this process at least `cost` more of an engine's time, from `earliest` on. Its turn may
   /// start earlier, but not before the end of its previous one. Requires: earliest >= now.
-  virtual Turn reserve(std::size_t engine, TimePoint now, TimePoint earliest, Duration cost) = 0;
+  virtual Reservation reserve(std::size_t engine, TimePoint now, TimePoint earliest,
+                              Duration cost) = 0;
 
   /// Returns when time that is reserved now starts, but not before `from`.
   [[nodiscard]] virtual TimePoint next_start(std::size_t engine, TimePoint now, TimePoint from) = 0;

@@ -30,7 +30,7 @@ class DeviceSharingTest : public testing::Test {
                         });
   }
   /// Reserves time that may start at once.
-  Turn reserve(DeviceSharing& sharing, Duration now, Duration cost) {
+  Reservation reserve(DeviceSharing& sharing, Duration now, Duration cost) {
     return sharing.reserve(kEngine, instant(now), instant(now), cost);
   }
   layout::EngineRecord& record() { return records_[kEngine]; }
@@ -46,7 +46,7 @@ class DeviceSharingTest : public testing::Test {
 
 TEST_F(DeviceSharingTest, EachTurnComesAfterAllThatWereReserved) {
   EXPECT_EQ(reserve(*own_, 0us, 10us).end, instant(10us));
-  const Turn second = reserve(*other_, 0us, 5us);
+  const Reservation second = reserve(*other_, 0us, 5us);
   EXPECT_EQ(second.start, instant(10us));
   EXPECT_EQ(second.end, instant(15us));
   EXPECT_EQ(reserve(*own_, 2us, 1us).start, instant(15us));
@@ -58,7 +58,7 @@ TEST_F(DeviceSharingTest, EachTurnComesAfterAllThatWereReserved) {
 
 TEST_F(DeviceSharingTest, ATurnIncludesTheTimeBeforeTheWorkIsReady) {
   static_cast<void>(reserve(*other_, 0us, 10us));
-  const Turn turn = own_->reserve(kEngine, instant(0us), instant(25us), 5us);
+  const Reservation turn = own_->reserve(kEngine, instant(0us), instant(25us), 5us);
   EXPECT_EQ(turn.start, instant(10us)) << "work that is ready earlier may use it";
   EXPECT_EQ(turn.end, instant(30us));
   EXPECT_EQ(layout::work_between(record(), 0, Duration(30us).count()), Duration(15us).count())
@@ -82,7 +82,7 @@ TEST_F(DeviceSharingTest, KnowsWhetherAnotherProcessComesAfterIt) {
 TEST_F(DeviceSharingTest, ATailThatNobodyCanHaveReservedIsIgnored) {
   record().tail_ns = (layout::kLongestQueue + 1h).count();
   EXPECT_EQ(own_->next_start(kEngine, instant(0us), instant(3us)), instant(3us));
-  const Turn turn = reserve(*own_, 0us, 10us);
+  const Reservation turn = reserve(*own_, 0us, 10us);
   EXPECT_EQ(turn.start, instant(0us));
   EXPECT_EQ(turn.end, instant(10us));
   EXPECT_EQ(Duration(record().tail_ns), 10us);

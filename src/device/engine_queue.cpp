@@ -77,7 +77,7 @@ Interval EngineQueue::serve_by_turns(TimePoint now, TimePoint from, Duration cos
   Interval interval{.start = from, .end = from, .busy = {}};
   for (const Turn& turn : turns_) {
     if (turn.end <= interval.end) continue;
-    use(turn, cost, interval);
+    use({.start = turn.start, .end = turn.end}, cost, interval);
     if (interval.busy == cost) return interval;
   }
   use(reserve(now, interval.end, cost - interval.busy), cost, interval);

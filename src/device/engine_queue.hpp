@@ -59,9 +59,9 @@ class EngineQueue {
     if (moves_ || (!turns_.empty() && from < turns_.back().end)) {
       return serve_by_turns(now, from, cost);
     }
-    const Turn turn = reserve(now, from, cost);
-    const TimePoint start = std::max(turn.start, from);
-    const TimePoint end = std::min(turn.end, saturating_add(start, cost));
+    const Reservation time = reserve(now, from, cost);
+    const TimePoint start = std::max(time.start, from);
+    const TimePoint end = std::min(time.end, saturating_add(start, cost));
     return {.start = start, .end = end, .busy = end - start};
   }
 
@@ -84,7 +84,10 @@ class EngineQueue {
   /// Notes when work runs. From now on, nothing is served before its start.
   void settle(TimePoint start, TimePoint end) {
     settled_end_ = std::max(settled_end_, end);
-    while (turns_.size() > 1 && turns_.front().end <= start) turns_.erase(turns_.begin());
+    // Compares addresses, because the size would take a division.
+    while (!turns_.empty() && &turns_.front() != &turns_.back() && turns_.front().end <= start) {
+      turns_.erase(turns_.begin());
+    }
   }
 
   /// Takes work that runs between two times out of the gaps that other processes see in the
@@ -93,19 +96,19 @@ class EngineQueue {
 
  private:
   /// Gets more time on the engine.
-  Turn reserve(TimePoint now, TimePoint earliest, Duration cost) {
-    const Turn turn = sharing_->reserve(engine_, now, earliest, cost);
-    if (!turns_.empty() && turns_.back().end == turn.start) {
-      turns_.back().end = turn.end;
+  Reservation reserve(TimePoint now, TimePoint earliest, Duration cost) {
+    const Reservation time = sharing_->reserve(engine_, now, earliest, cost);
+    if (!turns_.empty() && turns_.back().end == time.start && turns_.back().pace == Pace{}) {
+      turns_.back().end = time.end;
     } else {
-      turns_.push_back(turn);
+      turns_.push_back({.start = time.start, .end = time.end});
     }
-    return turn;
+    return time;
   }
-  /// Lets work of that cost go on in a turn.
-  static void use(const Turn& turn, Duration cost, Interval& interval) {
-    const TimePoint start = std::max(turn.start, interval.end);
-    const TimePoint end = std::min(turn.end, saturating_add(start, cost - interval.busy));
+  /// Lets work of that cost go on in a time.
+  static void use(const Reservation& time, Duration cost, Interval& interval) {
+    const TimePoint start = std::max(time.start, interval.end);
+    const TimePoint end = std::min(time.end, saturating_add(start, cost - interval.busy));
     if (start > end) return;
     if (interval.busy == Duration::zero()) interval.start = start;
     interval.end = end;

@@ -273,7 +273,8 @@ class Model {
 class Folder {
  public:
   Folder() {
-    std::string name = std::filesystem::temp_directory_path() / "gpemu-schedule-XXXXXX";
+    // Where nodes usually are: on a disk, thousands take long.
+    std::string name = "/dev/shm/gpemu-schedule-XXXXXX";
     path_ = ::mkdtemp(name.data());
   }
   Folder(const Folder&) = delete;

@@ -22,7 +22,8 @@ constexpr int kMostWrites = 1000;
 
 }  // namespace
 
-Turn SlicedSharing::reserve(std::size_t engine, TimePoint now, TimePoint earliest, Duration cost) {
+Reservation SlicedSharing::reserve(std::size_t engine, TimePoint now, TimePoint earliest,
+                                   Duration cost) {
   return alone_->reserve(engine, now, earliest, cost);
 }
 

@@ -50,7 +50,8 @@ class SlicedSharing final : public DeviceSharing {
           peers_.ring(table_.identity());
         }) {}
 
-  Turn reserve(std::size_t engine, TimePoint now, TimePoint earliest, Duration cost) override;
+  Reservation reserve(std::size_t engine, TimePoint now, TimePoint earliest,
+                      Duration cost) override;
   [[nodiscard]] TimePoint next_start(std::size_t engine, TimePoint now, TimePoint from) override;
   [[nodiscard]] bool is_last(std::size_t engine, TimePoint now) const override;
 
