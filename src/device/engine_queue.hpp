@@ -55,7 +55,7 @@ class EngineQueue {
 
   /// Returns when work runs that may start at `from`. Reserves missing time. Inline, as far as most
   /// launches get.
-  Interval serve(TimePoint now, TimePoint from, Duration cost) {
+  [[gnu::always_inline]] Interval serve(TimePoint now, TimePoint from, Duration cost) {
     if (moves_ || (!turns_.empty() && from < turns_.back().end)) {
       return serve_by_turns(now, from, cost);
     }
