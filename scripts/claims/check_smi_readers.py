@@ -29,6 +29,17 @@ GPU, PRODUCT, COUNT = "T4", "Tesla T4", 2
 MIB = 1 << 20
 TAKEN_MIB = 1024
 
+# What readers with the names of NVML's functions do.
+NVML = """
+nvml.nvmlInit()
+gpus, pids = [], []
+for index in range(nvml.nvmlDeviceGetCount()):
+    gpu = nvml.nvmlDeviceGetHandleByIndex(index)
+    memory = nvml.nvmlDeviceGetMemoryInfo(gpu)
+    gpus.append([nvml.nvmlDeviceGetName(gpu), memory.total / 2**20, memory.used / 2**20])
+    pids += [process.pid for process in nvml.nvmlDeviceGetComputeRunningProcesses(gpu)]
+show(gpus, pids)
+"""
 # Each prints what it found, as JSON: for each GPU its name, its memory and what of it is used, in
 # MiB; and the pids of the processes. What a reader does not tell is null.
 READERS = {
@@ -98,28 +109,8 @@ for family in prometheus_client.REGISTRY.collect():
             pids.add(labels["pid"])
 show([[names[index], total[index], used[index]] for index in sorted(total)], pids)
 """,
-    "py3nvml": """
-from py3nvml import py3nvml as nvml
-nvml.nvmlInit()
-gpus, pids = [], []
-for index in range(nvml.nvmlDeviceGetCount()):
-    gpu = nvml.nvmlDeviceGetHandleByIndex(index)
-    memory = nvml.nvmlDeviceGetMemoryInfo(gpu)
-    gpus.append([nvml.nvmlDeviceGetName(gpu), memory.total / 2**20, memory.used / 2**20])
-    pids += [process.pid for process in nvml.nvmlDeviceGetComputeRunningProcesses(gpu)]
-show(gpus, pids)
-""",
-    "nvidia-ml-py": """
-import pynvml as nvml
-nvml.nvmlInit()
-gpus, pids = [], []
-for index in range(nvml.nvmlDeviceGetCount()):
-    gpu = nvml.nvmlDeviceGetHandleByIndex(index)
-    memory = nvml.nvmlDeviceGetMemoryInfo(gpu)
-    gpus.append([nvml.nvmlDeviceGetName(gpu), memory.total / 2**20, memory.used / 2**20])
-    pids += [process.pid for process in nvml.nvmlDeviceGetComputeRunningProcesses(gpu)]
-show(gpus, pids)
-""",
+    "py3nvml": "from py3nvml import py3nvml as nvml\n" + NVML,
+    "nvidia-ml-py": "import pynvml as nvml\n" + NVML,
 }
 SHOW = """
 import json
