@@ -95,6 +95,16 @@ Interval Timeline::queue(Lane& lane, std::size_t engine_index, TimePoint now, Du
   return interval;
 }
 
+/// Notes work whose time is final. Inline, because most launches get here.
+[[gnu::always_inline]] inline void Timeline::note_start(Lane& lane, EngineState& engine,
+                                                        TimePoint start, TimePoint end,
+                                                        std::uint64_t moved) {
+  if (lane.group->observer) report_start(lane, engine, start, end, moved);
+  engine.started_end = std::max(engine.started_end, end);
+  engine.queue.settle(start, end);
+  note_end(lane, end);
+}
+
 /// Queues work that runs after all work that was queued before on its engine. Inline, because most
 /// launches get here.
 [[gnu::always_inline]] inline Interval Timeline::queue_placed(Lane& lane, std::size_t engine_index,
@@ -452,29 +462,17 @@ TimePoint Timeline::final_from(Lane& lane, std::size_t index) const {
   return lane.ends[ends - 1];
 }
 
-/// Notes work whose time is final.
-void Timeline::note_start(Lane& lane, EngineState& engine, TimePoint start, TimePoint end,
-                          std::uint64_t moved) {
-  engine.started_end = std::max(engine.started_end, end);
-  if (engine.queue.moves()) {
-    parts_.clear();
-    engine.queue.add_turns(start, end, parts_);
-  }
-  engine.queue.settle(start, end);
-  note_end(lane, end);
-  if (!lane.group->observer) return;
+/// Tells a group's observer of work whose time is final, before its turns are forgotten.
+void Timeline::report_start(const Lane& lane, const EngineState& engine, TimePoint start,
+                            TimePoint end, std::uint64_t moved) {
+  parts_.clear();
+  if (engine.queue.moves()) engine.queue.add_turns(start, end, parts_);
   const auto index = static_cast<std::size_t>(&engine - engines_.data());
   lane.group->observer({.engine = static_cast<Engine>(index % kEngineCount),
                         .start = start,
                         .end = end,
                         .moved = moved,
-                        .turns = engine.queue.moves() ? parts_ : std::span<const Turn>()});
-}
-
-void Timeline::note_end(Lane& lane, TimePoint end) {
-  lane.started_end = end;
-  lane.group->any_end = std::max(lane.group->any_end, end);
-  if (lane.blocking) lane.group->blocking_end = std::max(lane.group->blocking_end, end);
+                        .turns = parts_});
 }
 
 /// Forgets tasks of a lane that have their times and have started: these are final.

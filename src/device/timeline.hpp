@@ -259,7 +259,13 @@ class Timeline {
   void take_times_away();
   void note_start(Lane& lane, EngineState& engine, TimePoint start, TimePoint end,
                   std::uint64_t moved = 0);
-  static void note_end(Lane& lane, TimePoint end);
+  void report_start(const Lane& lane, const EngineState& engine, TimePoint start, TimePoint end,
+                    std::uint64_t moved);
+  static void note_end(Lane& lane, TimePoint end) {
+    lane.started_end = end;
+    lane.group->any_end = std::max(lane.group->any_end, end);
+    if (lane.blocking) lane.group->blocking_end = std::max(lane.group->blocking_end, end);
+  }
   void drop_started(Lane& lane, TimePoint now);
   void drop_started(LaneGroup& group, TimePoint now);
   void drop_pieces(Lane& lane, TimePoint now);
