@@ -7,10 +7,11 @@ endif()
 # process of its own. A sanitizer's start takes longer than most tests: there, one runs them all,
 # except for those of the module device, which fork: in a process that has run many, that is slow.
 # With ONE_THREAD, ThreadSanitizer would find nothing: there they are not built, and elsewhere a
-# second thread ends them.
+# second thread ends them. With NO_TSAN they are not built there either, though they start threads:
+# the caller says why ThreadSanitizer would find nothing that it does not find in other tests.
 function(gpemu_discover_unit_tests target prefix)
-  cmake_parse_arguments(PARSE_ARGV 2 arg "ONE_THREAD" "" "")
-  if(arg_ONE_THREAD AND GPEMU_SANITIZE STREQUAL thread)
+  cmake_parse_arguments(PARSE_ARGV 2 arg "ONE_THREAD;NO_TSAN" "" "")
+  if((arg_ONE_THREAD OR arg_NO_TSAN) AND GPEMU_SANITIZE STREQUAL thread)
     set_target_properties(${target} PROPERTIES EXCLUDE_FROM_ALL ON)
     return()
   endif()
@@ -98,11 +99,11 @@ endfunction()
 #   [LIBRARIES <target>...]      third-party libraries that the public headers use
 #   [PRIVATE_LIBRARIES <target>...]
 #   [TESTS <unit>_test.cpp...]   one GoogleTest executable per module, label "unit"
-#   [ONE_THREAD]                 the tests start no thread, see gpemu_discover_unit_tests
+#   [ONE_THREAD] [NO_TSAN]       see gpemu_discover_unit_tests
 #   [TEST_LIBRARIES <target>...]
 #   [BENCHES <unit>_bench.cpp...])
 function(gpemu_add_module name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "ONE_THREAD" ""
+  cmake_parse_arguments(PARSE_ARGV 1 arg "ONE_THREAD;NO_TSAN" ""
     "HEADERS;SOURCES;DEPENDS;LIBRARIES;PRIVATE_LIBRARIES;TESTS;TEST_LIBRARIES;BENCHES")
   if(arg_UNPARSED_ARGUMENTS)
     message(FATAL_ERROR "gpemu_add_module(${name}): unknown arguments: ${arg_UNPARSED_ARGUMENTS}")
@@ -144,10 +145,13 @@ function(gpemu_add_module name)
     target_link_libraries(${target}_test PRIVATE ${target} ${arg_TEST_LIBRARIES}
       gpemu_flags GTest::gtest_main)
     target_include_directories(${target}_test PRIVATE "${CMAKE_CURRENT_SOURCE_DIR}")
-    if(arg_ONE_THREAD)
-      set(one_thread ONE_THREAD)
-    endif()
-    gpemu_discover_unit_tests(${target}_test ${name} ${one_thread})
+    set(threads "")
+    foreach(option IN ITEMS ONE_THREAD NO_TSAN)
+      if(arg_${option})
+        list(APPEND threads ${option})
+      endif()
+    endforeach()
+    gpemu_discover_unit_tests(${target}_test ${name} ${threads})
     gpemu_share_test_header(${target}_test)
     gpemu_compile_together(${target}_test 60)
   endif()

@@ -423,18 +423,19 @@ def environment_of(folder, options, builds):
     }
 
 
-def execute_page(path, options, user):
-    """Executes a page as a user (None: as the caller), and returns its Page."""
+def execute_page(path, options, user, repository):
+    """Executes a page as a user (None: as the caller) in a copy of a repository, and returns its
+    Page."""
     page = Page(path, options)
     if not any(page.is_chosen(block) for block in page.blocks):
         page.tally.skipped = sum(block.language in EXECUTED for block in page.blocks)
         return page
     folder = pathlib.Path(tempfile.mkdtemp(prefix="gpemu-docs-"))
     try:
-        for name in ("home", "tmp", "nodes", "gpemu"):
+        for name in ("home", "tmp", "nodes"):
             (folder / name).mkdir()
         tree = folder / "gpemu"
-        copy_repository(tree)
+        subprocess.run(["cp", "-a", repository, tree], check=True)
         builds = any(block.needs == "build" and page.is_chosen(block) for block in page.blocks)
         if not builds:
             (tree / "build").mkdir()
@@ -506,11 +507,11 @@ def users_of(options):
     return [ordinary] if options.users == "user" else [("root", None), ordinary]
 
 
-def execute_pages(pages, options, name, user):
+def execute_pages(pages, options, repository, name, user):
     """Executes pages as a user, prints their results, and returns the number of failures."""
     failures = 0
     for path in pages:
-        page = execute_page(path, options, user)
+        page = execute_page(path, options, user, repository)
         tally = page.tally
         if tally.executed or tally.failures or tally.skipped:
             print(f"{path}, {name}: {tally.executed} commands, {tally.compared} outputs "
@@ -534,7 +535,11 @@ def main(arguments):
     with tempfile.TemporaryDirectory(prefix="gpemu-docs-cache-") as cache:
         os.chmod(cache, 0o1777)
         options.cache = options.cache or cache
-        failures = sum(execute_pages(pages, options, *user) for user in users_of(options))
+        repository = pathlib.Path(cache) / "repository"
+        repository.mkdir()
+        copy_repository(repository)
+        failures = sum(execute_pages(pages, options, repository, *user)
+                       for user in users_of(options))
     print(f"check_docs: {failures} failures")
     if failures and options.exact and not options.update:
         print("check_docs: if what is printed is right, write it into the pages by: "

@@ -115,13 +115,14 @@ class Executing(unittest.TestCase):
             gpemu=program, exact=False, update=False, wanted=set(), pages=[], cache=None,
             limit_s=60, verbose=False)
         self.page = self.root / "page.md"
+        self.repository = self.root / "repository"
+        self.repository.mkdir()
 
     def execute(self, *lines):
         self.page.write_text("\n".join(lines) + "\n")
         with contextlib.ExitStack() as stack:
             stack.enter_context(mock.patch.object(check_docs, "ROOT", self.root))
-            stack.enter_context(mock.patch.object(check_docs, "copy_repository", lambda _: None))
-            page = check_docs.execute_page("page.md", self.options, None)
+            page = check_docs.execute_page("page.md", self.options, None, self.repository)
             page.write_updates()
         return page.tally
 
@@ -212,10 +213,9 @@ class Executing(unittest.TestCase):
     def test_acts_as_an_ordinary_user(self):
         self.page.write_text("```console\n$ id -u; ulimit -l; touch a && pwd >a\n"
                              f"{check_docs.ORDINARY_USER}\n8192\n```\n")
-        with mock.patch.object(check_docs, "ROOT", self.root), \
-             mock.patch.object(check_docs, "copy_repository", lambda _: None):
-            tally = check_docs.execute_page("page.md", self.options,
-                                            check_docs.ORDINARY_USER).tally
+        with mock.patch.object(check_docs, "ROOT", self.root):
+            tally = check_docs.execute_page("page.md", self.options, check_docs.ORDINARY_USER,
+                                            self.repository).tally
         self.assertEqual((tally.compared, tally.failures), (1, []))
 
 

@@ -24,11 +24,16 @@ finish_unit_tests() {
 }
 
 # The linker of LLVM, which the sanitizers' presets use, links the tests in a quarter of the time.
-declare -A linker=([dev]="-DCMAKE_EXE_LINKER_FLAGS=-fuse-ld=lld -B/usr/lib/llvm-19/bin")
+# Without line numbers, these presets compile a sixth faster; reports still name the functions. To
+# see lines, configure and build the preset by itself.
+declare -A faster=(
+  [asan]="-DCMAKE_CXX_FLAGS_SANITIZE=-O0"
+  [tsan]="-DCMAKE_CXX_FLAGS_SANITIZE=-O0"
+  [dev]="-DCMAKE_EXE_LINKER_FLAGS=-fuse-ld=lld -B/usr/lib/llvm-19/bin")
 
 for preset in asan tsan dev; do
   echo "== build $preset"
-  cmake --preset "$preset" --log-level=WARNING ${linker[$preset]:+"${linker[$preset]}"}
+  cmake --preset "$preset" --log-level=WARNING "${faster[$preset]}"
   cmake --build --preset "$preset"
   finish_unit_tests
   [ "$preset" = dev ] && break
