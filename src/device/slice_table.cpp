@@ -13,7 +13,7 @@ using layout::SliceState;
 
 /// The words of a state, in order: those of TimeSlices, then those of each sharer.
 constexpr std::size_t kOwnWords = 8;
-constexpr std::size_t kSharerWords = 66;
+constexpr std::size_t kSharerWords = 114;
 static_assert(std::size(SliceState{}.words) == kOwnWords + layout::kMostSharers * kSharerWords);
 static_assert(kSharerWords == 6 + 3 * Sharer::kTurnsKept + 3 * Sharer::kMostDemands);
 

@@ -21,7 +21,7 @@ struct Sharer {
   static constexpr std::size_t kMostDemands = 4;
   /// How many of its last turns are kept. A process looks before they are forgotten, so it misses
   /// none unless it does not get a processor for a fourth of so many rounds.
-  static constexpr std::size_t kTurnsKept = 16;
+  static constexpr std::size_t kTurnsKept = 32;
 
   std::uint64_t identity = 0;
   std::uint64_t server = 0;                   ///< of MPS, whose client it is; 0: of none.
