@@ -56,9 +56,6 @@ Result<mps::Limits> own_limits(const MpsSettings& settings) {
                 "CUDA_MPS_CLIENT_PRIORITY: expected 0 (normal) or 1 (below normal), not \"{}\"",
                 priority);
   }
-  if (priority == "1") {
-    tell("CUDA_MPS_CLIENT_PRIORITY=1 is not supported: this client of MPS runs at normal priority");
-  }
   return limits;
 }
 

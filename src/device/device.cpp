@@ -90,7 +90,8 @@ Result<std::unique_ptr<Device::State>> Device::attach(std::shared_ptr<Node> node
   GPEMU_TRY(segment.add_context(place, client.has_value()));
   {
     const Lock lock(schedule.mutex);
-    if (!schedule.join(static_cast<std::size_t>(place), clock.now(), client)) {
+    if (!schedule.join(static_cast<std::size_t>(place), clock.now(),
+                       {.client = client, .priority = node->priority()})) {
       segment.claims(place).remove_context();
       return fail(ErrorCode::kResourceLimit,
                   "device {} of node '{}' has {} processes, and no more can share it; "

@@ -56,10 +56,7 @@ class DeviceSharing {
   [[nodiscard]] virtual bool is_last(std::size_t engine, TimePoint now) const = 0;
 
   /// Counts a context of this process on the device. Returns whether there is room for one.
-  /// `client`: of which MPS server the process is a client, if of any.
-  [[nodiscard]] virtual bool join(TimePoint /*now*/, const std::optional<MpsClient>& /*client*/) {
-    return true;
-  }
+  [[nodiscard]] virtual bool join(TimePoint /*now*/, const SharingRole& /*role*/) { return true; }
   /// Requires: a context was counted.
   virtual void leave(TimePoint /*now*/) {}
 

@@ -41,7 +41,7 @@
 namespace gpemu::device::layout {
 
 inline constexpr char kMagic[8] = {'G', 'P', 'E', 'M', 'U', 'N', 'O', 'D'};
-inline constexpr std::uint32_t kVersion = 15;
+inline constexpr std::uint32_t kVersion = 16;
 inline constexpr std::uint32_t kMaxDevices = 4096;
 inline constexpr std::uint32_t kProcessCapacity = 256;
 inline constexpr std::size_t kNameBytes = 64;
@@ -175,7 +175,7 @@ inline constexpr std::size_t kMostSharers = 64;
 
 /// A state of the time slices of a device's compute engine. Source of the size: TimeSlices.
 struct alignas(64) SliceState {
-  std::atomic<std::int64_t> words[8 + 66 * kMostSharers];
+  std::atomic<std::int64_t> words[8 + 67 * kMostSharers];
 };
 
 /// The time slices of a device's compute engine (docs/design/time-slices.md).

@@ -65,9 +65,9 @@ class Schedule {
     return interval;
   }
   /// As Timeline::join.
-  [[nodiscard]] bool join(std::size_t device, TimePoint now, const std::optional<MpsClient>& client)
+  [[nodiscard]] bool join(std::size_t device, TimePoint now, const SharingRole& role)
       GPEMU_REQUIRES(mutex) {
-    return timeline_.join(device, now, client);
+    return timeline_.join(device, now, role);
   }
   /// As Timeline::leave.
   void leave(std::size_t device, TimePoint now) GPEMU_REQUIRES(mutex) {

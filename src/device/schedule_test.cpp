@@ -74,7 +74,7 @@ class Model {
     std::int64_t latest = 0;
     for (const Work& work : all_) latest = std::max(latest, work.asked);
     std::int64_t last = latest;
-    for (const Work& work : all_) last += (work.cost + 1) * (sharers_ > 0 ? 1 + kSwitch : 1);
+    for (const Work& work : all_) last += (work.cost + 1) * (urgencies_.empty() ? 1 : 1 + kSwitch);
     if (!clients_.empty()) last *= 2;  // Each change of pace may take a nanosecond of each client.
     for (std::int64_t now = 0; now <= last; ++now) {
       // What is queued now does not put off what starts now and was queued before.
@@ -85,16 +85,19 @@ class Model {
       }
       while (look(now)) {
       }
-      if (sharers_ > 0) work_for_sharers(now);
+      if (!urgencies_.empty()) work_for_sharers(now);
       if (!clients_.empty()) work_for_clients(now);
     }
   }
 
-  /// From now on, engine 0 is shared by time slices.
-  void add_sharer() { ++sharers_; }
+  /// From now on, engine 0 is shared by time slices. `urgency`: of the next process; the lowest
+  /// comes first.
+  void add_sharer(int urgency) { urgencies_.push_back(urgency); }
 
   /// From now on, engine 0 is shared by clients of an MPS server. `width`: of the next one.
-  void add_client(std::int64_t width) { clients_.push_back({.width = width}); }
+  void add_client(std::int64_t width, int urgency) {
+    clients_.push_back({.width = width, .urgency = urgency});
+  }
 
   /// Returns the cost of all work of engines that has run.
   [[nodiscard]] std::int64_t work() const {
@@ -182,17 +185,23 @@ class Model {
     return first;
   }
   /// The shared engine works from now on for one unit of time: for the process that has it, as long
-  /// as that has work, and its time slice has not ended or no other has work; else for the next
-  /// that has work.
+  /// as that has work, and its time slice has not ended or no other that is as urgent has work;
+  /// else for the next of the most urgent ones that have work.
   void work_for_sharers(std::int64_t now) {
+    const auto sharers = static_cast<int>(urgencies_.size());
+    const auto urgency = [&](int process) { return urgencies_[static_cast<std::size_t>(process)]; };
     const bool keeps = owner_ >= 0 && work_of(owner_, now) != nullptr;
     bool rival = false;
-    for (int i = 0; i < sharers_; ++i) rival = rival || (i != owner_ && work_of(i, now) != nullptr);
+    for (int i = 0; i < sharers; ++i) {
+      rival = rival ||
+              (keeps && i != owner_ && urgency(i) <= urgency(owner_) && work_of(i, now) != nullptr);
+    }
     if (!keeps || (now >= slice_end_ && rival)) {
       int next = -1;
-      for (int i = 1; i <= sharers_ && next < 0; ++i) {
-        const int candidate = (owner_ + i) % sharers_;
-        if (work_of(candidate, now) != nullptr) next = candidate;
+      for (int i = 1; i <= sharers; ++i) {
+        const int candidate = (owner_ + i) % sharers;
+        if (work_of(candidate, now) == nullptr) continue;
+        if (next < 0 || urgency(candidate) < urgency(next)) next = candidate;
       }
       if (next < 0) return;
       switch_end_ = now + (owner_ >= 0 && next != owner_ ? kSwitch : 0);
@@ -205,19 +214,34 @@ class Model {
     if (work.start < 0) work.start = now;
     if (--work.left == 0) work.end = now + 1;
   }
-  /// The shared engine works from now on for one unit of time, for all clients that have work. A
-  /// client's pace is the share of its width that it gets, as a fraction. It collects parts of a
-  /// unit of work; those that are left over when its pace changes, or it has no work, are lost.
+  /// The shared engine works from now on for one unit of time, for all clients that have work, as
+  /// far as the more urgent ones leave room. A client's pace is the share of its width that it
+  /// gets, as a fraction. It collects parts of a unit of work; those that are left over when its
+  /// pace changes, or it has no work, are lost.
   void work_for_clients(std::int64_t now) {
     std::vector<std::size_t> working;
     for (std::size_t i = 0; i < clients_.size(); ++i) {
       if (work_of(static_cast<int>(i), now) != nullptr) working.push_back(i);
     }
-    // The narrowest first: each gets what it needs, but at most an equal part of what is left.
-    std::ranges::stable_sort(working, {}, [&](std::size_t i) { return clients_[i].width; });
-    std::int64_t room = kWholeWidth;
-    auto left = static_cast<std::int64_t>(working.size());
     for (Client& client : clients_) client.worked = false;
+    std::int64_t room = kWholeWidth;
+    for (int urgency = -1; urgency <= 1; ++urgency) {
+      std::vector<std::size_t> equal;
+      for (const std::size_t i : working) {
+        if (clients_[i].urgency == urgency) equal.push_back(i);
+      }
+      if (room > 0) room = work_for_equals(equal, room, now);
+    }
+    for (Client& client : clients_) {
+      if (!client.worked) client.part = 0;
+    }
+  }
+  /// The narrowest first: each gets what it needs, but at most an equal part of what is left.
+  /// Returns what then is left.
+  std::int64_t work_for_equals(std::vector<std::size_t> working, std::int64_t room,
+                               std::int64_t now) {
+    std::ranges::stable_sort(working, {}, [&](std::size_t i) { return clients_[i].width; });
+    auto left = static_cast<std::int64_t>(working.size());
     for (const std::size_t i : working) {
       Client& client = clients_[i];
       std::pair<std::int64_t, std::int64_t> pace = {1, 1};
@@ -237,9 +261,7 @@ class Model {
       if (work.start < 0) work.start = now;
       if (--work.left == 0) work.end = now + 1;
     }
-    for (Client& client : clients_) {
-      if (!client.worked) client.part = 0;
-    }
+    return left > 0 ? 0 : room;
   }
   [[nodiscard]] bool is_ready(const Work& work, std::int64_t now) const {
     const auto number = static_cast<std::size_t>(&work - all_.data());
@@ -258,13 +280,14 @@ class Model {
   std::map<int, std::int64_t> tails_;  ///< when shared engines have nothing left to do.
   struct Client {
     std::int64_t width = 0;
+    int urgency = 0;
     std::pair<std::int64_t, std::int64_t> pace = {1, 1};
     std::int64_t part = 0;  ///< of a unit of work, times the second number of the pace.
     bool worked = false;
   };
   std::vector<Client> clients_;
-  int sharers_ = 0;
-  int owner_ = -1;  ///< the sharer that had the engine last.
+  std::vector<int> urgencies_;  ///< of the sharers.
+  int owner_ = -1;              ///< the sharer that had the engine last.
   std::int64_t switch_end_ = 0;
   std::int64_t slice_end_ = 0;
 };
@@ -320,6 +343,7 @@ class Program {
                                 : Node::open(config.name, folder).value());
       }
     }
+    differ_ = below(2) == 0;
     for (int i = 0; i < sharing; ++i) add_shared_stream(i);
     for (int i = sharing > 0 ? 1 : 0; i < devices; ++i) add_streams(i, sharing + i % owning);
     events_.resize(static_cast<std::size_t>(processes * (below(4) + 1)));
@@ -430,21 +454,25 @@ class Program {
   }
 
   void add_shared_stream(int process) {
+    const int urgency = differ_ ? below(3) - 1 : 0;
+    nodes_[static_cast<std::size_t>(process)]->set_priority(static_cast<ProcessPriority>(urgency));
     std::optional<MpsClient> client;
     if (mps_) {
       // Round shares and odd ones.
       const int width = below(2) == 0 ? 2500 * (below(4) + 1) : below(10'000) + 1;
       client = {.width = static_cast<std::uint32_t>(width)};
-      model_.add_client(width);
+      model_.add_client(width, urgency);
     }
     open(0, process, client);
+    tell("process {} has the class {}{}", process, urgency,
+         client ? fmt::format(" and the width {}", client->width) : "");
     streams_.push_back({.process = process,
                         .device = 0,
                         .kind = Kind::kNonBlocking,
                         .shares = true,
                         .owned = opened_.back()->create_stream(StreamKind::kNonBlocking)});
     streams_.back().stream = streams_.back().owned.get();
-    if (slices()) model_.add_sharer();
+    if (slices()) model_.add_sharer(urgency);
   }
 
   void add_group() {
@@ -504,7 +532,8 @@ class Program {
     }
     const std::int64_t end = from(check.end.time());
     if (!check.end.is_over(clock_.now()) || std::max(end, check.at_least) != expected) {
-      return fmt::format("{} instead of {}", end, expected);
+      return fmt::format("{} instead of {}: the end of {}", end, expected,
+                         fmt::join(check.work, ", "));
     }
     if (check.waited >= 0 && check.waited != std::max(expected, check.now)) {
       return fmt::format("a wait ended at {} instead of {}", check.waited, expected);
@@ -635,6 +664,7 @@ class Program {
   std::vector<Stream_> streams_;
   std::vector<Recorded> events_;  ///< of the processes in turn.
   bool mps_ = false;              ///< the processes that share a device are clients of MPS.
+  bool differ_ = false;           ///< they are not equally urgent.
   int groups_ = 0;
   std::vector<Party_> parties_;
   std::vector<Check> checks_;

@@ -13,9 +13,9 @@ using layout::SliceState;
 
 /// The words of a state, in order: those of TimeSlices, then those of each sharer.
 constexpr std::size_t kOwnWords = 8;
-constexpr std::size_t kSharerWords = 66;
+constexpr std::size_t kSharerWords = 67;
 static_assert(std::size(SliceState{}.words) == kOwnWords + layout::kMostSharers * kSharerWords);
-static_assert(kSharerWords == 6 + 3 * Sharer::kTurnsKept + 3 * Sharer::kMostDemands);
+static_assert(kSharerWords == 7 + 3 * Sharer::kTurnsKept + 3 * Sharer::kMostDemands);
 
 constexpr int kMostReads = 1000;
 
@@ -65,6 +65,9 @@ void read_sharer(Reader in, Sharer& sharer) {
   sharer.identity = in.bits();
   sharer.server = in.bits();
   sharer.width = static_cast<std::uint32_t>(in.number(1, kWholeWidth));
+  sharer.priority =
+      static_cast<ProcessPriority>(in.number(static_cast<std::int64_t>(ProcessPriority::kHigh),
+                                             static_cast<std::int64_t>(ProcessPriority::kLow)));
   sharer.served = Duration(in.number(0, std::numeric_limits<std::int64_t>::max()));
   sharer.turns = in.bits();
   sharer.demand_count = static_cast<std::size_t>(in.number(0, Sharer::kMostDemands));
@@ -87,6 +90,7 @@ void write_sharer(Writer out, const Sharer& sharer) {
   out.bits(sharer.identity);
   out.bits(sharer.server);
   out.number(sharer.width);
+  out.number(static_cast<std::int64_t>(sharer.priority));
   out.number(sharer.served.count());
   out.bits(sharer.turns);
   out.number(static_cast<std::int64_t>(sharer.demand_count));

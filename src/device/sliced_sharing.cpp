@@ -38,7 +38,7 @@ bool SlicedSharing::is_last(std::size_t engine, TimePoint now) const {
   });
 }
 
-bool SlicedSharing::join(TimePoint now, const std::optional<MpsClient>& client) {
+bool SlicedSharing::join(TimePoint now, const SharingRole& role) {
   if (contexts_++ > 0) return true;
   const auto join_once = [&] {
     version_ = table_.read(slices_);
@@ -61,9 +61,10 @@ bool SlicedSharing::join(TimePoint now, const std::optional<MpsClient>& client) 
     }
     Sharer& own = next.sharers.emplace_back();
     own.identity = table_.identity();
-    if (client) {
-      own.server = client->server;
-      own.width = client->width;
+    own.priority = role.priority;
+    if (role.client) {
+      own.server = role.client->server;
+      own.width = role.client->width;
     }
     const auto version = table_.write(version_, next);
     if (!version) return false;
@@ -327,8 +328,14 @@ TimePoint SlicedSharing::next_look() const {
   const auto rounds = static_cast<std::int64_t>(slices_.parties() * kTurns);
   TimePoint latest =
       saturating_add(slices_.time, (slices_.length(rules_) + rules_.context_switch) * rounds);
-  // A client has a new turn with each change of its pace.
-  if (slices_.sharers[own].server != 0) latest = slices_.time_of_turns(own, kTurns, latest, rules_);
+  // A client has a new turn with each change of its pace. Processes that are less urgent are not in
+  // the round.
+  const bool differ = std::ranges::any_of(slices_.sharers, [&](const Sharer& sharer) {
+    return sharer.priority != slices_.sharers[own].priority;
+  });
+  if (differ || slices_.sharers[own].server != 0) {
+    latest = slices_.time_of_turns(own, kTurns, latest, rules_);
+  }
   if (watches_all_ && deaths_.works()) return latest;
   // Somebody must notice within two turns if a process has died.
   TimeSlices ahead = slices_;

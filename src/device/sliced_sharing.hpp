@@ -55,7 +55,7 @@ class SlicedSharing final : public DeviceSharing {
   [[nodiscard]] TimePoint next_start(std::size_t engine, TimePoint now, TimePoint from) override;
   [[nodiscard]] bool is_last(std::size_t engine, TimePoint now) const override;
 
-  [[nodiscard]] bool join(TimePoint now, const std::optional<MpsClient>& client) override;
+  [[nodiscard]] bool join(TimePoint now, const SharingRole& role) override;
   void leave(TimePoint now) override;
   [[nodiscard]] bool can_move() const override { return true; }
   [[nodiscard]] bool moves(std::size_t engine) const override {

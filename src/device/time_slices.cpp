@@ -70,11 +70,20 @@ std::size_t TimeSlices::first_of_party(std::size_t sharer) const {
   return static_cast<std::size_t>(first - sharers.begin());
 }
 
-bool TimeSlices::party_wants(std::size_t sharer) const {
-  if (sharers[sharer].server == 0) return sharers[sharer].wants_at(time);
-  return std::ranges::any_of(sharers, [&](const Sharer& other) {
-    return other.server == sharers[sharer].server && other.wants_at(time);
-  });
+std::optional<ProcessPriority> TimeSlices::urgency(std::size_t sharer) const {
+  std::optional<ProcessPriority> most_urgent;
+  const auto look_at = [&](const Sharer& one) {
+    if (!one.wants_at(time)) return;
+    most_urgent = most_urgent ? std::min(*most_urgent, one.priority) : one.priority;
+  };
+  if (sharers[sharer].server == 0) {
+    look_at(sharers[sharer]);
+    return most_urgent;
+  }
+  for (const Sharer& other : sharers) {
+    if (other.server == sharers[sharer].server) look_at(other);
+  }
+  return most_urgent;
 }
 
 std::size_t TimeSlices::parties() const {
@@ -106,17 +115,24 @@ void TimeSlices::remove(std::size_t sharer) {
 std::size_t TimeSlices::next_in_ring() const {
   const std::size_t count = sharers.size();
   const std::size_t first = last == kNobody ? 0 : last + 1;
+  std::size_t next = kNobody;
+  ProcessPriority most_urgent{};
   for (std::size_t i = 0; i < count; ++i) {
     const std::size_t candidate = (first + i) % count;
-    if (first_of_party(candidate) == candidate && party_wants(candidate)) return candidate;
+    if (first_of_party(candidate) != candidate) continue;
+    const auto its = urgency(candidate);
+    if (!its || (next != kNobody && *its >= most_urgent)) continue;
+    next = candidate;
+    most_urgent = *its;
   }
-  return kNobody;
+  return next;
 }
 
-TimePoint TimeSlices::rival_from() const {
+TimePoint TimeSlices::rival_from(ProcessPriority priority) const {
   TimePoint from = TimePoint::max();
   for (std::size_t i = 0; i < sharers.size(); ++i) {
-    if (!are_one_party(i, last)) from = std::min(from, sharers[i].wants_from());
+    if (are_one_party(i, last) || sharers[i].priority > priority) continue;
+    from = std::min(from, sharers[i].wants_from());
   }
   return from;
 }
@@ -139,8 +155,9 @@ void TimeSlices::advance(TimePoint until, const TimeSliceRules& rules) {
 }
 
 void TimeSlices::step(TimePoint until, const TimeSliceRules& rules) {
-  if (last != kNobody && !last_is_gone && party_wants(last)) {
-    if (time < slice_end || rival_from() > time) return serve(until, rules);
+  const auto own = last != kNobody && !last_is_gone ? urgency(last) : std::nullopt;
+  if (own) {
+    if (time < slice_end || rival_from(*own) > time) return serve(until, *own, rules);
     return give_to(next_in_ring(), rules);
   }
   const std::size_t next = next_in_ring();
@@ -150,14 +167,15 @@ void TimeSlices::step(TimePoint until, const TimeSliceRules& rules) {
   time = first;
 }
 
-/// Lets the last party work at its paces, until a time at most, until its slice ends while another
-/// wants the engine, or until its processes want something else.
-void TimeSlices::serve(TimePoint until, const TimeSliceRules& rules) {
+/// Lets the last party, which is so urgent, work at its paces, until a time at most, until its
+/// slice ends while another that is as urgent wants the engine, or until its processes want
+/// something else.
+void TimeSlices::serve(TimePoint until, ProcessPriority priority, const TimeSliceRules& rules) {
   if (time < switch_end) {
     time = std::min(until, switch_end);
     return;
   }
-  const TimePoint rival = rival_from();
+  const TimePoint rival = rival_from(priority);
   TimePoint end = until;
   if (rival != TimePoint::max()) {
     end = std::min(end, boundary_from(slice_end, std::max(rival, time), length(rules)));
@@ -178,17 +196,25 @@ TimePoint TimeSlices::serve_clients(TimePoint until) {
   std::array<std::size_t, layout::kMostSharers> working{};
   std::array<std::uint32_t, layout::kMostSharers> widths{};
   std::array<Pace, layout::kMostSharers> paces{};
-  std::size_t count = 0;
   for (std::size_t i = 0; i < sharers.size(); ++i) {
-    if (!are_one_party(i, last)) continue;
-    if (!sharers[i].wants_at(time)) {
-      until = std::min(until, sharers[i].wants_from());
-      continue;
-    }
-    widths.at(count) = sharers[i].width;
-    working.at(count++) = i;
+    if (!are_one_party(i, last) || sharers[i].wants_at(time)) continue;
+    until = std::min(until, sharers[i].wants_from());
   }
-  set_paces(std::span(widths).first(count), std::span(paces).first(count));
+  std::int64_t room = kWholeWidth;
+  std::size_t count = 0;
+  for (const auto priority :
+       {ProcessPriority::kHigh, ProcessPriority::kNormal, ProcessPriority::kLow}) {
+    const std::size_t first = count;
+    for (std::size_t i = 0; i < sharers.size() && room > 0; ++i) {
+      if (sharers[i].priority != priority || !are_one_party(i, last)) continue;
+      if (!sharers[i].wants_at(time)) continue;
+      widths.at(count) = sharers[i].width;
+      working.at(count++) = i;
+    }
+    if (count == first) continue;
+    room = set_paces(std::span(widths).subspan(first, count - first),
+                     std::span(paces).subspan(first, count - first), room);
+  }
   for (std::size_t k = 0; k < count; ++k) {
     until = std::min(until, sharers[working.at(k)].end_of_demand(time, paces.at(k)));
   }
@@ -233,10 +259,10 @@ Duration slice_length(Duration quantum, TimeSliceLength length) {
   return std::clamp(quantum, kShortestQuantum, kLongestQuantum);
 }
 
-void set_paces(std::span<const std::uint32_t> widths, std::span<Pace> paces) {
+std::int64_t set_paces(std::span<const std::uint32_t> widths, std::span<Pace> paces,
+                       std::int64_t room) {
   std::ranges::fill(paces, Pace{});
   // Whoever needs at most an equal part of what is left gets what it needs.
-  std::int64_t room = kWholeWidth;
   auto others = static_cast<std::int64_t>(widths.size());
   std::array<bool, layout::kMostSharers> fits{};
   for (bool has_changed = true; has_changed;) {
@@ -255,6 +281,7 @@ void set_paces(std::span<const std::uint32_t> widths, std::span<Pace> paces) {
     paces[i] = {.work = static_cast<std::uint32_t>(room / divisor),
                 .time = static_cast<std::uint32_t>(needed / divisor)};
   }
+  return others == 0 ? room : 0;
 }
 
 TimePoint TimeSlices::time_of_turns(std::size_t sharer, std::uint64_t turns, TimePoint latest,

@@ -8,8 +8,10 @@
 #include <utility>
 
 #include "gpemu/base/log.hpp"
+#include "gpemu/base/variables.hpp"
 #include "gpemu/device/device_config.hpp"
 #include "gpemu/device/pinned_memory.hpp"
+#include "gpemu/device/process_priority.hpp"
 #include "gpemu/profile/database.hpp"
 #include "gpemu/profile/topology_spec.hpp"
 #include "gpemu/report/number_text.hpp"
@@ -58,6 +60,10 @@ Result<std::optional<topology::Fabric>> fabric_of_run(const profile::TopologySpe
 Result<void> TrainingSession::attach(const GpuOptions& options, const World& world) {
   device::Node::end_when_cut_short();
   GPEMU_ASSIGN(node_, device::Node::open(options.node, world.nodes));
+  const std::string priority = world.variable(variable::kGpuPriority).value_or("");
+  GPEMU_ASSIGN(const auto own,
+               device::process_priority([&](const char* /*name*/) { return priority.c_str(); }));
+  node_->set_priority(own);
   const auto last = std::int64_t{options.device} + options.gpus - 1;
   if (last >= node_->device_count()) {
     return fail(ErrorCode::kInvalidArgument,

@@ -38,6 +38,15 @@ struct MpsClient {
   std::optional<Bytes> memory{};      ///< the most memory that it may hold, if there is a limit.
 };
 
+/// How urgent the kernels of a process are, compared to those of others on its device.
+enum class ProcessPriority : std::int8_t { kHigh = -1, kNormal = 0, kLow = 1 };
+
+/// How a process takes part in the sharing of a device.
+struct SharingRole {
+  std::optional<MpsClient> client{};  ///< of MPS, if it is one.
+  ProcessPriority priority = ProcessPriority::kNormal;
+};
+
 /// Which processes may have contexts on a device. The numbers are NVML's, nvmlComputeMode_t.
 enum class ComputeMode : std::uint8_t {
   kDefault = 0,           ///< any.
