@@ -69,6 +69,16 @@ class Schedule {
       GPEMU_REQUIRES(mutex) {
     return timeline_.join(device, now, role);
   }
+  /// As DeviceSharing::launch_from.
+  [[nodiscard]] TimePoint launch_from(std::size_t device, TimePoint now, const KernelLaunch& kernel)
+      GPEMU_REQUIRES(mutex) {
+    enter(now);
+    return timeline_.sharing(device).launch_from(now, kernel);
+  }
+  /// As DeviceSharing::note_launch.
+  void note_launch(std::size_t device, const KernelLaunch& kernel) GPEMU_REQUIRES(mutex) {
+    timeline_.sharing(device).note_launch(kernel);
+  }
   /// As Timeline::leave.
   void leave(std::size_t device, TimePoint now) GPEMU_REQUIRES(mutex) {
     timeline_.leave(device, now);

@@ -195,7 +195,9 @@ void TimeSlices::serve(TimePoint until, ProcessPriority priority, const TimeSlic
 TimePoint TimeSlices::serve_clients(TimePoint until) {
   std::array<std::size_t, layout::kMostSharers> working{};
   std::array<std::uint32_t, layout::kMostSharers> widths{};
+  std::array<std::uint32_t, layout::kMostSharers> memory{};
   std::array<Pace, layout::kMostSharers> paces{};
+  bool needs_memory = false;
   for (std::size_t i = 0; i < sharers.size(); ++i) {
     if (!are_one_party(i, last) || sharers[i].wants_at(time)) continue;
     until = std::min(until, sharers[i].wants_from());
@@ -208,12 +210,19 @@ TimePoint TimeSlices::serve_clients(TimePoint until) {
     for (std::size_t i = 0; i < sharers.size() && room > 0; ++i) {
       if (sharers[i].priority != priority || !are_one_party(i, last)) continue;
       if (!sharers[i].wants_at(time)) continue;
-      widths.at(count) = sharers[i].width;
+      const KernelNeeds& needs = sharers[i].demands[0].needs;
+      widths.at(count) =
+          needs.compute == 0 ? sharers[i].width : std::min(sharers[i].width, needs.compute);
+      memory.at(count) = needs.memory;
+      needs_memory = needs_memory || needs.memory > 0;
       working.at(count++) = i;
     }
     if (count == first) continue;
     room = set_paces(std::span(widths).subspan(first, count - first),
                      std::span(paces).subspan(first, count - first), room);
+  }
+  if (needs_memory) {
+    limit_paces_by_memory(std::span(memory).first(count), std::span(paces).first(count));
   }
   for (std::size_t k = 0; k < count; ++k) {
     until = std::min(until, sharers[working.at(k)].end_of_demand(time, paces.at(k)));
@@ -242,6 +251,16 @@ TimePoint TimeSlices::next_turn(std::size_t sharer, const TimeSliceRules& rules)
   return TimePoint::max();
 }
 
+TimePoint TimeSlices::demand_end(std::size_t sharer, const TimeSliceRules& rules) const {
+  TimeSlices ahead = *this;
+  const std::size_t demands = sharers[sharer].demand_count;
+  for (int steps = 0; steps < kMostSteps && ahead.sharers[sharer].demand_count == demands;
+       ++steps) {
+    ahead.step(TimePoint::max(), rules);
+  }
+  return ahead.time;
+}
+
 Duration slice_length(Duration quantum, TimeSliceLength length) {
   switch (length) {
     case TimeSliceLength::kShort:
@@ -259,29 +278,59 @@ Duration slice_length(Duration quantum, TimeSliceLength length) {
   return std::clamp(quantum, kShortestQuantum, kLongestQuantum);
 }
 
-std::int64_t set_paces(std::span<const std::uint32_t> widths, std::span<Pace> paces,
-                       std::int64_t room) {
-  std::ranges::fill(paces, Pace{});
-  // Whoever needs at most an equal part of what is left gets what it needs.
-  auto others = static_cast<std::int64_t>(widths.size());
-  std::array<bool, layout::kMostSharers> fits{};
+namespace {
+
+/// The outcome of a max-min fair division.
+struct Division {
+  std::array<bool, layout::kMostSharers> fits{};  ///< who gets all that it needs.
+  std::int64_t room = 0;                          ///< for the others together,
+  std::int64_t others = 0;                        ///< who are so many.
+
+  /// Returns the pace of one of the others, which needs so much at full pace.
+  [[nodiscard]] Pace pace(std::uint32_t need) const {
+    const std::int64_t needed = need * others;
+    const std::int64_t divisor = std::gcd(room, needed);
+    return {.work = static_cast<std::uint32_t>(room / divisor),
+            .time = static_cast<std::uint32_t>(needed / divisor)};
+  }
+};
+
+/// Whoever needs at most an equal part of what is left gets what it needs.
+Division divide(std::span<const std::uint32_t> needs, std::int64_t room) {
+  Division division{.room = room, .others = static_cast<std::int64_t>(needs.size())};
   for (bool has_changed = true; has_changed;) {
     has_changed = false;
-    for (std::size_t i = 0; i < widths.size(); ++i) {
-      if (fits.at(i) || widths[i] * others > room) continue;
-      fits.at(i) = has_changed = true;
-      room -= widths[i];
-      --others;
+    for (std::size_t i = 0; i < needs.size(); ++i) {
+      if (division.fits.at(i) || needs[i] * division.others > division.room) continue;
+      division.fits.at(i) = has_changed = true;
+      division.room -= needs[i];
+      --division.others;
     }
   }
+  return division;
+}
+
+}  // namespace
+
+std::int64_t set_paces(std::span<const std::uint32_t> widths, std::span<Pace> paces,
+                       std::int64_t room) {
+  const Division division = divide(widths, room);
   for (std::size_t i = 0; i < widths.size(); ++i) {
-    if (fits.at(i)) continue;
-    const std::int64_t needed = widths[i] * others;
-    const std::int64_t divisor = std::gcd(room, needed);
-    paces[i] = {.work = static_cast<std::uint32_t>(room / divisor),
-                .time = static_cast<std::uint32_t>(needed / divisor)};
+    paces[i] = division.fits.at(i) ? Pace{} : division.pace(widths[i]);
   }
-  return others == 0 ? room : 0;
+  return division.others == 0 ? division.room : 0;
+}
+
+void limit_paces_by_memory(std::span<const std::uint32_t> needs, std::span<Pace> paces) {
+  std::array<std::uint32_t, layout::kMostSharers> used{};
+  for (std::size_t i = 0; i < needs.size(); ++i) {
+    used.at(i) =
+        static_cast<std::uint32_t>(std::uint64_t{needs[i]} * paces[i].work / paces[i].time);
+  }
+  const Division division = divide(std::span(used).first(needs.size()), kWholeWidth);
+  for (std::size_t i = 0; i < needs.size(); ++i) {
+    if (!division.fits.at(i)) paces[i] = division.pace(needs[i]);
+  }
 }
 
 TimePoint TimeSlices::time_of_turns(std::size_t sharer, std::uint64_t turns, TimePoint latest,

@@ -28,6 +28,7 @@ struct Sharer {
   std::uint64_t server = 0;           ///< of MPS, whose client it is; 0: of none.
   std::uint32_t width = kWholeWidth;  ///< of a client: see MpsClient.
   ProcessPriority priority = ProcessPriority::kNormal;
+  bool is_held = false;                       ///< its launches are held back: see LaunchPolicy.
   Duration served{};                          ///< how much of its work is done.
   std::uint64_t turns = 0;                    ///< how many turns it has had.
   std::array<Turn, kTurnsKept> last_turns{};  ///< turn i, from 0, is at i % kTurnsKept.
@@ -72,7 +73,9 @@ struct Sharer {
 /// party gets the engine only while no more urgent one wants it; it keeps it until its slice ends.
 ///
 /// In the turn of a server, the engine works for all its clients that want it, at the paces of
-/// set_paces(): for the most urgent ones first, and for the others with the room that is left.
+/// set_paces(): for the most urgent ones first, and for the others with the room that is left. What
+/// their kernels need of the memory's rate then limits the paces of all of them by
+/// limit_paces_by_memory().
 ///
 /// This is a plain value: copies of it tell what will happen if nobody wants anything else.
 class TimeSlices {
@@ -114,6 +117,10 @@ class TimeSlices {
   /// it; the last TimePoint if it wants nothing.
   [[nodiscard]] TimePoint next_turn(std::size_t sharer, const TimeSliceRules& rules) const;
 
+  /// Returns when the engine has done all of a process's first demand, if nobody wants anything
+  /// else. Requires: it has a demand.
+  [[nodiscard]] TimePoint demand_end(std::size_t sharer, const TimeSliceRules& rules) const;
+
   /// Returns the length of the slices that begin from now on.
   [[nodiscard]] Duration length(const TimeSliceRules& rules) const {
     return quantum > Duration() ? quantum : rules.quantum;
@@ -154,5 +161,9 @@ class TimeSlices {
 /// Requires: there are as many paces as widths; neither a width nor the room is 0.
 std::int64_t set_paces(std::span<const std::uint32_t> widths, std::span<Pace> paces,
                        std::int64_t room = kWholeWidth);
+
+/// Makes clients slower if the memory is not fast enough for all of them at their paces. `needs`:
+/// of the memory's rate, at full pace. Its rate is divided max-min fairly, as above.
+void limit_paces_by_memory(std::span<const std::uint32_t> needs, std::span<Pace> paces);
 
 }  // namespace gpemu::device
