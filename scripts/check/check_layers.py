@@ -21,7 +21,7 @@ ALLOWED = {
     "calibrate": {"base", "profile", "topology", "cost"},
     "device": {"base", "sim", "profile", "cost"},
     "mps": {"base"},
-    "data": {"base", "sim"},
+    "data": {"base", "sim", "profile"},
     "train": {"base", "sim", "profile", "topology", "cost", "device", "data"},
     "cuda": {"abi", "base", "sim", "profile", "topology", "cost", "device", "mps"},
     "capi": {"abi", "base", "sim", "profile", "topology", "cost", "calibrate", "device", "data",

@@ -94,6 +94,7 @@ TestWorld::TestWorld()
       world{.nodes = folder / "nodes",
             .profiles = {.installed = folder / "profiles.db", .user = folder / "own" / "p.db"},
             .topologies = folder / "topologies",
+            .storage = folder / "storage",
             .pairs = folder / "pairs.csv",
             .clusters = folder / "clusters",
             .temporary = folder,

@@ -55,6 +55,7 @@ World real_world(sim::Clock& clock) {
   return {.nodes = device::Node::default_directory(),
           .profiles = profiles,
           .topologies = profiles.installed.parent_path() / "topologies",
+          .storage = profiles.installed.parent_path() / "storage",
           .pairs = profiles.installed.parent_path() / "pairs.csv",
           .clusters = "/run/gpemu",
           .temporary = temporary,

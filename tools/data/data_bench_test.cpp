@@ -18,13 +18,13 @@ TEST(DataBench, StopsBeforeItReadsTheFiles) {
   const std::filesystem::path image = root / "cat" / "a.jpg";
   std::filesystem::create_directories(image.parent_path());
   std::ofstream(image) << "x";
-  const auto dataset = data::FolderDataset::open(root);
+  const auto dataset = data::Dataset::open(root);
   ASSERT_TRUE(dataset) << dataset.error().message;
   std::filesystem::remove_all(root);  // Reading it would be an error of another kind.
   const sim::VirtualClock clock;
   const std::atomic<bool> stop = true;
   EXPECT_EQ(run_data_bench(
-                *dataset, {}, clock, [] { return Duration(); }, stop)
+                *dataset, {}, nullptr, clock, [] { return Duration(); }, stop)
                 .error()
                 .code,
             ErrorCode::kInterrupted);

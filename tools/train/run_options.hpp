@@ -9,6 +9,7 @@
 #include "gpemu/base/error.hpp"
 
 #include "cli/command.hpp"
+#include "cli/read_options.hpp"
 
 namespace gpemu::tools {
 
@@ -37,6 +38,7 @@ struct DataOptions {
   int prefetch_batches = 2;
   std::uint64_t seed = 0;
   bool strict_images = false;
+  ReadOptions read;
 };
 
 /// Where the results go besides the terminal. Empty paths are not written.

@@ -28,7 +28,7 @@ constexpr std::size_t kPicturedSteps = 12;
 Result<void> check_options(const RunOptions& options) {
   if (!options.synthetic && options.data.folder.empty()) {
     return fail(ErrorCode::kInvalidArgument,
-                "where is the data? Name a folder of JPEG files with --data, or use --synthetic");
+                "where is the data? Name a data set with --data, or use --synthetic");
   }
   if (options.clock == "virtual" && !options.synthetic) {
     return fail(ErrorCode::kInvalidArgument,
@@ -87,8 +87,7 @@ Result<void> write_outputs(const RunReport& report, const train::TraceRecorder& 
     if (trace.steps_left_out() > 0 && !output.quiet) {
       report::print_error(
           "gpemu: {} holds the first {} steps; {} more did not fit\n", output.trace.string(),
-          static_cast<std::int64_t>(report.result.steps.size()) - trace.steps_left_out(),
-          trace.steps_left_out());
+          report.result.steps.size() - trace.steps_left_out(), trace.steps_left_out());
     }
   }
   if (!output.report.empty()) {
@@ -114,7 +113,7 @@ Result<void> run_train(const RunOptions& options, const World& world) {
   if (options.synthetic) {
     source = std::make_unique<train::SyntheticSource>(options.gpu.batch, total_steps);
   } else {
-    GPEMU_ASSIGN(path, open_data(options.data, options.gpu, session.model().model(), world.clock,
+    GPEMU_ASSIGN(path, open_data(options.data, options.gpu, session.model().model(), world,
                                  interrupt.flag()));
     if (options.cold) GPEMU_TRY(make_cold(*path.dataset, interrupt.flag()));
     const std::int64_t all = std::int64_t{path.loader->batches_per_epoch()} * options.epochs;
@@ -138,7 +137,9 @@ Result<void> run_train(const RunOptions& options, const World& world) {
     report.data = DataFacts{.images = path.dataset->samples().size(),
                             .bytes = path.dataset->total_bytes(),
                             .corrupt_files = path.loader->corrupt_files(),
-                            .not_locked = *path.not_locked};
+                            .not_locked = *path.not_locked,
+                            .format = std::string(path.dataset->format_name()),
+                            .storage = storage_facts(path.storage.get())};
   }
   report.first_steps = observer.first_steps();
   if (!options.output.quiet && !report::is_printed(options.output.json)) {

@@ -161,7 +161,7 @@ Result<TrainingSession> TrainingSession::create(const GpuOptions& options, bool 
 }
 
 Result<DataPath> open_data(const DataOptions& options, const GpuOptions& gpu,
-                           const profile::ModelInfo& model, const sim::Clock& clock,
+                           const profile::ModelInfo& model, const World& world,
                            const std::atomic<bool>& stop) {
   const auto& shape = model.input_shape;
   if (shape[0] != 3 || shape[1] != shape[2]) {
@@ -171,8 +171,9 @@ Result<DataPath> open_data(const DataOptions& options, const GpuOptions& gpu,
                 model.name, shape[0], shape[1], shape[2]);
   }
   DataPath path;
-  GPEMU_ASSIGN(data::FolderDataset dataset, data::FolderDataset::open(options.folder, &stop));
-  path.dataset = std::make_unique<data::FolderDataset>(std::move(dataset));
+  GPEMU_ASSIGN(data::Dataset dataset, open_dataset(options.folder, &stop));
+  path.dataset = std::make_unique<data::Dataset>(std::move(dataset));
+  GPEMU_ASSIGN(path.storage, make_storage(options.read, world));
   const std::size_t images = path.dataset->samples().size();
   if (images < static_cast<std::size_t>(gpu.batch)) {
     return fail(ErrorCode::kInvalidArgument,
@@ -180,12 +181,13 @@ Result<DataPath> open_data(const DataOptions& options, const GpuOptions& gpu,
                 options.folder.string(), images,
                 report::plural(std::ssize(path.dataset->samples())), gpu.batch);
   }
-  const data::LoaderOptions loader_options{.batch = gpu.batch,
-                                           .workers = options.workers,
-                                           .prefetch_batches = options.prefetch_batches,
-                                           .seed = options.seed,
-                                           .crop = shape[1],
-                                           .stop_on_corrupt = options.strict_images};
+  data::LoaderOptions loader_options{.batch = gpu.batch,
+                                     .workers = options.workers,
+                                     .prefetch_batches = options.prefetch_batches,
+                                     .seed = options.seed,
+                                     .crop = shape[1],
+                                     .stop_on_corrupt = options.strict_images};
+  set_reading(loader_options, options.read, *path.dataset, path.storage.get());
   path.not_locked = std::make_shared<std::atomic<Bytes>>(0);
   const auto allocate_counted = [not_locked = path.not_locked](Bytes size) {
     return allocate_pinned(size, *not_locked);
@@ -194,12 +196,12 @@ Result<DataPath> open_data(const DataOptions& options, const GpuOptions& gpu,
                data::Loader::create(*path.dataset, loader_options,
                                     gpu.pageable ? data::pageable_allocator()
                                                  : data::HostAllocator(allocate_counted),
-                                    clock));
+                                    world.clock));
   path.loader = std::make_unique<data::Loader>(std::move(loader));
   return path;
 }
 
-Result<void> make_cold(const data::FolderDataset& dataset, const std::atomic<bool>& stop) {
+Result<void> make_cold(const data::Dataset& dataset, const std::atomic<bool>& stop) {
   struct statfs system{};
   if (::statfs(dataset.root().c_str(), &system) == 0 &&
       (system.f_type == TMPFS_MAGIC || system.f_type == RAMFS_MAGIC)) {
