@@ -85,6 +85,7 @@ struct AsyncReader::State {
   // Of the parts that are being read.
   const Dataset* dataset = nullptr;
   std::span<const Unit> parts;
+  PartBuffers* buffers = nullptr;
   StorageDevice* storage = nullptr;
   const Take* take = nullptr;
   std::array<std::optional<Reading>, kDepth> slots;
@@ -110,7 +111,7 @@ void AsyncReader::State::begin(std::size_t index) {
     return;
   }
   reading.file = *std::move(file);
-  reading.memory = std::make_shared_for_overwrite<std::byte[]>(part.bytes);
+  reading.memory = buffers->get(part.bytes);
   if (storage != nullptr) {
     static_cast<void>(::posix_fadvise(reading.file.get(), 0, 0, POSIX_FADV_RANDOM));
     const DeviceRead missing = missing_of(reading.file, part, storage->page_cache());
@@ -198,11 +199,12 @@ Result<AsyncReader> AsyncReader::create() {
   return AsyncReader(std::move(state));
 }
 
-void AsyncReader::read(const Dataset& dataset, std::span<const Unit> parts, StorageDevice* storage,
-                       const Take& take) {
+void AsyncReader::read(const Dataset& dataset, std::span<const Unit> parts, PartBuffers& buffers,
+                       StorageDevice* storage, const Take& take) {
   State& state = *state_;
   state.dataset = &dataset;
   state.parts = parts;
+  state.buffers = &buffers;
   state.storage = storage;
   state.take = &take;
   state.stopped = false;

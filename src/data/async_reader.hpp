@@ -11,6 +11,8 @@
 #include "gpemu/data/dataset.hpp"
 #include "gpemu/data/storage_device.hpp"
 
+#include "part_buffers.hpp"
+
 namespace gpemu::data {
 
 /// A part of a file that has been read.
@@ -37,9 +39,10 @@ class AsyncReader {
   /// Takes a part that has been read, or why it could not be. Returns false to stop reading.
   using Take = std::function<bool(std::size_t index, Result<PartBytes> bytes)>;
 
-  /// Reads parts of the data set's files, as slowly as `storage` describes it if there is one.
-  void read(const Dataset& dataset, std::span<const Unit> parts, StorageDevice* storage,
-            const Take& take);
+  /// Reads parts of the data set's files into memory of `buffers`, as slowly as `storage` describes
+  /// it if there is one.
+  void read(const Dataset& dataset, std::span<const Unit> parts, PartBuffers& buffers,
+            StorageDevice* storage, const Take& take);
 
  private:
   struct State;

@@ -307,6 +307,7 @@ Outcome Pool::make_sample(const Claim& claim, SampleReader& reader, ImageTransfo
       GPEMU_ASSIGN(const auto image, read_ahead_
                                          ? dataset_.image_in(claim.sample, part.part, part.bytes())
                                          : reader.image());
+      if (!options_.decode) return Augmentation{};
       return transform.apply(image, rng, output);
     }();
     if (!drawn) {

@@ -12,10 +12,12 @@
 namespace gpemu::data {
 namespace {
 
-Result<PartBytes> read_one(const Dataset& dataset, const Unit& part, StorageDevice* storage) {
+Result<PartBytes> read_one(const Dataset& dataset, const Unit& part, PartBuffers& buffers,
+                           StorageDevice* storage) {
   PartBytes bytes{.part = part};
-  auto memory = std::make_shared_for_overwrite<std::byte[]>(std::min(part.bytes, kMostPartBytes));
-  const std::span<std::byte> buffer(memory.get(), std::min(part.bytes, kMostPartBytes));
+  const Bytes size = std::min(part.bytes, kMostPartBytes);
+  auto memory = buffers.get(size);
+  const std::span<std::byte> buffer(memory.get(), size);
   GPEMU_ASSIGN(bytes.filled, read_part(dataset.files()[part.file], part, buffer, storage));
   bytes.memory = std::move(memory);
   return bytes;
@@ -28,7 +30,7 @@ std::unexpected<Error> other_epoch() {
 }  // namespace
 
 ReadAhead::ReadAhead(const Dataset& dataset, Options options)
-    : dataset_(dataset), options_(std::move(options)) {
+    : dataset_(dataset), options_(std::move(options)), buffers_(2 * options_.window) {
   GPEMU_CHECK(options_.window > 0, "a window has at least one part");
 }
 
@@ -138,13 +140,14 @@ void ReadAhead::work() {
     parts.clear();
     for (const std::uint32_t key : keys) parts.push_back(part_of(key));
     if (options_.async) {
-      options_.async->read(dataset_, parts, options_.storage,
+      options_.async->read(dataset_, parts, buffers_, options_.storage,
                            [&](std::size_t index, Result<PartBytes> bytes) {
                              return put(number, keys[index], std::move(bytes));
                            });
     } else {
       static_cast<void>(
-          put(number, keys.front(), read_one(dataset_, parts.front(), options_.storage)));
+          put(number, keys.front(),
+                            read_one(dataset_, parts.front(), buffers_, options_.storage)));
     }
     lock.lock();
   }

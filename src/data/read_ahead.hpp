@@ -16,6 +16,7 @@
 #include "gpemu/data/storage_device.hpp"
 
 #include "async_reader.hpp"
+#include "part_buffers.hpp"
 
 namespace gpemu::data {
 
@@ -74,6 +75,7 @@ class ReadAhead {
 
   const Dataset& dataset_;
   Options options_;  ///< the reader in it belongs to the thread.
+  PartBuffers buffers_;
   std::thread thread_;
 
   Mutex mutex_;

@@ -116,7 +116,8 @@ Result<std::vector<DataBenchEpoch>> run_data_bench(const data::Dataset& dataset,
     data::LoaderOptions loader_options{.batch = options.batch,
                                        .workers = options.workers,
                                        .seed = options.seed,
-                                       .drop_last = false};
+                                       .drop_last = false,
+                                       .decode = !options.no_decode};
     set_reading(loader_options, options.read, dataset, storage);
     GPEMU_ASSIGN(loader,
                  data::Loader::create(dataset, loader_options, data::pageable_allocator(), clock));

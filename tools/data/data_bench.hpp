@@ -23,6 +23,7 @@ struct DataBenchOptions {
   int batch = 64;
   std::uint64_t seed = 0;
   bool decode_only = false;  ///< decoding whole files, instead of the loader.
+  bool no_decode = false;    ///< the loader reads and checks images, and does not decode them.
   bool cold = false;         ///< each epoch begins with nothing in the page cache.
   ReadOptions read;
 };

@@ -247,7 +247,9 @@ Result<void> bench_data(const BenchOptions& options, const World& world) {
     rates.push_back(static_cast<double>(epoch.images) / to_seconds(epoch.elapsed));
     cpu_rates.push_back(static_cast<double>(epoch.images) / to_seconds(epoch.cpu));
   }
-  const std::string_view what = options.bench.decode_only ? "decode only" : "loader";
+  const std::string_view what = options.bench.decode_only ? "decode only"
+                                : options.bench.no_decode ? "loader without decoding"
+                                                          : "loader";
   if (options.as_json) {
     nlohmann::ordered_json result = {{"format", "gpemu-data-bench-1"}};
     report::add_provenance(result, provenance);
@@ -390,6 +392,10 @@ void add_bench(Command data, const World& world) {
   bench.option("--seed", options->bench.seed, "Seed for order and augmentation").show_default();
   bench.flag("--decode-only", options->bench.decode_only,
              "Only decode whole images with libjpeg-turbo, for comparison");
+  bench
+      .flag("--no-decode", options->bench.no_decode,
+            "Read the images and check them, but decode none: what storage and format allow")
+      .excludes("--decode-only");
   bench.flag("--cold", options->bench.cold,
              "Drop the data set from the page cache before each pass; --storage does so too");
   add_read_options(bench, options->bench.read);

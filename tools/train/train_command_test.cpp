@@ -56,7 +56,7 @@ TEST_F(TrainCommandTest, WritesWhatWasAskedFor) {
 TEST_F(TrainCommandTest, AsksForDataAndAGpu) {
   EXPECT_EQ(train({"--gpu", "V100"}),
             (Outcome{2, "",
-                     "gpemu: where is the data? Name a folder of JPEG files with --data, or use "
+                     "gpemu: where is the data? Name a data set with --data, or use "
                      "--synthetic\n"}));
   EXPECT_EQ(train({"--synthetic"}),
             (Outcome{2, "",
