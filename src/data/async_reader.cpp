@@ -10,7 +10,6 @@
 #include <liburing.h>
 #include <linux/fiemap.h>
 #include <linux/fs.h>
-#include <new>
 #include <numeric>
 #include <optional>
 #include <sys/ioctl.h>
@@ -33,7 +32,7 @@ std::optional<std::uint64_t> place_of(const std::filesystem::path& path, const U
   if (!file.valid()) return std::nullopt;
   // A fiemap ends with room for extents.
   alignas(fiemap) std::array<std::byte, sizeof(fiemap) + sizeof(fiemap_extent)> memory{};
-  auto* map = new (memory.data()) fiemap{};
+  auto* map = reinterpret_cast<fiemap*>(memory.data());
   map->fm_start = part.offset;
   map->fm_length = std::max<Bytes>(part.bytes, 1);
   map->fm_extent_count = 1;

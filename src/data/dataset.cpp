@@ -20,7 +20,7 @@
 #include "gpemu/sim/random.hpp"
 
 #include "crc32c.hpp"
-#include "data_index.hpp"
+#include "index_reader.hpp"
 
 namespace gpemu::data {
 namespace {

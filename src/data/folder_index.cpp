@@ -4,7 +4,7 @@
 #include <unistd.h>
 #include <utility>
 
-#include "data_index.hpp"
+#include "index_reader.hpp"
 
 namespace gpemu::data {
 namespace {

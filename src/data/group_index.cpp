@@ -4,7 +4,7 @@
 #include <system_error>
 #include <utility>
 
-#include "data_index.hpp"
+#include "index_reader.hpp"
 
 // Reads file groups as GPEmu's scripts write them: files of concatenated images, and `metadata.txt`
 // with the number of classes, the name of each, and for each group a line "FILE,IMAGES" and for

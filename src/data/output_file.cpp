@@ -61,7 +61,7 @@ Result<void> OutputFile::write(std::span<const std::byte> bytes) {
 Result<void> OutputFile::close() {
   GPEMU_TRY(write(std::as_bytes(std::span(buffer_))));
   buffer_.clear();
-  // Network file systems tell of a full disk only here.
+  // Network file systems report a full disk only here.
   if (::close(file_.release()) != 0 && errno != EINTR) return cannot_write(path_, errno);
   return {};
 }

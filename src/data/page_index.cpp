@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "crc32c.hpp"
-#include "data_index.hpp"
+#include "index_reader.hpp"
 #include "page_file.hpp"
 
 namespace gpemu::data {

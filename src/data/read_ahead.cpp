@@ -146,8 +146,7 @@ void ReadAhead::work() {
                            });
     } else {
       static_cast<void>(
-          put(number, keys.front(),
-                            read_one(dataset_, parts.front(), buffers_, options_.storage)));
+          put(number, keys.front(), read_one(dataset_, parts.front(), buffers_, options_.storage)));
     }
     lock.lock();
   }

@@ -13,7 +13,7 @@
 #include "gpemu/base/file.hpp"
 
 #include "crc32c.hpp"
-#include "data_index.hpp"
+#include "index_reader.hpp"
 #include "output_file.hpp"
 #include "page_file.hpp"
 #include "png_decoder.hpp"

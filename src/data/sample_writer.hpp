@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "gpemu/base/error.hpp"
-#include "gpemu/data/convert_dataset.hpp"
+#include "gpemu/data/convert_options.hpp"
 
 namespace gpemu::data {
 

@@ -4,7 +4,7 @@
 #include <optional>
 #include <utility>
 
-#include "data_index.hpp"
+#include "index_reader.hpp"
 
 // Reads POSIX ustar files with the extensions that tar programs write: long names of GNU tar and of
 // pax. A library such as libarchive reads more, but a stream from its start: it does not tell where
@@ -13,7 +13,7 @@
 namespace gpemu::data {
 namespace {
 
-constexpr Bytes kBlock = 512;  ///< Source: POSIX.1-2017, pax, "ustar Interchange Format".
+constexpr Bytes kBlockBytes = 512;  ///< Source: POSIX.1-2017, pax, "ustar Interchange Format".
 constexpr Bytes kMaxHeaderData = 32 * kKiB;  ///< of a long name or a pax header.
 constexpr Bytes kMaxLabelBytes = 64;
 
@@ -83,10 +83,10 @@ class TarReader {
     while (true) {
       const Bytes header = position_;
       if (header == file_.size()) return std::nullopt;  // Some programs write no end.
-      if (file_.size() - header < kBlock) {
+      if (file_.size() - header < kBlockBytes) {
         return corrupt_at(file_.path(), header, "the tar file is cut off within a header");
       }
-      GPEMU_ASSIGN(const auto block, file_.read(header, kBlock));
+      GPEMU_ASSIGN(const auto block, file_.read(header, kBlockBytes));
       if (is_zero(block)) return std::nullopt;
       if (!has_right_sum(block)) {
         return corrupt_at(file_.path(), header,
@@ -103,13 +103,14 @@ class TarReader {
       }
       const bool describes_next = type == 'L' || type == 'x' || type == 'X';
       if (long_size && !describes_next) size = long_size;
-      if (!size || *size > file_.size() - header - kBlock) {
+      if (!size || *size > file_.size() - header - kBlockBytes) {
         return corrupt_at(file_.path(), header,
                           "the tar file is cut off within a member of {} bytes",
                           size ? fmt::to_string(*size) : "too many");
       }
       // The last member's padding may be missing.
-      position_ = std::min(file_.size(), header + kBlock + (*size + kBlock - 1) / kBlock * kBlock);
+      position_ = std::min(file_.size(), header + kBlockBytes +
+                                             (*size + kBlockBytes - 1) / kBlockBytes * kBlockBytes);
       if (describes_next) {
         GPEMU_TRY(read_description(header, *size, type == 'L', long_name, long_size));
         continue;
@@ -119,7 +120,7 @@ class TarReader {
       }
       return Member{.name = long_name.empty() ? std::move(name) : std::move(long_name),
                     .header = header,
-                    .offset = header + kBlock,
+                    .offset = header + kBlockBytes,
                     .bytes = *size,
                     .is_file = type == '0' || type == '\0' || type == '7'};
     }
@@ -132,7 +133,7 @@ class TarReader {
     if (size > kMaxHeaderData) {
       return corrupt_at(file_.path(), header, "a member's description has {} bytes", size);
     }
-    GPEMU_ASSIGN(const auto content, file_.read(header + kBlock, size));
+    GPEMU_ASSIGN(const auto content, file_.read(header + kBlockBytes, size));
     std::string_view rest = text_of(content);
     if (is_name) {
       name = rest.substr(0, rest.find('\0'));

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "crc32c.hpp"
-#include "data_index.hpp"
+#include "index_reader.hpp"
 
 // Reads TFRecord files of tf.train.Example. It walks through the few messages of protobuf's wire
 // format that an Example consists of, instead of having protobuf parse them: that would read and

@@ -36,9 +36,9 @@ struct LoaderOptions {
   int workers = 1;           ///< threads that read, decode and transform.
   int prefetch_batches = 2;  ///< batches that may be ready or in progress ahead of the reader.
   std::uint64_t seed = 0;
-  int crop = 224;                  ///< height and width of the output.
-  bool drop_last = true;           ///< leave out a last batch that is not full.
-  bool stop_on_corrupt = false;    ///< else a corrupt image is counted and replaced with zeros.
+  int crop = 224;                ///< height and width of the output.
+  bool drop_last = true;         ///< leave out a last batch that is not full.
+  bool stop_on_corrupt = false;  ///< else a corrupt image is counted and replaced with zeros.
   bool decode = true;  ///< else images are read and checked only, and have undefined pixels.
   std::optional<ReadOrder> order;  ///< default: the one that suits the format.
   /// Reads whole windows at once by io_uring, sorted by their places on the disk. If the kernel

@@ -13,7 +13,7 @@
 #include "gpemu/base/error.hpp"
 #include "gpemu/base/file.hpp"
 #include "gpemu/base/units.hpp"
-#include "gpemu/data/dataset.hpp"
+#include "gpemu/data/data_index.hpp"
 
 namespace gpemu::data {
 
