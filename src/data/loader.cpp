@@ -83,6 +83,8 @@ class Pool {
         order_kind_(options.order.value_or(dataset.natural_order())) {}
 
   Result<void> start_reading();
+  /// Ends the thread that reads ahead. Requires: the workers have ended.
+  void end_reading() { read_ahead_.reset(); }
 
   Result<void> add_slot() GPEMU_EXCLUDES(mutex_);
   void work() GPEMU_EXCLUDES(mutex_);
@@ -452,6 +454,8 @@ struct Loader::State {
   ~State() {
     pool->stop();
     for (std::thread& worker : workers) worker.join();
+    // Batches keep the pool alive, but not the data set.
+    pool->end_reading();
   }
 
   std::shared_ptr<Pool> pool;

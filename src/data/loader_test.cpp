@@ -395,6 +395,25 @@ TEST_F(LoaderTest, NamesAFileThatWentAwayWhileReadingAhead) {
   }
 }
 
+TEST_F(LoaderTest, ReadsNothingMoreOnceItIsGone) {
+  ASSERT_TRUE(
+      convert_dataset(*dataset_, root_ / "stored", {.format = DataFormat::kGroups, .group = 4}));
+  for (const bool async : {false, true}) {
+    auto stored = std::make_unique<Dataset>(Dataset::open(root_ / "stored").value());
+    LoaderOptions options = kOptions;
+    options.async = async;
+    options.window = 2;
+    std::optional<Loader> loader =
+        Loader::create(*stored, options, pageable_allocator(), clock_).value();
+    loader->start_epoch(0);
+    const Batch batch = take(*loader);
+    loader.reset();
+    stored.reset();
+    EXPECT_EQ(batch.size(), 4) << "a batch may outlive both";
+  }
+  fs::remove_all(root_ / "stored");
+}
+
 TEST_F(LoaderTest, CountsImagesThatWereCutOffAsCorrupt) {
   ASSERT_TRUE(convert_dataset(*dataset_, root_ / "stored",
                               {.format = DataFormat::kTfRecord, .shuffle = false}));

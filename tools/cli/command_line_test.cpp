@@ -95,7 +95,7 @@ TEST(CommandLine, ShowsControlCharactersOfArguments) {
   const Outcome outcome = run({"data", "show", "/none/\x1b[31m\ngpemu: fine"});
   EXPECT_EQ(outcome.code, 3);
   EXPECT_TRUE(outcome.errors.starts_with(
-      "gpemu: there is no data set folder /none/\\x1b[31m\\ngpemu: fine; "))
+      "gpemu: there is no data set /none/\\x1b[31m\\ngpemu: fine; "))
       << outcome.errors;
 }
 

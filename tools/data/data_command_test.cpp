@@ -136,7 +136,7 @@ us = "made up"
   // Nothing, where the test's folder lies in memory.
   EXPECT_LE(result["storage"]["reads"], 4);
   const Outcome unknown = made_up.run({"data", "bench", folder, "--storage", "floppy"});
-  EXPECT_EQ(unknown.code, 4) << unknown.errors;
+  EXPECT_EQ(unknown.code, 3) << unknown.errors;
   EXPECT_TRUE(unknown.errors.starts_with("gpemu: there is no storage \"floppy\""))
       << unknown.errors;
 }
