@@ -2,8 +2,10 @@
 #include "gpemu/data/image.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdint>
+#include <cstring>
 #include <png.h>
 #include <vector>
 #include <zlib.h>

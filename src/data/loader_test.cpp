@@ -2,12 +2,15 @@
 #include "gpemu/data/loader.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <csignal>
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <string_view>
 #include <unistd.h>
+#include <utility>
 
 #include <gtest/gtest.h>
 

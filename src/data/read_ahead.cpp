@@ -55,9 +55,13 @@ Unit ReadAhead::part_of(std::uint32_t key) const {
 std::uint64_t ReadAhead::begin(std::span<const std::uint32_t> samples) {
   std::vector<std::uint32_t> keys;
   std::unordered_map<std::uint32_t, Entry> entries;
-  for (const std::uint32_t sample : samples) {
-    const std::uint32_t key = key_of(sample);
-    if (entries[key].uses++ == 0) keys.push_back(key);
+  if (options_.by_sample) {
+    keys.assign(samples.begin(), samples.end());
+  } else {
+    for (const std::uint32_t sample : samples) {
+      const std::uint32_t key = key_of(sample);
+      if (entries[key].uses++ == 0) keys.push_back(key);
+    }
   }
   std::uint64_t number = 0;
   {
@@ -89,7 +93,7 @@ void ReadAhead::done(std::uint64_t number, std::uint32_t sample) {
     const Lock lock(mutex_);
     if (number != number_) return;
     Entry& entry = entries_[key];
-    if (--entry.uses > 0) return;
+    if (!options_.by_sample && --entry.uses > 0) return;
     old = std::move(entry.bytes);
     entries_.erase(key);
     ++finished_;

@@ -62,7 +62,7 @@ class ReadAhead {
 
  private:
   struct Entry {
-    std::uint32_t uses = 0;  ///< samples that are not done.
+    std::uint32_t uses = 0;  ///< samples of a unit that are not done.
     std::optional<Result<PartBytes>> bytes;
   };
 

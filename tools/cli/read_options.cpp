@@ -2,6 +2,7 @@
 #include "cli/read_options.hpp"
 
 #include <algorithm>
+#include <cstddef>
 #include <utility>
 
 #include <fmt/format.h>
