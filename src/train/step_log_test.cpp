@@ -80,7 +80,7 @@ TEST(StepLog, KeepsSumsExtremesAndOrderOfALongRun) {
 
 TEST(DurationSketch, HoldsAnyDurationWithinItsError) {
   sim::Rng rng(2);
-  for (int i = 0; i < 20'000; ++i) {
+  for (int i = 0; i < 500; ++i) {
     const auto ns = static_cast<std::int64_t>(rng.bits() >> (1 + rng.below(63)));
     DurationSketch sketch;
     sketch.add(Duration(ns));
