@@ -22,6 +22,7 @@ ALLOWED = {
     "device": {"base", "sim", "profile", "cost"},
     "mps": {"base"},
     "data": {"base", "sim"},
+    "pipeline": {"base", "sim", "profile", "data"},
     "train": {"base", "sim", "profile", "topology", "cost", "device", "data"},
     "cuda": {"abi", "base", "sim", "profile", "topology", "cost", "device", "mps"},
     "capi": {"abi", "base", "sim", "profile", "topology", "cost", "calibrate", "device", "data",
