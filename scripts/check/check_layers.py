@@ -28,6 +28,7 @@ ALLOWED = {
     "capi": {"abi", "base", "sim", "profile", "topology", "cost", "calibrate", "device", "data",
              "train", "cuda"},
     # Modules of the command, which libgpemu.so does not use.
+    "experiment": {"base", "profile", "cost", "pipeline"},
     "report": {"base"},
     "record": {"base", "cost", "cuda", "report"},
     "predict": {"base", "profile", "cost", "record"},

@@ -94,6 +94,8 @@ TestWorld::TestWorld()
       world{.nodes = folder / "nodes",
             .profiles = {.installed = folder / "profiles.db", .user = folder / "own" / "p.db"},
             .topologies = folder / "topologies",
+            .hosts = folder / "hosts",
+            .experiments = folder / "experiments",
             .pairs = folder / "pairs.csv",
             .clusters = folder / "clusters",
             .temporary = folder,

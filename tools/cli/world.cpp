@@ -55,6 +55,8 @@ World real_world(sim::Clock& clock) {
   return {.nodes = device::Node::default_directory(),
           .profiles = profiles,
           .topologies = profiles.installed.parent_path() / "topologies",
+          .hosts = profiles.installed.parent_path() / "hosts",
+          .experiments = profiles.installed.parent_path() / "experiments",
           .pairs = profiles.installed.parent_path() / "pairs.csv",
           .clusters = "/run/gpemu",
           .temporary = temporary,
