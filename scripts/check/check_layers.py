@@ -23,7 +23,7 @@ ALLOWED = {
     "mps": {"base"},
     "data": {"base", "sim"},
     "pipeline": {"base", "sim", "profile", "data"},
-    "train": {"base", "sim", "profile", "topology", "cost", "device", "data"},
+    "train": {"base", "sim", "profile", "topology", "cost", "device", "data", "pipeline"},
     "cuda": {"abi", "base", "sim", "profile", "topology", "cost", "device", "mps"},
     "capi": {"abi", "base", "sim", "profile", "topology", "cost", "calibrate", "device", "data",
              "train", "cuda"},

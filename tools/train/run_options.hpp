@@ -39,6 +39,17 @@ struct DataOptions {
   bool strict_images = false;
 };
 
+/// The described hosts that load the data, if any.
+struct HostOptions {
+  std::string name;  ///< empty: none; the data is real or synthetic.
+  std::string dataset = "imagenette-87k";
+  std::string loader;   ///< empty: its first.
+  std::string storage;  ///< empty: its first.
+  std::string cache = "page";
+  double cache_share = 1;
+  std::string peers = "none";
+};
+
 /// Where the results go besides the terminal. Empty paths are not written.
 struct OutputOptions {
   std::filesystem::path json;
@@ -51,6 +62,7 @@ struct OutputOptions {
 struct RunOptions {
   GpuOptions gpu;
   DataOptions data;
+  HostOptions host;
   OutputOptions output;
   int epochs = 1;
   std::optional<std::int64_t> steps;  ///< the maximum, if given.

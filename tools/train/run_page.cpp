@@ -207,9 +207,8 @@ void add_facts(report::Page& page, const RunReport& report) {
        fmt::format("{} of the emulated time; compute time ±{:.1f} %", evidence_text(result),
                    report.plan.cost.compute_relative_error() * 100)}};
   if (report.data) {
-    facts.emplace_back("data",
-                       fmt::format("{}: {} images, {:.1f} MiB", options.data.folder.string(),
-                                   report.data->images, to_mib(report.data->bytes)));
+    facts.emplace_back("data", fmt::format("{}: {} images, {:.1f} MiB", data_text(options),
+                                           report.data->images, to_mib(report.data->bytes)));
     facts.emplace_back("loader",
                        fmt::format("workers {}, batches ahead {}, seed {}", options.data.workers,
                                    options.data.prefetch_batches, options.data.seed));
@@ -231,9 +230,10 @@ std::string run_page(const RunReport& report) {
   report::Page page(fmt::format("{} on {}, batch {}", report.model,
                                 gpus_text(report.options.gpu, report.gpu),
                                 report.options.gpu.batch));
-  page.paragraph(fmt::format("gpemu {}: the data path is real, the GPU is emulated ({}{}).",
-                             GPEMU_VERSION, report.precision,
-                             report.options.synthetic ? ", synthetic data" : ""));
+  page.paragraph(fmt::format("gpemu {}: the data path is {}, the GPU is emulated ({}{}).",
+                             GPEMU_VERSION,
+                             report.options.host.name.empty() ? "real" : "a described host's",
+                             report.precision, report.options.synthetic ? ", synthetic data" : ""));
   page.verdict(run_verdict(report));
   if (const auto warning = report::load_warning(report.provenance)) page.warning(*warning);
   if (!result.steps.empty()) {

@@ -55,16 +55,19 @@ std::string workers_advice(const RunReport& report) {
   if (rate <= 0) return "more workers would help";
   const double step_s = to_seconds(planned_step(report.plan, report.options.gpu, true));
   const double needed = std::ceil(report.options.gpu.batch / step_s / rate);
-  const int workers = report.options.data.workers;
+  const bool described = report.data && report.data->described_cores > 0;
+  const int workers = report.options.data.workers * (described ? report.options.gpu.nodes : 1);
   if (needed <= workers) {
     return fmt::format(
         "a worker makes {:.0f} images/s, so {} keep up once batches are on their way: longer runs "
         "would wait less, unless other work takes the cores",
         rate, workers);
   }
-  const int cores = report.provenance.host.cores;
+  const int cores = described ? report.data->described_cores : report.provenance.host.cores;
   const std::string beyond =
-      needed > cores ? fmt::format("; this host has {} core{}", cores, report::plural(cores)) : "";
+      needed > cores ? fmt::format("; {} {} core{}", described ? "there are" : "this host has",
+                                   cores, report::plural(cores))
+                     : "";
   return fmt::format(
       "a worker makes {:.0f} images/s, so about {:.0f} would keep the GPU busy, not {}{}", rate,
       needed, workers, beyond);
@@ -169,15 +172,22 @@ OrderedJson failure_json(const train::TrainResult& result) {
           {"time_s", to_seconds(result.failure->time - result.start)}};
 }
 
+/// Returns what was used of described hosts; null without them.
+OrderedJson host_json(const HostOptions& host) {
+  if (host.name.empty()) return nullptr;
+  return {{"name", host.name},       {"dataset", host.dataset}, {"loader", host.loader},
+          {"storage", host.storage}, {"cache", host.cache},     {"cache_share", host.cache_share},
+          {"peers", host.peers}};
+}
+
 std::string headline(const RunReport& report) {
   const RunOptions& options = report.options;
   std::string text = fmt::format("{} ({}), batch {}, on {}", report.model, report.precision,
                                  options.gpu.batch, gpus_text(options.gpu, report.gpu));
   if (report.data) {
-    text +=
-        fmt::format("; {} worker{} over {} ({} images, {:.1f} MiB)", options.data.workers,
-                    report::plural(options.data.workers), printable(options.data.folder.string()),
-                    report.data->images, to_mib(report.data->bytes));
+    text += fmt::format("; {} worker{} over {} ({} images, {:.1f} MiB)", options.data.workers,
+                        report::plural(options.data.workers), printable(data_text(options)),
+                        report.data->images, to_mib(report.data->bytes));
   } else {
     text += "; synthetic data, already on the GPU";
   }
@@ -360,6 +370,11 @@ OrderedJson gpu_options_json(const GpuOptions& options) {
           {"faults", options.faults}};
 }
 
+std::string data_text(const RunOptions& options) {
+  if (options.host.name.empty()) return options.data.folder.string();
+  return fmt::format("{} on the host {}", options.host.dataset, options.host.name);
+}
+
 OrderedJson data_options_json(const DataOptions& options) {
   return {{"data", options.folder.string()},
           {"workers", options.workers},
@@ -421,6 +436,7 @@ OrderedJson run_json(const RunReport& report) {
                      {"cold", options.cold}};
   json["options"].update(gpu_options_json(options.gpu));
   json["options"].update(data_options_json(options.data));
+  json["options"]["host"] = host_json(options.host);
   report::add_provenance(json, report.provenance);
   json["host"]["loop_cpu_s"] = to_seconds(report.loop_cpu);
   json["host"]["spin_s"] = to_seconds(report.spun);

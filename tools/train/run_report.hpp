@@ -26,6 +26,7 @@ struct DataFacts {
   Bytes bytes = 0;
   std::vector<std::string> corrupt_files;  ///< the first few.
   Bytes not_locked = 0;                    ///< of pinned buffers, beyond the user's limit.
+  int described_cores = 0;                 ///< of all described hosts; 0 without.
 };
 
 /// Everything that is reported about a run of `gpemu train`.
@@ -73,6 +74,9 @@ inline constexpr std::array<TimePart, 6> kTimeParts = {{
 /// host.
 [[nodiscard]] Duration planned_step(const train::StepPlan& plan, const GpuOptions& options,
                                     bool copied);
+
+/// Returns which data a run read, e.g. "photos", or "imagenette-87k on the host dgx-1".
+[[nodiscard]] std::string data_text(const RunOptions& options);
 
 /// Returns the evidence of the emulated time, e.g. "97.2 % measured, 2.8 % analytic".
 [[nodiscard]] std::string evidence_text(const train::TrainResult& result);

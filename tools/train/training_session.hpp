@@ -35,6 +35,7 @@ class TrainingSession {
   }
 
   [[nodiscard]] const cost::StepCostModel& model() const { return *model_; }
+  [[nodiscard]] sim::Clock& clock() const { return *clock_; }
   [[nodiscard]] const train::StepPlan& plan() const { return plan_; }
   /// Returns what goes wrong with the node's devices, and when the node was made.
   [[nodiscard]] std::span<const profile::Fault> faults() const { return node_->faults(); }
