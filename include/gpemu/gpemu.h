@@ -284,7 +284,8 @@ typedef enum gpemu_evidence GPEMU_INT {
   GPEMU_EVIDENCE_TRANSFERRED = 5,
   GPEMU_EVIDENCE_ANALYTIC = 6,
   GPEMU_EVIDENCE_GUESSED = 7,
-  GPEMU_EVIDENCE_EMULATED = 8
+  GPEMU_EVIDENCE_EMULATED = 8,
+  GPEMU_EVIDENCE_PUBLISHED = 9
 } gpemu_evidence;
 
 /* A duration; in 9 of 10 cases the truth is at most a factor of 1 + relative_error above or below

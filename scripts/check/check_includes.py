@@ -23,6 +23,7 @@ STANDARD = {
     "expected": "expected unexpected",
     "filesystem": "filesystem",
     "functional": "function",
+    "initializer_list": "initializer_list",
     "limits": "numeric_limits",
     "map": "map",
     "memory": "shared_ptr unique_ptr make_unique make_shared",

@@ -16,7 +16,7 @@ gpemu_estimate to_c(const cost::Estimate& estimate) {
           .evidence = static_cast<gpemu_evidence>(estimate.evidence)};
 }
 static_assert(static_cast<int>(cost::Evidence::kAnalytic) == GPEMU_EVIDENCE_ANALYTIC);
-static_assert(static_cast<int>(cost::Evidence::kEmulated) == GPEMU_EVIDENCE_EMULATED);
+static_assert(static_cast<int>(cost::Evidence::kPublished) == GPEMU_EVIDENCE_PUBLISHED);
 
 }  // namespace
 }  // namespace gpemu

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cstddef>
+#include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <utility>
@@ -7,6 +8,7 @@
 
 #include "gpemu/base/units.hpp"
 #include "gpemu/device/device_config.hpp"
+#include "gpemu/device/process_priority.hpp"
 #include "gpemu/gpemu.h"
 #include "gpemu/profile/database.hpp"
 #include "gpemu/profile/topology_spec.hpp"
@@ -96,7 +98,9 @@ gpemu_status gpemu_node_create(const gpemu_node_config* config, gpemu_node** nod
 gpemu_status gpemu_node_open(const char* name, gpemu_node** node) {
   return guard([=]() -> Result<void> {
     GPEMU_TRY(require("gpemu_node_open", name, node));
+    GPEMU_ASSIGN(const auto priority, gpemu::device::process_priority(std::getenv));
     GPEMU_ASSIGN(auto opened, gpemu::device::Node::open(name));
+    opened->set_priority(priority);
     *node = new gpemu_node{.clock = gpemu::clock_of(opened), .node = std::move(opened)};
     return {};
   });

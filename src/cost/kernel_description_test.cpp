@@ -53,6 +53,17 @@ constexpr const char* kAveragePoolBackward =
 constexpr const char* kAdaptivePool =
     "_ZN2at6native58_GLOBAL__N__1076efdf_25_AdaptiveAveragePooling_cu_ef17039c21adaptive_average_"
     "poolIfEEvPKT_PS3_iiiilll";
+constexpr const char* kBatchNormStatistics =
+    "_ZN2at6native36batch_norm_collect_statistics_kernelINS0_3VarEN3c104HalfES4_fiEEvNS_27Generic"
+    "PackedTensorAccessorIKT0_Lm3ENS_17RestrictPtrTraitsET3_EET2_SB_NS5_ISB_Lm1ES8_S9_EESC_";
+constexpr const char* kBatchNormTransform =
+    "_ZN2at6native33batch_norm_transform_input_kernelIN3c104HalfES3_fLb1EiEEvNS_27GenericPacked"
+    "TensorAccessorIKT_Lm3ENS_17RestrictPtrTraitsET3_EENS4_IS5_Lm3ES7_S8_EENS4_INSt11conditionalIX"
+    "T2_ET1_T0_E4typeELm1ES7_S8_EESG_NS4_IKSD_Lm1ES7_S8_EESI_SC_";
+constexpr const char* kBatchNormBackward =
+    "_ZN2at6native26batch_norm_backward_kernelIN3c104HalfES3_fiEEvNS_27GenericPackedTensorAccessor"
+    "IKT_Lm3ENS_16DefaultPtrTraitsET2_EES9_NS4_IS5_Lm3ES7_S8_EENS4_IT0_Lm1ES7_S8_EESC_NS4_IKSB_Lm1"
+    "ES7_S8_EESE_SE_NS4_IKT1_Lm1ES7_S8_EESH_bSF_";
 constexpr const char* kUnknown = "_Z3addPfS_S_";
 
 /// Arguments of a launch: integers, in 64 bits, of which kernels may take the low half.
@@ -197,6 +208,26 @@ TEST(KernelDescription, PoolingHasItsWindow) {
   EXPECT_EQ(average.shape(), (Shape{kInput, kOutput, 9}));
   Launched adaptive(kAdaptivePool, {6, 1, 1, 32, 8, 1}, {0, 0, 14, 28, 7, 7, 0, 0, 0});
   EXPECT_EQ(adaptive.shape(), (Shape{kImages * 14 * 28, kImages * 49, 8}));
+}
+
+/// PyTorch's own batch normalization takes a tensor's address and its sizes.
+TEST(KernelDescription, BatchNormHasTheSizesOfItsInput) {
+  struct {
+    const void* address = nullptr;
+    std::int32_t sizes[3] = {12, 64, 112 * 112};
+    std::int32_t strides[3] = {};
+  } accessor;
+  const auto describe = [&](const char* name) {
+    Launched launched(name, {64, 1, 1, 512, 1, 1}, {0, 0});
+    launched.set(0, &accessor);
+    return launched.shape();
+  };
+  constexpr std::int64_t kElements = 12LL * 64 * 112 * 112;
+  EXPECT_EQ(describe(kBatchNormStatistics), (Shape{kElements, 64, 1}));
+  EXPECT_EQ(describe(kBatchNormTransform), (Shape{kElements, 0, 2}));
+  EXPECT_EQ(describe(kBatchNormBackward), (Shape{kElements, 64, 5}));
+  accessor.sizes[1] = -1;
+  EXPECT_EQ(describe(kBatchNormBackward).size(), 8U) << "a launch whose argument makes no sense";
 }
 
 TEST(KernelDescription, UnknownKernelsKeepTheirLaunch) {

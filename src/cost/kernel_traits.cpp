@@ -77,6 +77,15 @@ constexpr std::array kNameParts = {
     NamePart{"GroupNorm", Class::kNormalization, Elements::kFromThreads, 8},
     NamePart{"LayerNorm", Class::kNormalization, Elements::kFromThreads, 8},
     NamePart{"layer_norm", Class::kNormalization, Elements::kFromThreads, 8},
+    // Statistics read everything once, the transform reads and writes; backward, the sums and the
+    // gradients read two tensors each. For tensors that are too large for 32 bits, the layout of
+    // the argument is another.
+    NamePart{"batch_norm_collect_statistics_kernel", Class::kNormalization, Elements::kFromAccessor,
+             1, 0, 0, GPEMU_OPERATION_NORMALIZATION_FORWARD, "iEEvN"},
+    NamePart{"batch_norm_transform_input_kernel", Class::kNormalization, Elements::kFromAccessor, 2,
+             0, 0, GPEMU_OPERATION_NORMALIZATION_FORWARD, "iEEvN"},
+    NamePart{"batch_norm_backward_kernel", Class::kNormalization, Elements::kFromAccessor, 5, 0, 0,
+             GPEMU_OPERATION_NORMALIZATION_BACKWARD, "iEEvN"},
     NamePart{"batch_norm", Class::kNormalization, Elements::kFromThreads, 8},
     NamePart{"max_pool_forward_nchw", Class::kPooling, Elements::kFromPooling, 7, 3, 1,
              GPEMU_OPERATION_POOLING, "viPKT_llliiiiiiiiii"},
@@ -302,6 +311,8 @@ bool has_arguments(const KernelTraits& traits, const std::vector<KernelParameter
       return is_struct(argument, "CatArrInputTensorMetadata<");
     case Elements::kFromSelfAttention:
       return is_struct(0, "arams");
+    case Elements::kFromAccessor:
+      return is_struct(0, "GenericPackedTensorAccessor<");
     case Elements::kFromPooling:
       if (traits.second_argument == 0) return integers(argument, 4);  // Adaptive: no window.
       if (backward && traits.tensors > 2) return integers(argument - 2, 8);

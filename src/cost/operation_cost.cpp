@@ -22,6 +22,15 @@ using Kind = OperationWork::Kind;
 /// partly cancel out.
 constexpr double kUnseenModelError = 0.2;
 constexpr double kOtherGpuError = 0.16;
+/// What a multiprocessor's caches and registers feed to its tensor cores in 16 bits, in operations
+/// per clock: tensor cores that could do more wait for their operands. With this number, ResNet-50
+/// in mixed precision takes as long on an A100 and a V100, relative to an RTX 3090, as published
+/// (NVIDIA/DeepLearningExamples, 2470 and 1160 to 1200 images/s).
+constexpr double kOperandRate = 2000;
+/// From Hopper on, tensor cores read operands from shared memory, past the registers. With this
+/// number, MPT in BF16 takes as long on H100, relative to A100, as published (MosaicML/llm-foundry;
+/// scripts/claims/check_parallel.py).
+constexpr double kHopperOperandRate = 3500;
 /// Set by hand: for prices from datasheets alone, and for unknown work.
 constexpr double kAnalyticError = 0.6;
 constexpr double kUnknownWorkError = 1.0;
@@ -54,11 +63,11 @@ bool is_product(const OperationWork& work) {
 
 /// Returns whether products were measured in this type's arithmetic: TF32 on tensor cores, FP32
 /// without.
-bool is_measured_type(const gpemu_operation& operation, const OperationWork& work,
-                      const profile::GpuSpec& spec) {
+bool is_measured_type(const gpemu_operation& operation, const OperationWork& work) {
   const gpemu_data_type type =
       operation.compute_type == GPEMU_TYPE_UNKNOWN ? operation.type : operation.compute_type;
-  return work.tensor_cores ? type == GPEMU_TYPE_TF32 : work.peak_flops == spec.fp32_flops;
+  return work.tensor_cores ? type == GPEMU_TYPE_TF32
+                           : type != GPEMU_TYPE_FP64 && type != GPEMU_TYPE_COMPLEX128;
 }
 
 /// Returns whether numbers have 16 bits or less, in memory or in the arithmetic.
@@ -69,10 +78,17 @@ bool is_half(const gpemu_operation& operation) {
   return half(operation.type) || half(operation.compute_type);
 }
 
+/// Returns the least bar for a price from parameters that published steps of this GPU gave.
+double least_published_error(const OperationWork& work) {
+  if (work.kind == Kind::kGroupedConvolution && work.direct) return kDirectBar;
+  return work.kind == Kind::kDepthwiseConvolution ? kDepthwiseBar : 0;
+}
+
 /// Returns the least bar for a price from parameters that are not the GPU's own for this
-/// arithmetic.
-double least_error(const gpemu_operation& operation, const OperationWork& work) {
+/// arithmetic. `like_half`: they are those of the GPU whose steps in 16 bits were published.
+double least_error(const gpemu_operation& operation, const OperationWork& work, bool like_half) {
   if (!is_half(operation)) return kOtherGpuBar;
+  if (like_half) return std::max(kLikeHalfBar, least_published_error(work));
   if (work.kind == Kind::kGroupedConvolution) return kHalfGroupedBar;
   const bool convolution =
       work.kind == Kind::kConvolution || work.kind == Kind::kDepthwiseConvolution;
@@ -121,9 +137,10 @@ OperationCostModel::OperationCostModel(profile::GpuSpec spec) : spec_(std::move(
   std::ranges::transform(kOperationParameters, own_.values.begin(), &profile::Parameter::typical);
   if (spec_.calibration) {
     const profile::Calibration& calibration = *spec_.calibration;
-    own_ = {
-        .values = calibration.parameters,
-        .evidence = calibration.gpu == spec_.name ? Evidence::kCalibrated : Evidence::kTransferred};
+    own_ = {.values = calibration.parameters,
+            .evidence = calibration.gpu != spec_.name ? Evidence::kTransferred
+                        : calibration.half            ? Evidence::kPublished
+                                                      : Evidence::kCalibrated};
     tensor_cores_ = calibration.tensor_cores;
   }
   const auto set_errors = [](const std::optional<profile::Calibration>& calibration,
@@ -140,34 +157,49 @@ OperationCostModel::OperationCostModel(profile::GpuSpec spec) : spec_(std::move(
         std::sqrt(bars.unseen_model * bars.unseen_model + bars.other_gpu * bars.other_gpu);
   };
   set_errors(spec_.calibration, own_);
-  other_arithmetic_ = own_;
-  other_arithmetic_.evidence = Evidence::kAnalytic;
-  if (!spec_.other_arithmetic) return;
-  set_errors(spec_.other_arithmetic, other_arithmetic_);
-  other_arithmetic_.evidence = Evidence::kTransferred;
-  const auto take = [&](int parameter) {
-    other_arithmetic_.values.at(parameter) = spec_.other_arithmetic->parameters.at(parameter);
+  const bool own_is_half = spec_.calibration && spec_.calibration->half;
+  const auto take = [&](const profile::Calibration& from, Parameters& to) {
+    set_errors(from, to);
+    to.evidence = Evidence::kTransferred;
+    const int last = from.half || own_is_half ? kConvolutionLast : kGroupedFilter;
+    for (int i = kConvolutionForward; i <= last; ++i) to.values.at(i) = from.parameters.at(i);
+    for (const int i : {kDepth, kMatmul}) to.values.at(i) = from.parameters.at(i);
   };
-  for (int i = kConvolutionForward; i <= kGroupedFilter; ++i) take(i);
-  take(kDepth);
-  take(kMatmul);
+  other_arithmetic_ = half_ = own_;
+  other_arithmetic_.evidence = Evidence::kAnalytic;
+  if (spec_.other_arithmetic) take(*spec_.other_arithmetic, other_arithmetic_);
+  if (spec_.half) {
+    take(*spec_.half, half_);
+    half_.values[kMatmulBandwidth] = spec_.half->parameters[kMatmulBandwidth];
+  }
+  if (!own_is_half && !spec_.half) {
+    half_ = tensor_cores_ ? own_ : other_arithmetic_;
+    return;
+  }
+  const double measured = own_is_half ? spec_.calibration->tensor_rate : spec_.half->tensor_rate;
+  constexpr int kHopper = 9;
+  const double operand_rate =
+      spec_.compute_capability_major >= kHopper ? kHopperOperandRate : kOperandRate;
+  const double scale =
+      (1 + measured / kOperandRate) / (1 + profile::tensor_rate(spec_) / operand_rate);
+  for (const int i : {kConvolutionForward, kConvolutionData, kConvolutionFilter, kMatmul}) {
+    half_.values.at(i) *= scale;
+  }
 }
 
 const OperationCostModel::Parameters& OperationCostModel::parameters_for(
     const OperationWork& work) const {
-  const bool is_own = !is_product(work) || work.tensor_cores == tensor_cores_;
-  return is_own ? own_ : other_arithmetic_;
+  if (work.half) return half_;
+  const bool depends = is_product(work) || (spec_.calibration && spec_.calibration->half &&
+                                            work.kind == Kind::kDepthwiseConvolution);
+  return !depends || work.tensor_cores == tensor_cores_ ? own_ : other_arithmetic_;
 }
 
 double OperationCostModel::seconds_of(const OperationWork& work,
                                       const Parameters& parameters) const {
   const GpuRates rates = gpu_rates(spec_);
-  // Nothing is faster than the datasheet: shares of the peak above 1 compensate for tiles of small
-  // products whose price is too high, but large products have none of these; and work limited by
-  // multiprocessors on one GPU may be limited by memory on another.
-  const double least = std::max(work.least_flops > 0 ? work.least_flops / work.peak_flops : 0,
-                                work.bytes / rates.bandwidth);
-  return std::max(operation_seconds(work, rates, parameters.values.data()), least);
+  return std::max(operation_seconds(work, rates, parameters.values.data()),
+                  least_seconds(work, rates));
 }
 
 OperationCost OperationCostModel::price(const gpemu_operation& operation) const {
@@ -186,17 +218,20 @@ OperationCost OperationCostModel::price(const gpemu_operation& operation,
   const OperationWork work = operation_work(operation, operation_class, spec_);
   const Parameters& parameters = parameters_for(work);
   Evidence evidence = is_fitted(operation.kind) ? parameters.evidence : Evidence::kAnalytic;
-  if (is_product(work) && !is_measured_type(operation, work, spec_)) {
+  const bool published = evidence == Evidence::kPublished;
+  if (is_product(work) && !work.half && !is_measured_type(operation, work)) {
     evidence = std::max(evidence, Evidence::kTransferred);
   }
-  if (is_half(operation)) evidence = std::max(evidence, Evidence::kTransferred);
+  if (is_half(operation) && !published) evidence = std::max(evidence, Evidence::kTransferred);
   const double seconds = seconds_of(work, parameters);
   // Shapes come from programs; more than an hour makes no sense, and the ledger must not overflow.
   constexpr double kLongestSeconds = 3600;
   double error = kAnalyticError;
   if (evidence == Evidence::kCalibrated) error = parameters.calibrated_error;
+  if (published) error = std::max(parameters.calibrated_error, least_published_error(work));
   if (evidence == Evidence::kTransferred) {
-    error = std::max(parameters.transferred_error, least_error(operation, work));
+    const bool like_half = spec_.calibration && spec_.calibration->half;
+    error = std::max(parameters.transferred_error, least_error(operation, work, like_half));
   }
   if (operation.kind == GPEMU_OPERATION_KERNEL) evidence = Evidence::kGuessed;
   if (operation.kind == GPEMU_OPERATION_KERNEL || operation.kind == GPEMU_OPERATION_OTHER) {

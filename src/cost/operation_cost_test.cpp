@@ -349,6 +349,71 @@ TEST(OperationCostModel, OtherArithmeticHasTheSharesOfAGpuThatKnowsIt) {
   EXPECT_NEAR(seconds(spec, GPEMU_TYPE_FP16) / fp16, 2, 0.1);
 }
 
+gpemu_operation half_convolution(std::int64_t channels, std::int64_t groups, bool last,
+                                 gpemu_operation_kind kind) {
+  gpemu_operation operation = operation_of(
+      kind, {64, channels, channels, groups, 2, 28, 28, 1, 3, 3, 1, 28, 28, 1, 1, 1, 1, 1, 1, 1},
+      GPEMU_TYPE_FP16);
+  operation.channels_last = last ? 1 : 0;
+  return operation;
+}
+
+TEST(OperationCostModel, HalfPrecisionHasTheSharesOfTheGpuWhoseStepsWerePublished) {
+  const auto seconds = [](const profile::GpuSpec& spec, gpemu_data_type type) {
+    return to_seconds(OperationCostModel(spec)
+                          .price(operation_of(GPEMU_OPERATION_MATMUL, {1, 8192, 8192, 8192}, type))
+                          .estimate.time);
+  };
+  profile::GpuSpec spec = toy_spec();
+  spec.name = "X-1";
+  spec.calibration = calibration("X-1", false);
+  spec.other_arithmetic = calibration("Y-1", true);
+  const double fp32 = seconds(spec, GPEMU_TYPE_FP32);
+  spec.half = calibration("Z-1", true);
+  spec.half->half = true;
+  spec.half->tensor_rate = profile::tensor_rate(spec);
+  const double fp16 = seconds(spec, GPEMU_TYPE_FP16);
+  spec.half->parameters[profile::kMatmul] /= 2;
+  EXPECT_NEAR(seconds(spec, GPEMU_TYPE_FP16) / fp16, 2, 0.1);
+  EXPECT_EQ(seconds(spec, GPEMU_TYPE_FP32), fp32);
+  // Tensor cores that could do more than those that were measured wait for their operands.
+  spec.half->tensor_rate /= 4;
+  EXPECT_GT(seconds(spec, GPEMU_TYPE_FP16) / fp16, 2.2);
+}
+
+TEST(OperationCostModel, WhatPublishedStepsGaveSaysSo) {
+  profile::GpuSpec spec = toy_spec();
+  spec.name = "X-1";
+  spec.calibration = calibration("X-1", true);
+  spec.calibration->half = true;
+  spec.calibration->tensor_rate = profile::tensor_rate(spec);
+  spec.other_arithmetic = calibration("Y-1", false);
+  const OperationCostModel model(spec);
+  const auto estimate = [&](bool last, gpemu_operation_kind kind) {
+    return model.price(half_convolution(256, 32, last, kind)).estimate;
+  };
+  EXPECT_EQ(estimate(false, GPEMU_OPERATION_CONVOLUTION_FORWARD).evidence, Evidence::kPublished);
+  EXPECT_EQ(evidence_of(spec, operation_of(GPEMU_OPERATION_SET, {1 << 20})), Evidence::kPublished);
+  EXPECT_EQ(evidence_of(spec, operation_of(GPEMU_OPERATION_MATMUL, {1, 1024, 1024, 1024})),
+            Evidence::kTransferred)
+      << "in FP32";
+  // What does not run on tensor cores depends on the library's version.
+  EXPECT_GT(estimate(true, GPEMU_OPERATION_CONVOLUTION_BACKWARD_DATA).relative_error,
+            2 * estimate(false, GPEMU_OPERATION_CONVOLUTION_BACKWARD_DATA).relative_error);
+}
+
+TEST(OperationCostModel, APowerLimitLowersTheRateOfProducts) {
+  profile::GpuSpec spec = toy_spec();
+  const auto seconds = [&](gpemu_operation_kind kind, std::initializer_list<std::int64_t> shape) {
+    return to_seconds(OperationCostModel(spec).price(operation_of(kind, shape)).estimate.time);
+  };
+  const double product = seconds(GPEMU_OPERATION_MATMUL, {1, 8192, 8192, 8192});
+  const double set = seconds(GPEMU_OPERATION_SET, {1 << 28});
+  spec.sustained_clock_mhz = spec.boost_clock_mhz / 2;
+  EXPECT_NEAR(seconds(GPEMU_OPERATION_MATMUL, {1, 8192, 8192, 8192}) / product, 2, 0.1);
+  EXPECT_EQ(seconds(GPEMU_OPERATION_SET, {1 << 28}), set);
+}
+
 TEST(OperationCostModel, NoProductBeatsThePeak) {
   profile::GpuSpec spec = toy_spec();
   spec.calibration = calibration("", false);

@@ -52,6 +52,16 @@ constexpr double kOtherShare = 0.3;
 /// The share that a product in an unknown kernel reaches. Chosen by hand, below that of libraries.
 constexpr double kGuessedShare = 0.5;
 
+/// Numbers of 16 bits that a thread reads at once. If channels come last and are no multiple of it,
+/// operands are copied to padded ones, and there are no kernels for groups. Source: "Tensor Core
+/// requirements" in NVIDIA's "Deep Learning Performance: Convolutional Layers User's Guide".
+constexpr std::int64_t kVector = 8;
+
+/// Without tensor cores, convolutions with more groups are faster, about as much as the root of the
+/// number, and the rates are for so many. Source: published steps of RegNets and ResNeXts with the
+/// channels last, whose groups of 8 to 120 channels matter less than their number.
+constexpr double kTypicalGroups = 16;
+
 /// A product of matrices: `batch` times rows x columns, each a sum of `depth` terms.
 struct Product {
   double rows, columns, depth, batch;
@@ -133,6 +143,20 @@ Peak peak_of(gpemu_data_type type, const profile::GpuSpec& spec) {
       break;
   }
   return {.flops = tensor.value_or(spec.fp32_flops), .tensor_cores = tensor.has_value()};
+}
+
+/// The same for products of matrices: a board that reaches its power limit lowers its clock. Not
+/// for convolutions: published steps of ResNet-50 on T4 (scaling/resnet50.csv) take half as long as
+/// at the clock of T4's products.
+Peak sustained_peak_of(gpemu_data_type type, const profile::GpuSpec& spec) {
+  Peak peak = peak_of(type, spec);
+  peak.flops *=
+      std::min(spec.sustained_clock_mhz.value_or(spec.boost_clock_mhz) / spec.boost_clock_mhz, 1.0);
+  return peak;
+}
+
+bool is_half_type(gpemu_data_type type) {
+  return type == GPEMU_TYPE_FP16 || type == GPEMU_TYPE_BF16 || type == GPEMU_TYPE_FP8;
 }
 
 /// A convolution's sizes; a single number is the product over all spatial dimensions.
@@ -240,11 +264,16 @@ OperationWork convolution_work(const gpemu_operation& operation, const profile::
   }
   const double each = gpemu_data_type_bytes(operation.type);
   const Peak peak = peak_of(arithmetic_type(operation), spec);
+  const bool last = operation.channels_last != 0 && is_half_type(operation.type);
+  const bool aligned = (operation.shape[1] | operation.shape[2]) % kVector == 0;
   OperationWork work{.kind = depthwise         ? Kind::kDepthwiseConvolution
                              : conv.groups > 1 ? Kind::kGroupedConvolution
                                                : Kind::kConvolution,
                      .direction = static_cast<std::uint8_t>(direction),
                      .tensor_cores = peak.tensor_cores,
+                     .half = peak.tensor_cores && is_half_type(arithmetic_type(operation)),
+                     .last = last && peak.tensor_cores,
+                     .direct = last && aligned && (depthwise || (conv.groups > 1 && direction > 0)),
                      .peak_flops = peak.flops,
                      .depth = std::max(product.depth, 1.0)};
   const double input_bytes = conv.batch * conv.input * conv.in_channels * each;
@@ -258,6 +287,11 @@ OperationWork convolution_work(const gpemu_operation& operation, const profile::
                              : direction == 1 ? output_bytes
                                               : work.activation_bytes);
   }
+  // Images have three channels, for which there are kernels.
+  constexpr double kImageChannels = 4;
+  if (last && !aligned && conv.in_channels > kImageChannels) {
+    work.turned_bytes = 2 * work.activation_bytes;
+  }
   work.bytes = work.activation_bytes + conv.out_channels * in_channels * conv.filter * each;
   if (depthwise) {
     work.flops = 2 * conv.batch * conv.output * conv.out_channels * conv.filter;
@@ -265,6 +299,7 @@ OperationWork convolution_work(const gpemu_operation& operation, const profile::
   }
   work.flops = 2 * tiled(product, spec.multiprocessors, direction == 2);
   work.least_flops = 2 * conv.batch * conv.output * conv.out_channels * in_channels * conv.filter;
+  if (work.direct) work.flops = work.least_flops * std::sqrt(kTypicalGroups / conv.groups);
   if (work.kind == Kind::kConvolution) {
     work.factor = factor_of(conv, direction);
     const bool fp32 = arithmetic_type(operation) == GPEMU_TYPE_FP32 || !peak.tensor_cores;
@@ -277,13 +312,14 @@ OperationWork convolution_work(const gpemu_operation& operation, const profile::
 OperationWork product_work(const Product& product, const gpemu_operation& operation, double passes,
                            double bytes, const profile::GpuSpec& spec) {
   const gpemu_data_type type = arithmetic_type(operation);
-  const Peak peak = peak_of(type, spec);
+  const Peak peak = sustained_peak_of(type, spec);
   const double terms = product.batch * product.rows * product.columns * product.depth;
   const double each = 2 * passes * arithmetic_factor(type);
   // Products with a vector have their own kernels, which do not use tiles.
   const bool vector = product.rows == 1 || product.columns == 1;
   return {.kind = Kind::kMatmul,
           .tensor_cores = peak.tensor_cores,
+          .half = peak.tensor_cores && is_half_type(type),
           .peak_flops = peak.flops,
           .flops = each * (vector ? terms : tiled(product, spec.multiprocessors, true)),
           .least_flops = each * terms,
@@ -345,7 +381,7 @@ OperationWork recurrent_work(const gpemu_operation& operation, const profile::Gp
 /// Other work whose amount is known.
 OperationWork other_work(const gpemu_operation& operation, const profile::GpuSpec& spec) {
   const gpemu_data_type type = arithmetic_type(operation);
-  OperationWork work{.kind = Kind::kOther, .peak_flops = peak_of(type, spec).flops};
+  OperationWork work{.kind = Kind::kOther, .peak_flops = sustained_peak_of(type, spec).flops};
   switch (operation.kind) {
     case GPEMU_OPERATION_FFT: {
       const double batch = entry(operation, 0);
@@ -372,7 +408,7 @@ OperationWork other_work(const gpemu_operation& operation, const profile::GpuSpe
 
 /// A product of matrices in a kernel that is not known.
 OperationWork guessed_work(const gpemu_operation& operation, const profile::GpuSpec& spec) {
-  const double peak = peak_of(arithmetic_type(operation), spec).flops;
+  const double peak = sustained_peak_of(arithmetic_type(operation), spec).flops;
   const double flops = entry(operation, kKernelFlops);
   return {.kind = Kind::kOther,
           .peak_flops = peak * kGuessedShare,
@@ -413,14 +449,23 @@ ParameterList parameters_of(const OperationWork& work) {
       return list;
     case Kind::kConvolution:
       if (work.factor >= 0) add(work.factor);
+      if (work.last) add(kConvolutionLast);
       if (work.winograd_large_flops > 0) add(kWinogradForward + work.direction);
       break;
     case Kind::kGroupedConvolution:
+      if (work.direct) {
+        for (const int parameter : {kGroupedLastData + work.direction - 1,
+                                    int{kConvolutionBandwidth}, int{kConvolutionLatency}}) {
+          add(parameter);
+        }
+        return list;
+      }
       add(kGroupedForward + work.direction);
       break;
     case Kind::kDepthwiseConvolution:
       for (const int parameter :
-           {kDepthwiseForward + work.direction, int{kConvolutionBandwidth}, int{kLatency}}) {
+           {(work.direct ? kDepthwiseLastForward : kDepthwiseForward) + work.direction,
+            int{kConvolutionBandwidth}, int{kLatency}}) {
         add(parameter);
       }
       return list;

@@ -162,5 +162,26 @@ TEST(OperationTime, NothingIsFasterThanALatency) {
   EXPECT_GE(seconds(operation(GPEMU_OPERATION_ELEMENTWISE, {1, 1}), round_gpu(), parameters), 3e-6);
 }
 
+TEST(OperationTime, GroupsWithTheChannelsLastRunOnTensorCoresOnlyForward) {
+  profile::GpuSpec spec = round_gpu();
+  spec.fp16_tensor_flops = 100e12;
+  const auto work = [&](gpemu_operation_kind kind, std::int64_t channels, std::int64_t groups) {
+    DescribedOperation described = convolution(kind, channels, 3, groups);
+    described.operation.type = GPEMU_TYPE_FP16;
+    described.operation.channels_last = 1;
+    return operation_work(described, spec);
+  };
+  EXPECT_FALSE(work(GPEMU_OPERATION_CONVOLUTION_FORWARD, 256, 32).direct);
+  const OperationWork few = work(GPEMU_OPERATION_CONVOLUTION_BACKWARD_DATA, 256, 4);
+  const OperationWork many = work(GPEMU_OPERATION_CONVOLUTION_BACKWARD_DATA, 1024, 16);
+  EXPECT_TRUE(few.direct);
+  // Four times the groups of the same size, at twice the rate.
+  EXPECT_NEAR(many.flops / few.flops, 2, 1e-9);
+  EXPECT_TRUE(work(GPEMU_OPERATION_CONVOLUTION_FORWARD, 64, 64).direct) << "depthwise";
+  EXPECT_FALSE(work(GPEMU_OPERATION_CONVOLUTION_FORWARD, 60, 60).direct) << "not whole vectors";
+  EXPECT_GT(work(GPEMU_OPERATION_CONVOLUTION_FORWARD, 60, 1).turned_bytes, 0);
+  EXPECT_EQ(work(GPEMU_OPERATION_CONVOLUTION_FORWARD, 64, 1).turned_bytes, 0);
+}
+
 }  // namespace
 }  // namespace gpemu::cost

@@ -3,15 +3,23 @@
 
 namespace gpemu::cost {
 
-/// The least bars of what no fit rests on: other GPUs, and arithmetic of 16 bits and less, of which
-/// nothing was measured for the fits. Source: published steps (tests/data/published), which
-/// scripts/claims/check_published.py compares; with the bars that the fits' own evaluation gave,
-/// 64 % of them were held. A convolution's is larger than that of a network's step, for what lies
-/// between the convolutions has the bar of the rest. Depthwise convolutions have that of dense
-/// ones.
-inline constexpr double kOtherGpuBar = 0.44;
+/// The least bars of what rests on other GPUs' steps, or on steps that others published. Source:
+/// published steps (published/README.md), which `gpemu cost eval published --published` compares:
+/// with these bars, about nine of ten lie within theirs. A bar of an operation is that of a step
+/// that consists of nothing else.
+///
+/// In FP32 and TF32, on GPUs without steps of their own.
+inline constexpr double kOtherGpuBar = 0.35;
+/// In 16 bits, on GPUs whose own parameters are for FP32 or TF32: convolutions, those with several
+/// groups that are not depthwise, and the rest; and on GPUs that are like the one whose steps were
+/// published.
+inline constexpr double kHalfConvolutionBar = 0.8;
+inline constexpr double kHalfGroupedBar = 1.2;
 inline constexpr double kHalfBar = 0.45;
-inline constexpr double kHalfConvolutionBar = 1.1;
-inline constexpr double kHalfGroupedBar = 2.0;
+inline constexpr double kLikeHalfBar = 0.35;
+/// In 16 bits, on the GPU whose steps were published: depthwise convolutions; and those with groups
+/// that do not run on tensor cores, whose time depends on the library's version.
+inline constexpr double kDepthwiseBar = 0.33;
+inline constexpr double kDirectBar = 0.8;
 
 }  // namespace gpemu::cost

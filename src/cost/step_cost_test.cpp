@@ -281,7 +281,7 @@ profile::GpuSpec calibrated_gpu(const std::string& measured) {
   gpu.boost_clock_mhz = 1000;
   profile::Calibration& calibration = gpu.calibration.emplace();
   calibration.gpu = measured;
-  calibration.bars = {.unseen_model = 0.2, .known_batch = 0.1, .other_gpu = 0.3};
+  calibration.bars = {.unseen_model = 0.2, .known_batch = 0.1, .other_gpu = 0.2};
   std::ranges::transform(profile::kOperationParameters, calibration.parameters.begin(),
                          &profile::Parameter::typical);
   return gpu;
@@ -351,7 +351,8 @@ TEST(StepCostModelLadder, AnotherGpusParametersHaveAnotherBar) {
   known.recording = recording_for_test();
   const StepCostModel model = make_model(std::move(known));
   EXPECT_EQ(model.step(32)->forward.evidence, Evidence::kTransferred);
-  EXPECT_EQ(model.step(32)->forward.relative_error, 0.44);  // Its file says 0.3.
+  EXPECT_EQ(model.step(32)->forward.relative_error,
+            0.35);  // Published steps ask for more than 0.2.
 }
 
 TEST(StepCostModelLadder, WhatAnEmulatedGpuDidIsNeverMeasured) {

@@ -56,9 +56,6 @@ Result<mps::Limits> own_limits(const MpsSettings& settings) {
                 "CUDA_MPS_CLIENT_PRIORITY: expected 0 (normal) or 1 (below normal), not \"{}\"",
                 priority);
   }
-  if (priority == "1") {
-    tell("CUDA_MPS_CLIENT_PRIORITY=1 is not supported: this client of MPS runs at normal priority");
-  }
   return limits;
 }
 
@@ -128,7 +125,7 @@ std::string reason_of(Status status) {
 
 std::expected<std::unique_ptr<MpsMember>, MpsMember::Refusal> MpsMember::join(
     const device::Node& node, const Settings& settings) {
-  const bool is_implied = node.policy() == device::SharingPolicy::kMps;
+  const bool is_implied = device::is_side_by_side(node.policy());
   for (int attempt = 1;; ++attempt) {
     auto channel = find_daemon(settings);
     if (!channel && !is_implied) return nullptr;
@@ -145,7 +142,7 @@ std::expected<std::unique_ptr<MpsMember>, MpsMember::Refusal> MpsMember::join(
       return std::unexpected(*std::move(refusal));
     }
     if (!member->channel_.valid()) return is_implied ? std::move(member) : nullptr;
-    if (is_implied || node.policy() == device::SharingPolicy::kTimeSlices) return member;
+    if (is_implied || device::uses_time_slices(node.policy())) return member;
     return std::unexpected(
         Refusal{.status = GPEMU_CUDA_ERROR_NOT_SUPPORTED,
                 .message = fmt::format("MPS is not supported on the GPUs of node '{}', which are "

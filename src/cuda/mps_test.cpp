@@ -40,7 +40,8 @@ class MpsTest : public testing::Test {
                 .value();
     for (const char* name :
          {"GPEMU_GPU", "CUDA_VISIBLE_DEVICES", "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE",
-          "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT", "CUDA_MPS_CLIENT_PRIORITY", "GPEMU_DEVICES"}) {
+          "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT", "CUDA_MPS_CLIENT_PRIORITY", "GPEMU_DEVICES",
+          "GPEMU_GPU_PRIORITY"}) {
       ::unsetenv(name);
     }
     ::setenv("GPEMU_PROFILES", GPEMU_TEST_PROFILES, 1);
@@ -230,14 +231,27 @@ TEST_F(MpsTest, ValuesThatMeanNothingAreNamed) {
               "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT: \"much\" is no size");
 }
 
-TEST_F(MpsTest, PrioritiesAreNotSupported) {
+TEST_F(MpsTest, AClientMayHaveALowPriority) {
   const auto program = [&] {
     use_node(device::SharingPolicy::kMps);
     ::setenv("CUDA_MPS_CLIENT_PRIORITY", "1", 1);
     EXPECT_EQ(gpemu_cuda_set_current_device(0), GPEMU_CUDA_SUCCESS);
+    EXPECT_EQ(process().node->priority(), device::ProcessPriority::kLow);
     end();
   };
-  EXPECT_EXIT(program(), testing::ExitedWithCode(0), "CUDA_MPS_CLIENT_PRIORITY=1 is not supported");
+  EXPECT_EXIT(program(), testing::ExitedWithCode(0), "");
+}
+
+TEST_F(MpsTest, OtherProcessesHaveNoPriorityOfMps) {
+  const auto program = [&] {
+    use_node(device::SharingPolicy::kTimeSlices);
+    ::setenv("CUDA_MPS_CLIENT_PRIORITY", "1", 1);
+    ::setenv("GPEMU_GPU_PRIORITY", "high", 1);
+    EXPECT_EQ(gpemu_cuda_set_current_device(0), GPEMU_CUDA_SUCCESS);
+    EXPECT_EQ(process().node->priority(), device::ProcessPriority::kHigh);
+    end();
+  };
+  EXPECT_EXIT(program(), testing::ExitedWithCode(0), "");
 }
 
 TEST_F(MpsTest, AnIllegalAddressEndsTheContextOfAProcessByItself) {

@@ -11,6 +11,7 @@
 #include "gpemu/base/variables.hpp"
 #include "gpemu/device/device_config.hpp"
 #include "gpemu/device/memory_limits.hpp"
+#include "gpemu/device/process_priority.hpp"
 #include "gpemu/topology/network.hpp"
 
 namespace gpemu::cuda {
@@ -49,6 +50,7 @@ struct Settings {
   std::vector<std::string> gpu_files;  ///< that describe GPUs which the database does not have.
   Bytes context_bytes = device::kContextBytes;  ///< of a device's memory, for each context.
   std::optional<std::string> visible_devices;   ///< see visible_devices().
+  device::ProcessPriority priority{};           ///< among those that share a device.
   device::MemoryLimits memory_limits;           ///< what the process may hold of each device.
   std::optional<int> sm_limit;                  ///< its share of the multiprocessors, in percent.
   std::optional<topology::Network> network;     ///< that joins hosts.

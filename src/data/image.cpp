@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "jpeg_decoder.hpp"
+#include "png_decoder.hpp"
 #include "resize.hpp"
 
 namespace gpemu::data {
@@ -52,8 +53,19 @@ Augmentation draw_augmentation(const ImageSize& size, sim::Rng& rng) {
 struct ImageTransform::State {
   explicit State(int sample_size) : size(sample_size), resizer(sample_size) {}
   int size;
-  JpegDecoder decoder;
+  JpegDecoder jpeg;
+  PngDecoder png;
   Resizer resizer;
+
+  Result<ImageSize> open(std::span<const std::byte> image) {
+    opened_png = is_png(image);
+    return opened_png ? png.open(image) : jpeg.open(image);
+  }
+  Result<PixelView> decode(const Region& region) {
+    return opened_png ? png.decode(region) : jpeg.decode(region);
+  }
+
+  bool opened_png = false;
 };
 
 ImageTransform::ImageTransform(int size) : state_(std::make_unique<State>(size)) {
@@ -63,20 +75,24 @@ ImageTransform::ImageTransform(ImageTransform&&) noexcept = default;
 ImageTransform& ImageTransform::operator=(ImageTransform&&) noexcept = default;
 ImageTransform::~ImageTransform() = default;
 
-Result<Augmentation> ImageTransform::apply(std::span<const std::byte> jpeg, sim::Rng& rng,
+Result<Augmentation> ImageTransform::apply(std::span<const std::byte> image, sim::Rng& rng,
                                            std::span<float> output) {
   const auto size = static_cast<std::size_t>(state_->size);
   GPEMU_CHECK(output.size() == 3 * size * size, "the output is one sample");
-  GPEMU_ASSIGN(const ImageSize original, state_->decoder.open(jpeg));
+  GPEMU_ASSIGN(const ImageSize original, state_->open(image));
   const Augmentation drawn = draw_augmentation(original, rng);
-  GPEMU_ASSIGN(const PixelView pixels, state_->decoder.decode(drawn.crop));
+  GPEMU_ASSIGN(const PixelView pixels, state_->decode(drawn.crop));
   state_->resizer.resize(pixels, drawn.flip, output);
   return drawn;
 }
 
-Result<ImageSize> ImageTransform::decode_only(std::span<const std::byte> jpeg) {
-  GPEMU_ASSIGN(const ImageSize size, state_->decoder.open(jpeg));
-  GPEMU_TRY(state_->decoder.decode_and_drop());
+Result<ImageSize> ImageTransform::decode_only(std::span<const std::byte> image) {
+  GPEMU_ASSIGN(const ImageSize size, state_->open(image));
+  if (state_->opened_png) {
+    GPEMU_TRY(state_->decode({0, 0, size.width, size.height}));
+  } else {
+    GPEMU_TRY(state_->jpeg.decode_and_drop());
+  }
   return size;
 }
 

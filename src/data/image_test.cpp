@@ -2,12 +2,17 @@
 #include "gpemu/data/image.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdint>
+#include <cstring>
+#include <png.h>
 #include <vector>
+#include <zlib.h>
 
 #include <gtest/gtest.h>
 
+#include "png_decoder.hpp"
 #include "test_jpeg.hpp"
 
 namespace gpemu::data {
@@ -153,6 +158,96 @@ TEST(DrawAugmentation, TakesTheCentreOfAnImageThatNoCropFits) {
   EXPECT_EQ(tall.width, 6);
   EXPECT_EQ(tall.height, 8);
   EXPECT_EQ(tall.y, 496);
+}
+
+/// Encodes pixels by libpng's simplest calls.
+std::vector<std::byte> make_png(const std::vector<std::uint8_t>& pixels, const ImageSize& size,
+                                png_uint_32 format) {
+  png_image image{.version = PNG_IMAGE_VERSION,
+                  .width = static_cast<png_uint_32>(size.width),
+                  .height = static_cast<png_uint_32>(size.height),
+                  .format = format};
+  png_alloc_size_t bytes = 0;
+  GPEMU_CHECK(png_image_write_to_memory(&image, nullptr, &bytes, 0, pixels.data(), 0, nullptr),
+              "libpng says how large an image becomes");
+  std::vector<std::byte> png(bytes);
+  GPEMU_CHECK(png_image_write_to_memory(&image, png.data(), &bytes, 0, pixels.data(), 0, nullptr),
+              "libpng encodes");
+  png.resize(bytes);
+  return png;
+}
+
+TEST(ImageTransform, MakesTheSameSampleOfAPngAsOfItsPixels) {
+  const ImageSize size{64, 48};
+  const std::vector<std::uint8_t> rgb = test_pixels(size, 3, 1);
+  // With an alpha channel, which is ignored.
+  std::vector<std::uint8_t> rgba;
+  for (std::size_t i = 0; i < rgb.size(); i += 3) {
+    rgba.insert(rgba.end(), {rgb[i], rgb[i + 1], rgb[i + 2], static_cast<std::uint8_t>(i)});
+  }
+  ImageTransform transform(16);
+  std::vector<float> from_rgb(768);
+  std::vector<float> from_rgba(768);
+  sim::Rng one(3);
+  sim::Rng other(3);
+  ASSERT_TRUE(transform.apply(make_png(rgb, size, PNG_FORMAT_RGB), one, from_rgb));
+  ASSERT_TRUE(transform.apply(make_png(rgba, size, PNG_FORMAT_RGBA), other, from_rgba));
+  EXPECT_EQ(from_rgb, from_rgba);
+  PngDecoder decoder;
+  const auto png = make_png(rgb, size, PNG_FORMAT_RGB);
+  ASSERT_TRUE(decoder.open(png));
+  const PixelView pixels = decoder.decode({2, 1, 3, 4}).value();
+  EXPECT_EQ(pixels.width, 3);
+  for (int y = 0; y < 4; ++y) {
+    for (int x = 0; x < 3; ++x) {
+      for (int c = 0; c < 3; ++c) {
+        EXPECT_EQ(pixels.row(y)[x * 4 + c],
+                  rgb[static_cast<std::size_t>(((y + 1) * 64 + x + 2) * 3 + c)]);
+      }
+    }
+  }
+}
+
+TEST(ImageTransform, ExpandsGreyPngs) {
+  const ImageSize size{8, 8};
+  const auto png = make_png(test_pixels(size, 1, 2), size, PNG_FORMAT_GRAY);
+  PngDecoder decoder;
+  ASSERT_TRUE(decoder.open(png));
+  const PixelView pixels = decoder.decode({0, 0, 8, 8}).value();
+  EXPECT_EQ(pixels.row(3)[0], test_pixels(size, 1, 2)[24]);
+  EXPECT_EQ(pixels.row(3)[1], pixels.row(3)[0]);
+}
+
+TEST(ImageTransform, RefusesDamagedPngs) {
+  const ImageSize size{40, 40};
+  const auto png = make_png(test_pixels(size, 3, 3), size, PNG_FORMAT_RGB);
+  ImageTransform transform(16);
+  std::vector<float> output(768);
+  for (std::size_t kept = 0; kept < png.size(); kept += 7) {
+    sim::Rng rng(1);
+    const auto drawn = transform.apply(std::span(png).first(kept), rng, output);
+    ASSERT_FALSE(drawn) << kept;
+    EXPECT_EQ(drawn.error().code, ErrorCode::kCorruptData);
+    EXPECT_FALSE(drawn.error().message.empty());
+  }
+  for (std::size_t i = 8; i < png.size(); ++i) {
+    auto changed = png;
+    changed[i] ^= std::byte{0x10};
+    static_cast<void>(transform.decode_only(changed));
+  }
+  // 100,000 x 100,000 pixels are promised; the checksum of the header is right.
+  auto bomb = png;
+  const std::array<unsigned char, 8> large = {0, 1, 0x86, 0xa0, 0, 1, 0x86, 0xa0};
+  std::memcpy(bomb.data() + 16, large.data(), large.size());
+  const auto crc = static_cast<std::uint32_t>(
+      ::crc32(0, reinterpret_cast<const unsigned char*>(bomb.data() + 12), 17));
+  for (std::size_t i = 0; i < 4; ++i) {
+    bomb[29 + i] = static_cast<std::byte>(crc >> (24 - 8 * i));
+  }
+  const auto opened = transform.decode_only(bomb);
+  ASSERT_FALSE(opened);
+  EXPECT_NE(opened.error().message.find("100000 x 100000 pixels"), std::string::npos)
+      << opened.error().message;
 }
 
 }  // namespace

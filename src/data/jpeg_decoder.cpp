@@ -7,10 +7,6 @@
 namespace gpemu::data {
 namespace {
 
-// Source: Pillow refuses images of more than twice its MAX_IMAGE_PIXELS, 1 GiB / 4 / 3, because
-// they may be decompression bombs.
-constexpr std::int64_t kMaxPixels = 2 * (std::int64_t{1024} * 1024 * 1024 / 4 / 3);
-
 constexpr std::size_t kBytesPerPixel = 4;
 
 // Upsampling treats the first and last column that are decoded specially. With two more on either

@@ -16,6 +16,10 @@
 
 namespace gpemu::data {
 
+/// The most pixels of an image. Source: Pillow refuses images of more than twice its
+/// MAX_IMAGE_PIXELS, 1 GiB / 4 / 3, because they may be decompression bombs.
+inline constexpr std::int64_t kMaxPixels = 2 * (std::int64_t{1024} * 1024 * 1024 / 4 / 3);
+
 /// Decoded pixels: four bytes each, red, green, blue and one to ignore, in rows of `stride` bytes.
 struct PixelView {
   const std::uint8_t* first = nullptr;

@@ -4,15 +4,19 @@
 #include <algorithm>
 #include <deque>
 #include <new>
+#include <span>
 #include <thread>
 #include <utility>
 
 #include "gpemu/base/condition.hpp"
+#include "gpemu/base/log.hpp"
 #include "gpemu/base/mutex.hpp"
 #include "gpemu/base/thread.hpp"
 #include "gpemu/data/image.hpp"
 #include "gpemu/data/sample_reader.hpp"
 #include "gpemu/sim/random.hpp"
+
+#include "read_ahead.hpp"
 
 namespace gpemu::data {
 namespace {
@@ -58,6 +62,7 @@ struct Claim {
   int position = 0;
   std::uint32_t sample = 0;
   std::uint64_t epoch = 0;
+  std::uint64_t read_number = 0;  ///< of what is read ahead for the epoch.
 };
 
 /// What became of it.
@@ -69,9 +74,17 @@ struct Outcome {
 /// What the reader, the workers and the batches share. Lives as long as any of them.
 class Pool {
  public:
-  Pool(const FolderDataset& dataset, const LoaderOptions& options, HostAllocator allocator,
+  Pool(const Dataset& dataset, const LoaderOptions& options, HostAllocator allocator,
        const sim::Clock& clock)
-      : dataset_(dataset), options_(options), allocator_(std::move(allocator)), clock_(clock) {}
+      : dataset_(dataset),
+        options_(options),
+        allocator_(std::move(allocator)),
+        clock_(clock),
+        order_kind_(options.order.value_or(dataset.natural_order())) {}
+
+  Result<void> start_reading();
+  /// Ends the thread that reads ahead. Requires: the workers have ended.
+  void end_reading() { read_ahead_.reset(); }
 
   Result<void> add_slot() GPEMU_EXCLUDES(mutex_);
   void work() GPEMU_EXCLUDES(mutex_);
@@ -87,13 +100,16 @@ class Pool {
  private:
   std::optional<Claim> claim() GPEMU_REQUIRES(mutex_);
   Outcome make_sample(const Claim& claim, SampleReader& reader, ImageTransform& transform);
+  Result<void> fetch(const Claim& claim, SampleReader& reader, PartBytes& part);
   void finish(const Claim& claim, Outcome outcome) GPEMU_REQUIRES(mutex_);
   void note_corrupt(const std::string& file) GPEMU_REQUIRES(mutex_);
 
-  const FolderDataset& dataset_;
+  const Dataset& dataset_;
   const LoaderOptions options_;
   const HostAllocator allocator_;
   const sim::Clock& clock_;
+  const ReadOrder order_kind_;
+  std::optional<ReadAhead> read_ahead_;       ///< without it, workers read their samples.
   std::vector<std::unique_ptr<Slot>> slots_;  ///< touched by the reader's thread only.
 
   Mutex mutex_;  ///< also of all of a slot but its samples.
@@ -105,6 +121,7 @@ class Pool {
   std::size_t held_ GPEMU_GUARDED_BY(mutex_) = 0;  ///< slots with the reader.
   std::vector<std::uint32_t> order_ GPEMU_GUARDED_BY(mutex_);
   std::uint64_t epoch_ GPEMU_GUARDED_BY(mutex_) = 0;
+  std::uint64_t read_number_ GPEMU_GUARDED_BY(mutex_) = 0;
   /// The first that is not in flight yet.
   int next_batch_ GPEMU_GUARDED_BY(mutex_) = 0;
   /// Of the epoch; none before the first is started.
@@ -130,6 +147,28 @@ Result<void> Pool::add_slot() {
   return {};
 }
 
+Result<void> Pool::start_reading() {
+  const bool by_sample = order_kind_ == ReadOrder::kRandom;
+  ReadAhead::Options ahead{
+      .by_sample = by_sample, .window = options_.window, .storage = options_.storage};
+  if (options_.async) {
+    Result<AsyncReader> reader = AsyncReader::create();
+    if (!reader && reader.error().code != ErrorCode::kUnsupported) {
+      return std::unexpected(std::move(reader).error());
+    }
+    if (reader) {
+      ahead.async = *std::move(reader);
+    } else {
+      log(LogLevel::kWarning, "{}; files are read one at a time", reader.error().message);
+    }
+  }
+  // Single samples that are read one at a time are read by the workers, several at once.
+  if (by_sample && !ahead.async) return {};
+  read_ahead_.emplace(dataset_, std::move(ahead));
+  if (read_ahead_->start()) return {};
+  return fail(ErrorCode::kResourceLimit, "cannot start a thread that reads");
+}
+
 int Pool::batches_per_epoch() const {
   const auto batch = static_cast<std::size_t>(options_.batch);
   const std::size_t samples = dataset_.samples().size();
@@ -138,7 +177,11 @@ int Pool::batches_per_epoch() const {
 
 void Pool::start_epoch(std::uint64_t epoch) {
   std::vector<std::uint32_t> order =
-      shuffled_order(dataset_.samples().size(), options_.seed, epoch);
+      dataset_.epoch_order(order_kind_, options_.window, options_.seed, epoch);
+  const std::size_t used = std::min(order.size(), static_cast<std::size_t>(batches_per_epoch()) *
+                                                      static_cast<std::size_t>(options_.batch));
+  const std::uint64_t read_number =
+      read_ahead_ ? read_ahead_->begin(std::span(order).first(used)) : 0;
   {
     const Lock lock(mutex_);
     for (Slot* slot : in_flight_) {
@@ -148,6 +191,7 @@ void Pool::start_epoch(std::uint64_t epoch) {
     in_flight_.clear();
     order_ = std::move(order);
     epoch_ = epoch;
+    read_number_ = read_number;
     next_batch_ = 0;
     batches_ = batches_per_epoch();
   }
@@ -195,10 +239,11 @@ void Pool::stop() {
     stopping_ = true;
   }
   work_available_.notify_all();
+  if (read_ahead_) read_ahead_->stop();
 }
 
 void Pool::work() {
-  SampleReader reader;
+  SampleReader reader(dataset_, options_.storage);
   ImageTransform transform(options_.crop);
   Lock lock(mutex_);
   while (true) {
@@ -233,35 +278,53 @@ std::optional<Claim> Pool::claim() {
   const std::size_t rank =
       static_cast<std::size_t>(slot->index) * static_cast<std::size_t>(options_.batch) +
       static_cast<std::size_t>(position);
-  return Claim{slot, position, order_[rank], epoch_};
+  return Claim{slot, position, order_[rank], epoch_, read_number_};
+}
+
+/// Gets the bytes of a sample: into the reader's memory, or the part that was read ahead.
+Result<void> Pool::fetch(const Claim& claim, SampleReader& reader, PartBytes& part) {
+  if (!read_ahead_) return reader.read(claim.sample);
+  GPEMU_ASSIGN(part, read_ahead_->take(claim.read_number, claim.sample));
+  return {};
 }
 
 Outcome Pool::make_sample(const Claim& claim, SampleReader& reader, ImageTransform& transform) {
-  const Sample& sample = dataset_.samples()[claim.sample];
   const auto position = static_cast<std::size_t>(claim.position);
   const std::size_t floats = sample_floats(options_);
   const std::span<float> output(claim.slot->images() + position * floats, floats);
-  claim.slot->labels[position] = sample.label;
+  claim.slot->labels[position] = dataset_.samples()[claim.sample].label;
 
   Outcome outcome;
+  PartBytes part;
   const TimePoint start = clock_.now();
-  const auto jpeg = reader.read(sample.path);
+  const Result<void> read = fetch(claim, reader, part);
   const TimePoint fetched = clock_.now();
   outcome.work.fetch = fetched - start;
-  if (!jpeg) {
-    outcome.error = jpeg.error();
-    return outcome;
+  if (!read) {
+    outcome.error = read.error();
+  } else {
+    outcome.work.bytes_read = dataset_.samples()[claim.sample].bytes;
+    sim::Rng rng(options_.seed, claim.epoch, claim.sample);
+    const auto drawn = [&]() -> Result<Augmentation> {
+      GPEMU_ASSIGN(const auto image, read_ahead_
+                                         ? dataset_.image_in(claim.sample, part.part, part.bytes())
+                                         : reader.image());
+      if (!options_.decode) return Augmentation{};
+      return transform.apply(image, rng, output);
+    }();
+    if (!drawn) {
+      outcome.work.corrupt = 1;
+      outcome.error = Error{drawn.error().code,
+                            fmt::format("corrupt image {}: {}", dataset_.sample_name(claim.sample),
+                                        drawn.error().message)};
+      std::ranges::fill(output, 0.0F);
+    }
+    outcome.work.prep = clock_.now() - fetched;
   }
-  outcome.work.bytes_read = jpeg->size();
-  sim::Rng rng(options_.seed, claim.epoch, claim.sample);
-  if (const auto drawn = transform.apply(*jpeg, rng, output); !drawn) {
-    outcome.work.corrupt = 1;
-    outcome.error =
-        Error{drawn.error().code,
-              fmt::format("corrupt image {}: {}", sample.path.string(), drawn.error().message)};
-    std::ranges::fill(output, 0.0F);
+  if (read_ahead_) {
+    part = {};
+    read_ahead_->done(claim.read_number, claim.sample);
   }
-  outcome.work.prep = clock_.now() - fetched;
   return outcome;
 }
 
@@ -272,7 +335,7 @@ void Pool::finish(const Claim& claim, Outcome outcome) {
   slot.work.bytes_read += outcome.work.bytes_read;
   slot.work.corrupt += outcome.work.corrupt;
   const bool corrupt = outcome.work.corrupt > 0;
-  if (corrupt) note_corrupt(dataset_.samples()[claim.sample].path.string());
+  if (corrupt) note_corrupt(dataset_.sample_name(claim.sample));
   const bool fatal = outcome.error && (!corrupt || options_.stop_on_corrupt);
   if (fatal && (!slot.error || claim.position < slot.error_position)) {
     slot.error = std::move(outcome.error);
@@ -316,6 +379,10 @@ Result<void> check_options(const LoaderOptions& options, std::size_t samples) {
   if (options.crop < 1 || options.crop > kMaxCrop) {
     return fail(ErrorCode::kInvalidArgument, "the crop is {}; it must be 1 to {}", options.crop,
                 kMaxCrop);
+  }
+  if (options.window < 1) {
+    return fail(ErrorCode::kInvalidArgument, "the window is {}; it must be at least 1",
+                options.window);
   }
   if (options.drop_last && samples < static_cast<std::size_t>(options.batch)) {
     return fail(ErrorCode::kInvalidArgument,
@@ -387,18 +454,21 @@ struct Loader::State {
   ~State() {
     pool->stop();
     for (std::thread& worker : workers) worker.join();
+    // Batches keep the pool alive, but not the data set.
+    pool->end_reading();
   }
 
   std::shared_ptr<Pool> pool;
   std::vector<std::thread> workers;
 };
 
-Result<Loader> Loader::create(const FolderDataset& dataset, const LoaderOptions& options,
+Result<Loader> Loader::create(const Dataset& dataset, const LoaderOptions& options,
                               const HostAllocator& allocator, const sim::Clock& clock) {
   GPEMU_TRY(check_options(options, dataset.samples().size()));
   auto state = std::make_unique<State>(std::make_shared<Pool>(dataset, options, allocator, clock));
   // One that the reader holds, and those ahead of it.
   for (int i = 0; i < options.prefetch_batches + 1; ++i) GPEMU_TRY(state->pool->add_slot());
+  GPEMU_TRY(state->pool->start_reading());
   state->workers.reserve(static_cast<std::size_t>(options.workers));
   for (int i = 0; i < options.workers; ++i) {
     std::thread worker = start_thread("gpemu-loader", [pool = state->pool.get()] { pool->work(); });

@@ -2,22 +2,19 @@
 #include "gpemu/data/make_dataset.hpp"
 
 #include <algorithm>
-#include <cerrno>
 #include <cmath>
-#include <fcntl.h>
 #include <optional>
 #include <string>
 #include <system_error>
 #include <thread>
-#include <unistd.h>
 #include <utility>
 
-#include "gpemu/base/file.hpp"
 #include "gpemu/base/mutex.hpp"
 #include "gpemu/base/thread.hpp"
 #include "gpemu/data/dataset.hpp"
 #include "gpemu/sim/random.hpp"
 
+#include "output_file.hpp"
 #include "synthetic_image.hpp"
 
 namespace gpemu::data {
@@ -75,74 +72,6 @@ Result<void> check_options(const MakeDatasetOptions& options) {
   return {};
 }
 
-Result<void> check_target(const fs::path& folder) {
-  std::error_code error;
-  if (!fs::exists(folder, error)) return {};
-  if (!fs::is_directory(folder, error) || !fs::is_empty(folder, error) || error) {
-    return fail(ErrorCode::kInvalidArgument,
-                "{} exists already and is not an empty folder; name another or remove it",
-                folder.string());
-  }
-  return {};
-}
-
-Result<void> write_file(const fs::path& path, std::span<const std::byte> content) {
-  const FileDescriptor file(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
-  if (!file.valid()) {
-    return fail(errno == ENOSPC ? ErrorCode::kResourceLimit : ErrorCode::kIo, "cannot write {}: {}",
-                path.string(), errno_message(errno));
-  }
-  while (!content.empty()) {
-    const ssize_t count = ::write(file.get(), content.data(), content.size());
-    if (count < 0 && errno == EINTR) continue;
-    if (count < 0) {
-      return fail(errno == ENOSPC ? ErrorCode::kResourceLimit : ErrorCode::kIo,
-                  "cannot write {}: {}", path.string(), errno_message(errno));
-    }
-    content = content.subspan(static_cast<std::size_t>(count));
-  }
-  return {};
-}
-
-/// A folder under construction, removed with all that is in it unless it is moved to its place.
-class TemporaryFolder {
- public:
-  static Result<TemporaryFolder> create(const fs::path& target) {
-    fs::path path = target;
-    path += ".partial-" + std::to_string(::getpid());
-    std::error_code error;
-    if (target.has_parent_path()) fs::create_directories(target.parent_path(), error);
-    if (error || !fs::create_directory(path, error)) {
-      return fail(ErrorCode::kIo, "cannot make folder {}: {}", path.string(),
-                  error ? error.message() : "it exists");
-    }
-    return TemporaryFolder(std::move(path));
-  }
-
-  TemporaryFolder(TemporaryFolder&& other) noexcept : path_(std::exchange(other.path_, {})) {}
-  TemporaryFolder& operator=(TemporaryFolder&&) = delete;
-  ~TemporaryFolder() {
-    std::error_code ignored;
-    if (!path_.empty()) fs::remove_all(path_, ignored);
-  }
-
-  [[nodiscard]] const fs::path& path() const { return path_; }
-
-  Result<void> move_to(const fs::path& target) {
-    std::error_code error;
-    fs::rename(path_, target, error);
-    if (error) {
-      return fail(ErrorCode::kIo, "cannot make folder {}: {}", target.string(), error.message());
-    }
-    path_.clear();
-    return {};
-  }
-
- private:
-  explicit TemporaryFolder(fs::path path) : path_(std::move(path)) {}
-  fs::path path_;
-};
-
 /// The images that are being written, by several threads.
 class Production {
  public:
@@ -198,7 +127,10 @@ class Production {
     const double percent = (ranks_[static_cast<std::size_t>(index)] + 0.5) * 100 / options_.images;
     const auto jpeg = synthesizer.make(size_at(options_.sizes, percent), rng);
     const fs::path name = fmt::format("image_{:07}.jpg", index);
-    return write_file(folder_ / class_name(index % options_.classes) / name, jpeg);
+    GPEMU_ASSIGN(OutputFile file,
+                 OutputFile::create(folder_ / class_name(index % options_.classes) / name));
+    GPEMU_TRY(file.append(jpeg));
+    return file.close();
   }
 
   const fs::path& folder_;
@@ -219,12 +151,9 @@ std::vector<SizePercentile> default_size_percentiles() {
 
 Result<void> make_dataset(const fs::path& folder, const MakeDatasetOptions& options) {
   GPEMU_TRY(check_options(options));
-  const fs::path named = fs::absolute(folder).lexically_normal();
-  const fs::path target = named.has_filename() ? named : named.parent_path();
-  GPEMU_TRY(check_target(target));
-  GPEMU_ASSIGN(TemporaryFolder temporary, TemporaryFolder::create(target));
-  GPEMU_TRY(Production(temporary.path(), options).run());
-  return temporary.move_to(target);
+  GPEMU_ASSIGN(OutputFolder output, OutputFolder::create(folder));
+  GPEMU_TRY(Production(output.path(), options).run());
+  return output.commit();
 }
 
 }  // namespace gpemu::data

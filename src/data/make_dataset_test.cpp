@@ -48,12 +48,12 @@ TEST_F(MakeDatasetTest, FollowsTheSizeDistribution) {
   const MakeDatasetOptions options{.images = 40, .classes = 3, .seed = 5, .threads = 2};
   const auto made = make_dataset(folder_, options);
   ASSERT_TRUE(made.has_value()) << made.error().message;
-  const auto dataset = FolderDataset::open(folder_).value();
+  const auto dataset = Dataset::open(folder_).value();
   EXPECT_EQ(dataset.classes(), (std::vector<std::string>{"class_000", "class_001", "class_002"}));
   std::vector<double> kilobytes;
   ImageTransform decoder;
   for (const Sample& sample : dataset.samples()) {
-    const std::string jpeg = content(sample.path);
+    const std::string jpeg = content(dataset.files()[sample.unit]);
     kilobytes.push_back(static_cast<double>(jpeg.size()) / 1000);
     const auto size = decoder.decode_only(std::as_bytes(std::span(jpeg)));
     ASSERT_TRUE(size.has_value()) << size.error().message;
@@ -77,12 +77,12 @@ TEST_F(MakeDatasetTest, GivesTheSameFilesWhateverTheThreads) {
                            {.images = 6, .classes = 2, .seed = 1, .threads = 3, .sizes = sizes}));
   ASSERT_TRUE(
       make_dataset(parent_ / "other", {.images = 6, .classes = 2, .seed = 2, .sizes = sizes}));
-  const auto dataset = FolderDataset::open(folder_).value();
+  const auto dataset = Dataset::open(folder_).value();
   for (const Sample& sample : dataset.samples()) {
-    const fs::path name = sample.path.lexically_relative(folder_);
-    EXPECT_EQ(content(sample.path), content(parent_ / "again" / name));
-    EXPECT_NE(content(sample.path), content(parent_ / "other" / name));
-    EXPECT_NEAR(static_cast<double>(fs::file_size(sample.path)), 8000, 400);
+    const fs::path name = dataset.files()[sample.unit].lexically_relative(folder_);
+    EXPECT_EQ(content(dataset.files()[sample.unit]), content(parent_ / "again" / name));
+    EXPECT_NE(content(dataset.files()[sample.unit]), content(parent_ / "other" / name));
+    EXPECT_NEAR(static_cast<double>(fs::file_size(dataset.files()[sample.unit])), 8000, 400);
   }
 }
 
@@ -109,7 +109,7 @@ TEST_F(MakeDatasetTest, FillsAnEmptyFolderButNoOther) {
   ASSERT_FALSE(again.has_value());
   EXPECT_EQ(again.error().code, ErrorCode::kInvalidArgument);
   EXPECT_NE(again.error().message.find(folder_.string()), std::string::npos);
-  EXPECT_EQ(FolderDataset::open(folder_).value().samples().size(), 1U);
+  EXPECT_EQ(Dataset::open(folder_).value().samples().size(), 1U);
   EXPECT_EQ(entries_beside(), 1U);
 }
 

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "gpemu/base/saturate.hpp"
 #include "gpemu/base/undo.hpp"
 
 #include "power.hpp"
@@ -15,6 +16,24 @@
 #include "segment.hpp"
 
 namespace gpemu::device {
+namespace {
+
+/// The longest time for which a process that is held back does not look at the others.
+constexpr Duration kLongestHold = std::chrono::milliseconds(10);
+
+/// Returns what a kernel needs that waits for memory for a share of its time, and computes for the
+/// rest of it on a share of the multiprocessors.
+KernelNeeds needs_of(double memory_share, double width) {
+  const auto part = [](double share) {
+    const double bounded = share > 0 ? std::min(share, 1.0) : 0;  // Also if it is not a number.
+    return static_cast<std::uint32_t>(bounded * kWholeWidth + 0.5);
+  };
+  const std::uint32_t memory = part(memory_share);
+  return {.compute = std::max(part(width) * (kWholeWidth - memory) / kWholeWidth, 1U),
+          .memory = memory};
+}
+
+}  // namespace
 
 struct Device::State {
   // The addresses of devices are far from each other and from zero, so an address shows its device.
@@ -34,6 +53,7 @@ struct Device::State {
   /// Of this process and device, however often the device is open.
   DeviceClaims* claims;  ///< of memory.
   Schedule* schedule;
+  bool asks = false;     ///< when it may launch kernels, or the policy must know what these need.
   LaunchClock launches;  ///< guarded by the schedule's mutex.
   std::shared_ptr<LaneGroup> lanes = std::make_shared<LaneGroup>();
 
@@ -78,7 +98,7 @@ Result<std::unique_ptr<Device::State>> Device::attach(std::shared_ptr<Node> node
                                                       std::optional<MpsClient> client) {
   Segment& segment = *node->segment_;
   Schedule& schedule = *node->schedule_;
-  if (node->policy() == SharingPolicy::kMps) {
+  if (is_side_by_side(node->policy())) {
     client = client.value_or(MpsClient{});
     client->server = MpsClient{}.server;
   } else if (client && !layout::has_slice_tables(node->policy())) {
@@ -90,7 +110,8 @@ Result<std::unique_ptr<Device::State>> Device::attach(std::shared_ptr<Node> node
   GPEMU_TRY(segment.add_context(place, client.has_value()));
   {
     const Lock lock(schedule.mutex);
-    if (!schedule.join(static_cast<std::size_t>(place), clock.now(), client)) {
+    if (!schedule.join(static_cast<std::size_t>(place), clock.now(),
+                       {.client = client, .priority = node->priority()})) {
       segment.claims(place).remove_context();
       return fail(ErrorCode::kResourceLimit,
                   "device {} of node '{}' has {} processes, and no more can share it; "
@@ -109,6 +130,9 @@ Result<std::unique_ptr<Device::State>> Device::attach(std::shared_ptr<Node> node
   state->claims = &segment.claims(place);
   if (client && client->memory) state->claims->set_limit(*client->memory);
   state->schedule = &schedule;
+  state->asks = state->node->policy() == SharingPolicy::kOrion ||
+                (has_launch_policy(state->node->policy()) &&
+                 state->node->priority() == ProcessPriority::kLow);
   return state;
 }
 
@@ -309,12 +333,45 @@ const Node& Stream::node() const {
   return *device_.state_->node;
 }
 
-Interval Stream::launch(Duration cost, double memory_share) {
+Interval Stream::launch(Duration cost, double memory_share, double width) {
   Device::State& device = *device_.state_;
+  if (device.asks) [[unlikely]]
+    wait_to_launch(cost, memory_share, width);
   const Lock lock(device.schedule->mutex);
   return device.schedule->queue(*lane_, device.engines[static_cast<std::size_t>(Engine::kCompute)],
                                 device.clock->now(), device.launches.time_of(cost, memory_share),
                                 0);
+}
+
+/// Blocks until the policy allows a kernel, which is launched next. If threads of this process
+/// launch at the same time, what their kernels need may be mixed up.
+void Stream::wait_to_launch(Duration cost, double memory_share, double width) {
+  Device::State& device = *device_.state_;
+  const auto place = static_cast<std::size_t>(device.compute_place);
+  const KernelLaunch kernel{.cost = cost, .needs = needs_of(memory_share, width)};
+  while (true) {
+    TimePoint from{};
+    {
+      const Lock lock(device.schedule->mutex);
+      const TimePoint now = device.clock->now();
+      from = device.schedule->launch_from(place, now, kernel);
+      if (from <= now) return device.schedule->note_launch(place, kernel);
+      // Others may end earlier than they say, or be killed.
+      from = std::min(from, saturating_add(now, kLongestHold));
+    }
+    device.clock->wait_until(from);
+  }
+}
+
+TimePoint Stream::launch_from(Duration cost, double memory_share, double width) {
+  const Device::State& device = *device_.state_;
+  const Lock lock(device.schedule->mutex);
+  const TimePoint now = device.clock->now();
+  if (!device.asks) return now;
+  const TimePoint from =
+      device.schedule->launch_from(static_cast<std::size_t>(device.compute_place), now,
+                                   {.cost = cost, .needs = needs_of(memory_share, width)});
+  return std::min(from, saturating_add(now, kLongestHold));
 }
 
 Interval Stream::copy(Engine engine, Bytes bytes, Duration cost) {

@@ -93,7 +93,10 @@ std::unique_ptr<DeviceSharing> make_sharing(SharingPolicy policy,
     case SharingPolicy::kFifo:
     case SharingPolicy::kMig:         // Each compute instance is a device for its processes.
     case SharingPolicy::kTimeSlices:  // SlicedSharing divides the time of the compute engine.
-    case SharingPolicy::kMps:         // It does so for MPS, too.
+    case SharingPolicy::kMps:         // It does so for these, too.
+    case SharingPolicy::kAntMan:
+    case SharingPolicy::kTgs:
+    case SharingPolicy::kOrion:
       break;
   }
   return std::make_unique<FirstInFirstOut>(engines, own, std::move(trim));

@@ -17,12 +17,26 @@
 
 namespace gpemu::device {
 
+/// What a kernel needs to run at full pace beside others, as parts of kWholeWidth.
+struct KernelNeeds {
+  std::uint32_t compute = 0;  ///< of the multiprocessors; 0: all that its process may use.
+  std::uint32_t memory = 0;   ///< of the rate of the device's memory.
+  bool operator==(const KernelNeeds&) const = default;
+};
+
+/// A kernel that a process wants to launch.
+struct KernelLaunch {
+  Duration cost{};
+  KernelNeeds needs{};
+};
+
 /// Work that a process wants an engine to do without a pause: from `earliest` on, but not before
 /// `after` has passed since the end of the demand before it.
 struct Demand {
   TimePoint earliest{};
   Duration after{};
   Duration cost{};
+  KernelNeeds needs{};
 };
 
 /// Time that an engine reserves for a process. No Turn, because two words are returned in
@@ -56,12 +70,17 @@ class DeviceSharing {
   [[nodiscard]] virtual bool is_last(std::size_t engine, TimePoint now) const = 0;
 
   /// Counts a context of this process on the device. Returns whether there is room for one.
-  /// `client`: of which MPS server the process is a client, if of any.
-  [[nodiscard]] virtual bool join(TimePoint /*now*/, const std::optional<MpsClient>& /*client*/) {
-    return true;
-  }
+  [[nodiscard]] virtual bool join(TimePoint /*now*/, const SharingRole& /*role*/) { return true; }
   /// Requires: a context was counted.
   virtual void leave(TimePoint /*now*/) {}
+
+  /// Returns when this process may launch a kernel: not after `now` if at once; else when to ask
+  /// again, because it may be possible then.
+  [[nodiscard]] virtual TimePoint launch_from(TimePoint now, const KernelLaunch& /*kernel*/) {
+    return now;
+  }
+  /// Notes that a kernel is launched, as launch_from() allowed.
+  virtual void note_launch(const KernelLaunch& /*kernel*/) {}
 
   /// Returns whether there is an engine, the compute engine, on which moves() can be true.
   [[nodiscard]] virtual bool can_move() const { return false; }

@@ -96,7 +96,7 @@ class EngineQueue {
 
  private:
   /// Gets more time on the engine.
-  Reservation reserve(TimePoint now, TimePoint earliest, Duration cost) {
+  [[gnu::always_inline]] Reservation reserve(TimePoint now, TimePoint earliest, Duration cost) {
     const Reservation time = sharing_->reserve(engine_, now, earliest, cost);
     if (!turns_.empty() && turns_.back().end == time.start && turns_.back().pace == Pace{}) {
       turns_.back().end = time.end;

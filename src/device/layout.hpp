@@ -166,7 +166,7 @@ struct alignas(64) HoldingRecord {
 
 /// Returns whether processes share the compute engines of devices as SlicedSharing does.
 [[nodiscard]] constexpr bool has_slice_tables(SharingPolicy policy) {
-  return policy == SharingPolicy::kTimeSlices || policy == SharingPolicy::kMps;
+  return uses_time_slices(policy) || is_side_by_side(policy);
 }
 
 /// Processes with contexts on a device that processes share by time slices. Source: the 60 clients
@@ -175,7 +175,7 @@ inline constexpr std::size_t kMostSharers = 64;
 
 /// A state of the time slices of a device's compute engine. Source of the size: TimeSlices.
 struct alignas(64) SliceState {
-  std::atomic<std::int64_t> words[8 + 114 * kMostSharers];
+  std::atomic<std::int64_t> words[8 + 119 * kMostSharers];
 };
 
 /// The time slices of a device's compute engine (docs/design/time-slices.md).

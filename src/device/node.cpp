@@ -14,6 +14,7 @@
 #include "gpemu/base/variables.hpp"
 
 #include "device_sharing.hpp"
+#include "launch_policy.hpp"
 #include "lock_file.hpp"
 #include "mapping.hpp"
 #include "schedule.hpp"
@@ -102,6 +103,12 @@ SlicePeers slice_peers_of(Segment& segment, int device) {
           .quantum =
               [&segment, device] {
                 return slice_length(segment.facts().slices.quantum, segment.time_slice(device));
+              },
+          .queued_by =
+              [&segment, device](std::uint64_t identity) {
+                const auto compute = static_cast<std::size_t>(Engine::kCompute);
+                const layout::HoldingRecord& its = segment.holding(device, identity);
+                return Duration(std::max<std::int64_t>(its.engines[compute].queued.busy_ns, 0));
               }};
 }
 
@@ -117,9 +124,10 @@ std::vector<DeviceEngines> engines_of(Segment& segment) {
           segment.trim(device, engine, now, own_tail_ns);
         });
     if (layout::has_slice_tables(segment.facts().policy)) {
-      sharing = std::make_unique<SlicedSharing>(std::move(sharing), segment.facts().slices,
-                                                segment.slice_table(device),
-                                                slice_peers_of(segment, device));
+      const NodeFacts& facts = segment.facts();
+      sharing = std::make_unique<SlicedSharing>(
+          std::move(sharing), make_launch_policy(facts.policy, facts.slices), facts.slices,
+          segment.slice_table(device), slice_peers_of(segment, device));
     }
     const int gpu = segment.facts().device_of(device);
     auto speed = segment.faults().may_disturb(gpu) ? std::make_unique<Speed>(segment.faults(), gpu)
@@ -395,7 +403,7 @@ ComputeMode Node::compute_mode(int device) const {
 Result<void> Node::set_time_slice(int device, TimeSliceLength length) {
   GPEMU_CHECK(device >= 0 && device < device_count(), "device index out of range");
   GPEMU_TRY(segment_->check_owner());
-  if (policy() != SharingPolicy::kTimeSlices) {
+  if (!uses_time_slices(policy())) {
     return fail(ErrorCode::kUnsupported,
                 "processes do not share the devices of node '{}' by time "
                 "slices",

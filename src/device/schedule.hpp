@@ -65,9 +65,19 @@ class Schedule {
     return interval;
   }
   /// As Timeline::join.
-  [[nodiscard]] bool join(std::size_t device, TimePoint now, const std::optional<MpsClient>& client)
+  [[nodiscard]] bool join(std::size_t device, TimePoint now, const SharingRole& role)
       GPEMU_REQUIRES(mutex) {
-    return timeline_.join(device, now, client);
+    return timeline_.join(device, now, role);
+  }
+  /// As DeviceSharing::launch_from.
+  [[nodiscard]] TimePoint launch_from(std::size_t device, TimePoint now, const KernelLaunch& kernel)
+      GPEMU_REQUIRES(mutex) {
+    enter(now);
+    return timeline_.sharing(device).launch_from(now, kernel);
+  }
+  /// As DeviceSharing::note_launch.
+  void note_launch(std::size_t device, const KernelLaunch& kernel) GPEMU_REQUIRES(mutex) {
+    timeline_.sharing(device).note_launch(kernel);
   }
   /// As Timeline::leave.
   void leave(std::size_t device, TimePoint now) GPEMU_REQUIRES(mutex) {

@@ -3,17 +3,20 @@
 // Random programs of several processes on the virtual clock, compared with a model that looks at
 // each nanosecond.
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
 #include <filesystem>
 #include <limits>
 #include <map>
 #include <memory>
+#include <numeric>
 #include <optional>
 #include <ranges>
 #include <set>
 #include <string>
 #include <vector>
 
+#include <fmt/ranges.h>
 #include <gtest/gtest.h>
 
 #include "gpemu/device/device.hpp"
@@ -38,6 +41,8 @@ class Model {
     std::int64_t ready = -1, start = -1, end = kNever;
     bool has_ended = false;
     std::int64_t left = 0;  ///< of the cost of sliced work.
+    /// Of work for clients: what it needs at full pace; of the compute, 0 for a client's width.
+    std::int64_t compute = 0, memory = 0;
   };
   static constexpr int kRound = -1;
   /// The lengths of a time slice and of a context switch.
@@ -74,7 +79,7 @@ class Model {
     std::int64_t latest = 0;
     for (const Work& work : all_) latest = std::max(latest, work.asked);
     std::int64_t last = latest;
-    for (const Work& work : all_) last += (work.cost + 1) * (sharers_ > 0 ? 1 + kSwitch : 1);
+    for (const Work& work : all_) last += (work.cost + 1) * (urgencies_.empty() ? 1 : 1 + kSwitch);
     if (!clients_.empty()) last *= 2;  // Each change of pace may take a nanosecond of each client.
     for (std::int64_t now = 0; now <= last; ++now) {
       // What is queued now does not put off what starts now and was queued before.
@@ -85,16 +90,19 @@ class Model {
       }
       while (look(now)) {
       }
-      if (sharers_ > 0) work_for_sharers(now);
+      if (!urgencies_.empty()) work_for_sharers(now);
       if (!clients_.empty()) work_for_clients(now);
     }
   }
 
-  /// From now on, engine 0 is shared by time slices.
-  void add_sharer() { ++sharers_; }
+  /// From now on, engine 0 is shared by time slices. `urgency`: of the next process; the lowest
+  /// comes first.
+  void add_sharer(int urgency) { urgencies_.push_back(urgency); }
 
   /// From now on, engine 0 is shared by clients of an MPS server. `width`: of the next one.
-  void add_client(std::int64_t width) { clients_.push_back({.width = width}); }
+  void add_client(std::int64_t width, int urgency) {
+    clients_.push_back({.width = width, .urgency = urgency});
+  }
 
   /// Returns the cost of all work of engines that has run.
   [[nodiscard]] std::int64_t work() const {
@@ -115,6 +123,14 @@ class Model {
     std::size_t parties = 0;
     std::vector<int> work;
     std::int64_t end = kNever;
+  };
+
+  struct Client {
+    std::int64_t width = 0;
+    int urgency = 0;
+    std::pair<std::int64_t, std::int64_t> pace = {1, 1}, next_pace = {1, 1};
+    std::int64_t part = 0;  ///< of a unit of work, times the second number of the pace.
+    Work* work = nullptr;   ///< that the engine does now.
   };
 
   /// Does what happens at a time; returns whether anything did.
@@ -182,17 +198,23 @@ class Model {
     return first;
   }
   /// The shared engine works from now on for one unit of time: for the process that has it, as long
-  /// as that has work, and its time slice has not ended or no other has work; else for the next
-  /// that has work.
+  /// as that has work, and its time slice has not ended or no other that is as urgent has work;
+  /// else for the next of the most urgent ones that have work.
   void work_for_sharers(std::int64_t now) {
+    const auto sharers = static_cast<int>(urgencies_.size());
+    const auto urgency = [&](int process) { return urgencies_[static_cast<std::size_t>(process)]; };
     const bool keeps = owner_ >= 0 && work_of(owner_, now) != nullptr;
     bool rival = false;
-    for (int i = 0; i < sharers_; ++i) rival = rival || (i != owner_ && work_of(i, now) != nullptr);
+    for (int i = 0; i < sharers; ++i) {
+      rival = rival ||
+              (keeps && i != owner_ && urgency(i) <= urgency(owner_) && work_of(i, now) != nullptr);
+    }
     if (!keeps || (now >= slice_end_ && rival)) {
       int next = -1;
-      for (int i = 1; i <= sharers_ && next < 0; ++i) {
-        const int candidate = (owner_ + i) % sharers_;
-        if (work_of(candidate, now) != nullptr) next = candidate;
+      for (int i = 1; i <= sharers; ++i) {
+        const int candidate = (owner_ + i) % sharers;
+        if (work_of(candidate, now) == nullptr) continue;
+        if (next < 0 || urgency(candidate) < urgency(next)) next = candidate;
       }
       if (next < 0) return;
       switch_end_ = now + (owner_ >= 0 && next != owner_ ? kSwitch : 0);
@@ -205,41 +227,77 @@ class Model {
     if (work.start < 0) work.start = now;
     if (--work.left == 0) work.end = now + 1;
   }
-  /// The shared engine works from now on for one unit of time, for all clients that have work. A
-  /// client's pace is the share of its width that it gets, as a fraction. It collects parts of a
-  /// unit of work; those that are left over when its pace changes, or it has no work, are lost.
+  /// The shared engine works from now on for one unit of time, for all clients that have work, as
+  /// far as the more urgent ones leave room, and as the memory is fast enough for all. A client's
+  /// pace is the share of its width that it gets, as a fraction. It collects parts of a unit of
+  /// work; those that are left over when its pace changes, or it has no work, are lost.
   void work_for_clients(std::int64_t now) {
-    std::vector<std::size_t> working;
+    std::vector<Client*> working;
     for (std::size_t i = 0; i < clients_.size(); ++i) {
-      if (work_of(static_cast<int>(i), now) != nullptr) working.push_back(i);
-    }
-    // The narrowest first: each gets what it needs, but at most an equal part of what is left.
-    std::ranges::stable_sort(working, {}, [&](std::size_t i) { return clients_[i].width; });
-    std::int64_t room = kWholeWidth;
-    auto left = static_cast<std::int64_t>(working.size());
-    for (Client& client : clients_) client.worked = false;
-    for (const std::size_t i : working) {
       Client& client = clients_[i];
-      std::pair<std::int64_t, std::int64_t> pace = {1, 1};
-      if (client.width * left > room) {
-        pace = {room, client.width * left};  // The same for all that follow.
-      } else {
-        room -= client.width;
-        --left;
+      client.work = work_of(static_cast<int>(i), now);
+      if (client.work != nullptr) working.push_back(&client);
+    }
+    std::int64_t room = kWholeWidth;
+    for (int urgency = -1; urgency <= 1; ++urgency) {
+      std::vector<Need> needs;
+      for (Client* const client : working) {
+        const std::int64_t compute = client->work->compute;
+        const std::int64_t width = compute == 0 ? client->width : std::min(client->width, compute);
+        if (client->urgency == urgency) needs.push_back({client, width, width});
       }
-      client.worked = true;
-      if (pace.first * client.pace.second != pace.second * client.pace.first) client.part = 0;
-      client.pace = pace;
-      client.part += pace.first;
-      if (client.part < pace.second) continue;
-      client.part -= pace.second;
-      Work& work = *work_of(static_cast<int>(i), now);
-      if (work.start < 0) work.start = now;
-      if (--work.left == 0) work.end = now + 1;
+      // Nothing is left for these.
+      if (room == 0) {
+        for (const Need& need : needs) std::erase(working, need.client);
+        for (const Need& need : needs) need.client->work = nullptr;
+        continue;
+      }
+      room = divide(needs, room);
     }
+    std::vector<Need> needs;
+    for (Client* const client : working) {
+      const auto [work, time] = client->next_pace;
+      const std::int64_t memory = client->work->memory;
+      needs.push_back({client, memory * work / time, memory});
+    }
+    divide(needs, kWholeWidth, true);
     for (Client& client : clients_) {
-      if (!client.worked) client.part = 0;
+      if (client.work == nullptr) {
+        client.part = 0;
+        continue;
+      }
+      const auto [work, time] = client.next_pace;
+      if (work * client.pace.second != time * client.pace.first) client.part = 0;
+      client.pace = client.next_pace;
+      client.part += work;
+      if (client.part < time) continue;
+      client.part -= time;
+      if (client.work->start < 0) client.work->start = now;
+      if (--client.work->left == 0) client.work->end = now + 1;
     }
+  }
+  /// What a client needs of something, now and at full pace.
+  struct Need {
+    Client* client;
+    std::int64_t now, whole;
+  };
+  /// The smallest need first: each client gets what it needs, but at most an equal part of what is
+  /// left. Sets the paces: of all, or only of those that get less. Returns what is left then.
+  static std::int64_t divide(std::vector<Need> needs, std::int64_t room, bool only_less = false) {
+    std::ranges::stable_sort(needs, {}, &Need::now);
+    auto left = static_cast<std::int64_t>(needs.size());
+    for (const Need& need : needs) {
+      if (need.now * left > room) {
+        // In lowest terms, which parts of a unit count. The same room for all that follow.
+        const std::int64_t divisor = std::gcd(room, need.whole * left);
+        need.client->next_pace = {room / divisor, need.whole * left / divisor};
+        continue;
+      }
+      if (!only_less) need.client->next_pace = {1, 1};
+      room -= need.now;
+      --left;
+    }
+    return left > 0 ? 0 : room;
   }
   [[nodiscard]] bool is_ready(const Work& work, std::int64_t now) const {
     const auto number = static_cast<std::size_t>(&work - all_.data());
@@ -256,15 +314,9 @@ class Model {
   std::size_t queued_ = 0;  ///< of the work that is queued at this time, as much as this is queued.
   std::map<int, std::vector<Round>> groups_;
   std::map<int, std::int64_t> tails_;  ///< when shared engines have nothing left to do.
-  struct Client {
-    std::int64_t width = 0;
-    std::pair<std::int64_t, std::int64_t> pace = {1, 1};
-    std::int64_t part = 0;  ///< of a unit of work, times the second number of the pace.
-    bool worked = false;
-  };
   std::vector<Client> clients_;
-  int sharers_ = 0;
-  int owner_ = -1;  ///< the sharer that had the engine last.
+  std::vector<int> urgencies_;  ///< of the sharers.
+  int owner_ = -1;              ///< the sharer that had the engine last.
   std::int64_t switch_end_ = 0;
   std::int64_t slice_end_ = 0;
 };
@@ -301,7 +353,9 @@ class Program {
     // Several attachments of one process may use an exclusive device.
     if (below(2) == 0) config.compute_mode = ComputeMode::kExclusiveProcess;
     if (sharing > 0 && below(3) == 0) {
-      config.policy = SharingPolicy::kMps;
+      // Without processes that it holds back, the other one is MPS that knows what kernels need.
+      knows_needs_ = below(2) == 0;
+      config.policy = knows_needs_ ? SharingPolicy::kOrion : SharingPolicy::kMps;
       mps_ = true;
     } else if (sharing > 0 && below(2) == 0) {
       // All that a program does takes multiples of this.
@@ -320,6 +374,7 @@ class Program {
                                 : Node::open(config.name, folder).value());
       }
     }
+    differ_ = below(2) == 0;
     for (int i = 0; i < sharing; ++i) add_shared_stream(i);
     for (int i = sharing > 0 ? 1 : 0; i < devices; ++i) add_streams(i, sharing + i % owning);
     events_.resize(static_cast<std::size_t>(processes * (below(4) + 1)));
@@ -430,21 +485,25 @@ class Program {
   }
 
   void add_shared_stream(int process) {
+    const int urgency = differ_ && !knows_needs_ ? below(3) - 1 : 0;
+    nodes_[static_cast<std::size_t>(process)]->set_priority(static_cast<ProcessPriority>(urgency));
     std::optional<MpsClient> client;
     if (mps_) {
       // Round shares and odd ones.
       const int width = below(2) == 0 ? 2500 * (below(4) + 1) : below(10'000) + 1;
       client = {.width = static_cast<std::uint32_t>(width)};
-      model_.add_client(width);
+      model_.add_client(width, urgency);
     }
     open(0, process, client);
+    tell("process {} has the class {}{}", process, urgency,
+         client ? fmt::format(" and the width {}", client->width) : "");
     streams_.push_back({.process = process,
                         .device = 0,
                         .kind = Kind::kNonBlocking,
                         .shares = true,
                         .owned = opened_.back()->create_stream(StreamKind::kNonBlocking)});
     streams_.back().stream = streams_.back().owned.get();
-    if (slices()) model_.add_sharer();
+    if (slices()) model_.add_sharer(urgency);
   }
 
   void add_group() {
@@ -504,7 +563,8 @@ class Program {
     }
     const std::int64_t end = from(check.end.time());
     if (!check.end.is_over(clock_.now()) || std::max(end, check.at_least) != expected) {
-      return fmt::format("{} instead of {}", end, expected);
+      return fmt::format("{} instead of {}: the end of {}", end, expected,
+                         fmt::join(check.work, ", "));
     }
     if (check.waited >= 0 && check.waited != std::max(expected, check.now)) {
       return fmt::format("a wait ended at {} instead of {}", check.waited, expected);
@@ -608,17 +668,25 @@ class Program {
                          .asked = now(),
                          .after = before(stream)};
         if (stream.shares && moves()) work.process = stream.process;
+        const double memory = knows_needs_ ? below(11) / 10.0 : 0;
+        const double width = knows_needs_ ? (below(10) + 1) / 10.0 : 1;
+        if (knows_needs_) {
+          work.memory = std::llround(memory * kWholeWidth);
+          work.compute = std::max<std::int64_t>(
+              std::llround(width * kWholeWidth) * (kWholeWidth - work.memory) / kWholeWidth, 1);
+        }
         const int number = stream.shares && !moves() ? model_.add_shared(std::move(work))
                                                      : model_.add(std::move(work));
-        tell("{} on engine {}, stream {} (priority {}, {}, device {}, process {}), cost {}", number,
-             static_cast<int>(engine), number_of(stream), stream.priority,
-             stream.kind == Kind::kLegacy     ? "legacy"
-             : stream.kind == Kind::kBlocking ? "blocking"
-                                              : "non-blocking",
-             stream.device, stream.process, cost);
+        tell(
+            "{} on engine {} ({}, {}), stream {} (priority {}, {}, device {}, process {}), cost {}",
+            number, static_cast<int>(engine), memory, width, number_of(stream), stream.priority,
+            stream.kind == Kind::kLegacy     ? "legacy"
+            : stream.kind == Kind::kBlocking ? "blocking"
+                                             : "non-blocking",
+            stream.device, stream.process, cost);
         stream.last = {number};
         if (engine == Engine::kCompute) {
-          stream.stream->launch(cost * unit_);
+          stream.stream->launch(cost * unit_, memory, width);
         } else {
           stream.stream->copy(engine, 1, cost * unit_);
         }
@@ -635,6 +703,8 @@ class Program {
   std::vector<Stream_> streams_;
   std::vector<Recorded> events_;  ///< of the processes in turn.
   bool mps_ = false;              ///< the processes that share a device are clients of MPS.
+  bool knows_needs_ = false;      ///< what each kernel needs counts.
+  bool differ_ = false;           ///< they are not equally urgent.
   int groups_ = 0;
   std::vector<Party_> parties_;
   std::vector<Check> checks_;

@@ -448,8 +448,8 @@ Result<NodeFacts> parse_static_part(std::vector<std::byte> bytes, std::uint64_t 
   }
   if (header->checksum != checksum(bytes)) return damaged(node, "its checksum is wrong");
   const auto policy = static_cast<SharingPolicy>(header->policy);
-  if (policy != SharingPolicy::kFifo && policy != SharingPolicy::kTimeSlices &&
-      policy != SharingPolicy::kMig && policy != SharingPolicy::kMps) {
+  if (policy != SharingPolicy::kFifo && policy != SharingPolicy::kMig &&
+      !layout::has_slice_tables(policy)) {
     return damaged(node, fmt::format("there is no sharing policy {}", header->policy));
   }
   const TimeSliceRules slices{.quantum = Duration(header->quantum_ns),

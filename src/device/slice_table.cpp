@@ -13,11 +13,14 @@ using layout::SliceState;
 
 /// The words of a state, in order: those of TimeSlices, then those of each sharer.
 constexpr std::size_t kOwnWords = 8;
-constexpr std::size_t kSharerWords = 114;
+constexpr std::size_t kSharerWords = 119;
 static_assert(std::size(SliceState{}.words) == kOwnWords + layout::kMostSharers * kSharerWords);
-static_assert(kSharerWords == 6 + 3 * Sharer::kTurnsKept + 3 * Sharer::kMostDemands);
+static_assert(kSharerWords == 7 + 3 * Sharer::kTurnsKept + 4 * Sharer::kMostDemands);
 
 constexpr int kMostReads = 1000;
+
+/// The values of a ProcessPriority.
+constexpr std::int64_t kClasses = 3;
 
 /// The lowest bits of the current version say which state counts.
 constexpr std::uint64_t kStateBits = 8;
@@ -42,6 +45,11 @@ class Reader {
                     .time = static_cast<std::uint32_t>(both >> 32)};
     return pace.work == 0 || pace.work > pace.time ? Pace{} : pace;
   }
+  KernelNeeds needs() {
+    const std::uint64_t both = bits();
+    return {.compute = std::min(static_cast<std::uint32_t>(both), kWholeWidth),
+            .memory = std::min(static_cast<std::uint32_t>(both >> 32), kWholeWidth)};
+  }
 
  private:
   /// Far from overflow: all that is added is at most a few of the longest queues.
@@ -56,6 +64,7 @@ class Writer {
   void time(TimePoint value) { number(to_ns(value)); }
   void bits(std::uint64_t value) { number(static_cast<std::int64_t>(value)); }
   void pace(Pace value) { bits(std::uint64_t{value.time} << 32 | value.work); }
+  void needs(KernelNeeds value) { bits(std::uint64_t{value.memory} << 32 | value.compute); }
 
  private:
   std::atomic<std::int64_t>* word_;
@@ -65,6 +74,10 @@ void read_sharer(Reader in, Sharer& sharer) {
   sharer.identity = in.bits();
   sharer.server = in.bits();
   sharer.width = static_cast<std::uint32_t>(in.number(1, kWholeWidth));
+  const std::int64_t urgency = in.number(0, 2 * kClasses - 1);
+  sharer.priority = static_cast<ProcessPriority>(urgency % kClasses +
+                                                 static_cast<std::int64_t>(ProcessPriority::kHigh));
+  sharer.is_held = urgency >= kClasses;
   sharer.served = Duration(in.number(0, std::numeric_limits<std::int64_t>::max()));
   sharer.turns = in.bits();
   sharer.demand_count = static_cast<std::size_t>(in.number(0, Sharer::kMostDemands));
@@ -72,9 +85,10 @@ void read_sharer(Reader in, Sharer& sharer) {
     sharer.demands[i].earliest = in.time();
     sharer.demands[i].after = in.duration();
     sharer.demands[i].cost = in.duration();
+    sharer.demands[i].needs = in.needs();
   }
   for (std::size_t i = sharer.demand_count; i < Sharer::kMostDemands; ++i) {
-    for (int word = 0; word < 3; ++word) in.bits();
+    for (int word = 0; word < 4; ++word) in.bits();
   }
   for (Turn& turn : sharer.last_turns) {
     turn.start = in.time();
@@ -87,6 +101,8 @@ void write_sharer(Writer out, const Sharer& sharer) {
   out.bits(sharer.identity);
   out.bits(sharer.server);
   out.number(sharer.width);
+  out.number(static_cast<std::int64_t>(sharer.priority) -
+             static_cast<std::int64_t>(ProcessPriority::kHigh) + (sharer.is_held ? kClasses : 0));
   out.number(sharer.served.count());
   out.bits(sharer.turns);
   out.number(static_cast<std::int64_t>(sharer.demand_count));
@@ -94,6 +110,7 @@ void write_sharer(Writer out, const Sharer& sharer) {
     out.time(demand.earliest);
     out.number(demand.after.count());
     out.number(demand.cost.count());
+    out.needs(demand.needs);
   }
   for (const Turn& turn : sharer.last_turns) {
     out.time(turn.start);

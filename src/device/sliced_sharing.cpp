@@ -38,7 +38,7 @@ bool SlicedSharing::is_last(std::size_t engine, TimePoint now) const {
   });
 }
 
-bool SlicedSharing::join(TimePoint now, const std::optional<MpsClient>& client) {
+bool SlicedSharing::join(TimePoint now, const SharingRole& role) {
   if (contexts_++ > 0) return true;
   const auto join_once = [&] {
     version_ = table_.read(slices_);
@@ -61,9 +61,15 @@ bool SlicedSharing::join(TimePoint now, const std::optional<MpsClient>& client) 
     }
     Sharer& own = next.sharers.emplace_back();
     own.identity = table_.identity();
-    if (client) {
-      own.server = client->server;
-      own.width = client->width;
+    own.is_held = is_held_ = launches_ && role.priority == ProcessPriority::kLow;
+    if (!launches_) {
+      own.priority = role.priority;
+    } else if (is_held_ && launches_->is_side_by_side()) {
+      own.priority = ProcessPriority::kLow;
+    }
+    if (role.client) {
+      own.server = role.client->server;
+      own.width = role.client->width;
     }
     const auto version = table_.write(version_, next);
     if (!version) return false;
@@ -152,14 +158,57 @@ bool SlicedSharing::update(TimePoint now, Duration unfinished, std::vector<Turn>
 }
 
 void SlicedSharing::want(TimePoint now, const Demand& demand) {
-  if (!wants_.empty() && demand.after == Duration() &&
+  if (!wants_.empty() && demand.after == Duration() && wants_.back().needs == needs_ &&
       demand.earliest <= std::max(now, slices_.time)) {
     Demand& last = wants_.back();
     last.cost = Duration(saturating_add(last.cost.count(), demand.cost.count()));
   } else {
     wants_.push_back(demand);
+    wants_.back().needs = needs_;
   }
   publish(now);
+}
+
+TimePoint SlicedSharing::launch_from(TimePoint now, const KernelLaunch& kernel) {
+  if (!is_held_ || !is_shared_) return now;
+  const auto view = view_at(now);
+  if (!view) return now;
+  const TimePoint from = launches_->launch_from(*view, kernel);
+  // While it wants nothing, nothing else makes it look whether those for which it waits live.
+  if (from > now && wants_.empty()) publish(now);
+  return from;
+}
+
+void SlicedSharing::note_launch(const KernelLaunch& kernel) {
+  if (is_held_) launches_->note_launch(kernel);
+  if (launches_ && launches_->is_side_by_side()) needs_ = kernel.needs;
+}
+
+/// Returns what the processes do that are not held back; nothing if there are none.
+std::optional<LaunchView> SlicedSharing::view_at(TimePoint now) const {
+  TimeSlices slices = slices_;
+  if (table_.version() != version_) table_.read(slices);
+  slices.advance(now, rules_);
+  LaunchView view{.now = now, .next_change = TimePoint::max()};
+  bool has_others = false;
+  for (std::size_t i = 0; i < slices.sharers.size(); ++i) {
+    const Sharer& sharer = slices.sharers[i];
+    if (sharer.identity == table_.identity()) view.in_flight = sharer.wanted();
+    if (sharer.is_held) continue;
+    has_others = true;
+    view.queued =
+        Duration(saturating_add(view.queued.count(), peers_.queued_by(sharer.identity).count()));
+    if (sharer.turns > 0) {
+      view.idle_from = std::max(view.idle_from, sharer.turn(sharer.turns - 1).end);
+    }
+    if (!sharer.wants_at(now)) continue;
+    const TimePoint end = slices.demand_end(i, rules_);
+    if (view.running && end >= view.next_change) continue;
+    view.running = sharer.demands[0].needs;
+    view.next_change = end;
+  }
+  if (!has_others) return std::nullopt;
+  return view;
 }
 
 /// Publishes what this process wants, and runs the engine until now: nothing that others publish
@@ -232,7 +281,7 @@ void SlicedSharing::state_demands(TimeSlices& slices, Sharer& own) const {
       continue;
     }
     Demand& demand = own.demands[own.demand_count++];
-    demand = {.earliest = want.earliest, .after = want.after, .cost = cost};
+    demand = {.earliest = want.earliest, .after = want.after, .cost = cost, .needs = want.needs};
     if (own.demand_count > 1) continue;
     demand.earliest =
         continues ? std::max(earliest, want.earliest)
@@ -327,8 +376,20 @@ TimePoint SlicedSharing::next_look() const {
   const auto rounds = static_cast<std::int64_t>(slices_.parties() * kTurns);
   TimePoint latest =
       saturating_add(slices_.time, (slices_.length(rules_) + rules_.context_switch) * rounds);
-  // A client has a new turn with each change of its pace.
-  if (slices_.sharers[own].server != 0) latest = slices_.time_of_turns(own, kTurns, latest, rules_);
+  // A client has a new turn with each change of its pace. Processes that are less urgent are not in
+  // the round.
+  const bool differ = std::ranges::any_of(slices_.sharers, [&](const Sharer& sharer) {
+    return sharer.priority != slices_.sharers[own].priority;
+  });
+  if (differ || slices_.sharers[own].server != 0) {
+    latest = slices_.time_of_turns(own, kTurns, latest, rules_);
+  }
+  if (launches_ && launches_->is_side_by_side() && wants_.size() > Sharer::kMostDemands) {
+    // Before the last demand begins, which includes others that need something else.
+    Duration first{};
+    for (std::size_t i = 0; i + 1 < Sharer::kMostDemands; ++i) first += wants_[i].cost;
+    latest = std::min(latest, saturating_add(slices_.time, first));
+  }
   if (watches_all_ && deaths_.works()) return latest;
   // Somebody must notice within two turns if a process has died.
   TimeSlices ahead = slices_;

@@ -15,6 +15,7 @@
 
 #include "death_watch.hpp"
 #include "device_sharing.hpp"
+#include "launch_policy.hpp"
 #include "slice_table.hpp"
 #include "time_slices.hpp"
 
@@ -32,16 +33,20 @@ struct SlicePeers {
   std::function<void(Duration cost)> drop;
   /// Returns how long time slices are to be from now on; 0: as the rules say.
   std::function<Duration()> quantum;
+  /// Returns what all kernels that a process has ever queued take.
+  std::function<Duration(std::uint64_t identity)> queued_by;
 };
 
 /// Time slices on the compute engine (docs/design/time-slices.md), and MPS (docs/design/mps.md);
 /// first in, first out on the copy engines, and as long as a process has the device alone.
 class SlicedSharing final : public DeviceSharing {
  public:
-  /// `alone`: the policy of all engines that are not sliced now.
-  SlicedSharing(std::unique_ptr<DeviceSharing> alone, const TimeSliceRules& rules, SliceTable table,
-                SlicePeers peers)
+  /// `alone`: the policy of all engines that are not sliced now. `launches`: when this process may
+  /// launch kernels if it is held back; null if none ever is.
+  SlicedSharing(std::unique_ptr<DeviceSharing> alone, std::unique_ptr<LaunchPolicy> launches,
+                const TimeSliceRules& rules, SliceTable table, SlicePeers peers)
       : alone_(std::move(alone)),
+        launches_(std::move(launches)),
         rules_(rules),
         table_(std::move(table)),
         peers_(std::move(peers)),
@@ -55,8 +60,10 @@ class SlicedSharing final : public DeviceSharing {
   [[nodiscard]] TimePoint next_start(std::size_t engine, TimePoint now, TimePoint from) override;
   [[nodiscard]] bool is_last(std::size_t engine, TimePoint now) const override;
 
-  [[nodiscard]] bool join(TimePoint now, const std::optional<MpsClient>& client) override;
+  [[nodiscard]] bool join(TimePoint now, const SharingRole& role) override;
   void leave(TimePoint now) override;
+  [[nodiscard]] TimePoint launch_from(TimePoint now, const KernelLaunch& kernel) override;
+  void note_launch(const KernelLaunch& kernel) override;
   [[nodiscard]] bool can_move() const override { return true; }
   [[nodiscard]] bool moves(std::size_t engine) const override {
     return is_shared_ && engine == kSliced;
@@ -80,7 +87,12 @@ class SlicedSharing final : public DeviceSharing {
   static void merge(const Sharer& own, TimePoint from, std::vector<Turn>& turns);
   void add_forgotten(const Sharer& own, std::vector<Turn>& turns);
 
+  [[nodiscard]] std::optional<LaunchView> view_at(TimePoint now) const;
+
   std::unique_ptr<DeviceSharing> alone_;
+  std::unique_ptr<LaunchPolicy> launches_;
+  bool is_held_ = false;  ///< this process asks `launches_` before it launches a kernel.
+  KernelNeeds needs_;     ///< of the kernel that is launched now.
   const TimeSliceRules rules_;
   SliceTable table_;
   SlicePeers peers_;

@@ -70,11 +70,20 @@ std::size_t TimeSlices::first_of_party(std::size_t sharer) const {
   return static_cast<std::size_t>(first - sharers.begin());
 }
 
-bool TimeSlices::party_wants(std::size_t sharer) const {
-  if (sharers[sharer].server == 0) return sharers[sharer].wants_at(time);
-  return std::ranges::any_of(sharers, [&](const Sharer& other) {
-    return other.server == sharers[sharer].server && other.wants_at(time);
-  });
+std::optional<ProcessPriority> TimeSlices::urgency(std::size_t sharer) const {
+  std::optional<ProcessPriority> most_urgent;
+  const auto look_at = [&](const Sharer& one) {
+    if (!one.wants_at(time)) return;
+    most_urgent = most_urgent ? std::min(*most_urgent, one.priority) : one.priority;
+  };
+  if (sharers[sharer].server == 0) {
+    look_at(sharers[sharer]);
+    return most_urgent;
+  }
+  for (const Sharer& other : sharers) {
+    if (other.server == sharers[sharer].server) look_at(other);
+  }
+  return most_urgent;
 }
 
 std::size_t TimeSlices::parties() const {
@@ -106,17 +115,24 @@ void TimeSlices::remove(std::size_t sharer) {
 std::size_t TimeSlices::next_in_ring() const {
   const std::size_t count = sharers.size();
   const std::size_t first = last == kNobody ? 0 : last + 1;
+  std::size_t next = kNobody;
+  ProcessPriority most_urgent{};
   for (std::size_t i = 0; i < count; ++i) {
     const std::size_t candidate = (first + i) % count;
-    if (first_of_party(candidate) == candidate && party_wants(candidate)) return candidate;
+    if (first_of_party(candidate) != candidate) continue;
+    const auto its = urgency(candidate);
+    if (!its || (next != kNobody && *its >= most_urgent)) continue;
+    next = candidate;
+    most_urgent = *its;
   }
-  return kNobody;
+  return next;
 }
 
-TimePoint TimeSlices::rival_from() const {
+TimePoint TimeSlices::rival_from(ProcessPriority priority) const {
   TimePoint from = TimePoint::max();
   for (std::size_t i = 0; i < sharers.size(); ++i) {
-    if (!are_one_party(i, last)) from = std::min(from, sharers[i].wants_from());
+    if (are_one_party(i, last) || sharers[i].priority > priority) continue;
+    from = std::min(from, sharers[i].wants_from());
   }
   return from;
 }
@@ -139,8 +155,9 @@ void TimeSlices::advance(TimePoint until, const TimeSliceRules& rules) {
 }
 
 void TimeSlices::step(TimePoint until, const TimeSliceRules& rules) {
-  if (last != kNobody && !last_is_gone && party_wants(last)) {
-    if (time < slice_end || rival_from() > time) return serve(until, rules);
+  const auto own = last != kNobody && !last_is_gone ? urgency(last) : std::nullopt;
+  if (own) {
+    if (time < slice_end || rival_from(*own) > time) return serve(until, *own, rules);
     return give_to(next_in_ring(), rules);
   }
   const std::size_t next = next_in_ring();
@@ -150,14 +167,15 @@ void TimeSlices::step(TimePoint until, const TimeSliceRules& rules) {
   time = first;
 }
 
-/// Lets the last party work at its paces, until a time at most, until its slice ends while another
-/// wants the engine, or until its processes want something else.
-void TimeSlices::serve(TimePoint until, const TimeSliceRules& rules) {
+/// Lets the last party, which is so urgent, work at its paces, until a time at most, until its
+/// slice ends while another that is as urgent wants the engine, or until its processes want
+/// something else.
+void TimeSlices::serve(TimePoint until, ProcessPriority priority, const TimeSliceRules& rules) {
   if (time < switch_end) {
     time = std::min(until, switch_end);
     return;
   }
-  const TimePoint rival = rival_from();
+  const TimePoint rival = rival_from(priority);
   TimePoint end = until;
   if (rival != TimePoint::max()) {
     end = std::min(end, boundary_from(slice_end, std::max(rival, time), length(rules)));
@@ -177,18 +195,35 @@ void TimeSlices::serve(TimePoint until, const TimeSliceRules& rules) {
 TimePoint TimeSlices::serve_clients(TimePoint until) {
   std::array<std::size_t, layout::kMostSharers> working{};
   std::array<std::uint32_t, layout::kMostSharers> widths{};
+  std::array<std::uint32_t, layout::kMostSharers> memory{};
   std::array<Pace, layout::kMostSharers> paces{};
-  std::size_t count = 0;
+  bool needs_memory = false;
   for (std::size_t i = 0; i < sharers.size(); ++i) {
-    if (!are_one_party(i, last)) continue;
-    if (!sharers[i].wants_at(time)) {
-      until = std::min(until, sharers[i].wants_from());
-      continue;
-    }
-    widths.at(count) = sharers[i].width;
-    working.at(count++) = i;
+    if (!are_one_party(i, last) || sharers[i].wants_at(time)) continue;
+    until = std::min(until, sharers[i].wants_from());
   }
-  set_paces(std::span(widths).first(count), std::span(paces).first(count));
+  std::int64_t room = kWholeWidth;
+  std::size_t count = 0;
+  for (const auto priority :
+       {ProcessPriority::kHigh, ProcessPriority::kNormal, ProcessPriority::kLow}) {
+    const std::size_t first = count;
+    for (std::size_t i = 0; i < sharers.size() && room > 0; ++i) {
+      if (sharers[i].priority != priority || !are_one_party(i, last)) continue;
+      if (!sharers[i].wants_at(time)) continue;
+      const KernelNeeds& needs = sharers[i].demands[0].needs;
+      widths.at(count) =
+          needs.compute == 0 ? sharers[i].width : std::min(sharers[i].width, needs.compute);
+      memory.at(count) = needs.memory;
+      needs_memory = needs_memory || needs.memory > 0;
+      working.at(count++) = i;
+    }
+    if (count == first) continue;
+    room = set_paces(std::span(widths).subspan(first, count - first),
+                     std::span(paces).subspan(first, count - first), room);
+  }
+  if (needs_memory) {
+    limit_paces_by_memory(std::span(memory).first(count), std::span(paces).first(count));
+  }
   for (std::size_t k = 0; k < count; ++k) {
     until = std::min(until, sharers[working.at(k)].end_of_demand(time, paces.at(k)));
   }
@@ -216,6 +251,16 @@ TimePoint TimeSlices::next_turn(std::size_t sharer, const TimeSliceRules& rules)
   return TimePoint::max();
 }
 
+TimePoint TimeSlices::demand_end(std::size_t sharer, const TimeSliceRules& rules) const {
+  TimeSlices ahead = *this;
+  const std::size_t demands = sharers[sharer].demand_count;
+  for (int steps = 0; steps < kMostSteps && ahead.sharers[sharer].demand_count == demands;
+       ++steps) {
+    ahead.step(TimePoint::max(), rules);
+  }
+  return ahead.time;
+}
+
 Duration slice_length(Duration quantum, TimeSliceLength length) {
   switch (length) {
     case TimeSliceLength::kShort:
@@ -233,27 +278,58 @@ Duration slice_length(Duration quantum, TimeSliceLength length) {
   return std::clamp(quantum, kShortestQuantum, kLongestQuantum);
 }
 
-void set_paces(std::span<const std::uint32_t> widths, std::span<Pace> paces) {
-  std::ranges::fill(paces, Pace{});
-  // Whoever needs at most an equal part of what is left gets what it needs.
-  std::int64_t room = kWholeWidth;
-  auto others = static_cast<std::int64_t>(widths.size());
-  std::array<bool, layout::kMostSharers> fits{};
+namespace {
+
+/// The outcome of a max-min fair division.
+struct Division {
+  std::array<bool, layout::kMostSharers> fits{};  ///< who gets all that it needs.
+  std::int64_t room = 0;                          ///< for the others together,
+  std::int64_t others = 0;                        ///< who are so many.
+
+  /// Returns the pace of one of the others, which needs so much at full pace.
+  [[nodiscard]] Pace pace(std::uint32_t need) const {
+    const std::int64_t needed = need * others;
+    const std::int64_t divisor = std::gcd(room, needed);
+    return {.work = static_cast<std::uint32_t>(room / divisor),
+            .time = static_cast<std::uint32_t>(needed / divisor)};
+  }
+};
+
+/// Whoever needs at most an equal part of what is left gets what it needs.
+Division divide(std::span<const std::uint32_t> needs, std::int64_t room) {
+  Division division{.room = room, .others = static_cast<std::int64_t>(needs.size())};
   for (bool has_changed = true; has_changed;) {
     has_changed = false;
-    for (std::size_t i = 0; i < widths.size(); ++i) {
-      if (fits.at(i) || widths[i] * others > room) continue;
-      fits.at(i) = has_changed = true;
-      room -= widths[i];
-      --others;
+    for (std::size_t i = 0; i < needs.size(); ++i) {
+      if (division.fits.at(i) || needs[i] * division.others > division.room) continue;
+      division.fits.at(i) = has_changed = true;
+      division.room -= needs[i];
+      --division.others;
     }
   }
+  return division;
+}
+
+}  // namespace
+
+std::int64_t set_paces(std::span<const std::uint32_t> widths, std::span<Pace> paces,
+                       std::int64_t room) {
+  const Division division = divide(widths, room);
   for (std::size_t i = 0; i < widths.size(); ++i) {
-    if (fits.at(i)) continue;
-    const std::int64_t needed = widths[i] * others;
-    const std::int64_t divisor = std::gcd(room, needed);
-    paces[i] = {.work = static_cast<std::uint32_t>(room / divisor),
-                .time = static_cast<std::uint32_t>(needed / divisor)};
+    paces[i] = division.fits.at(i) ? Pace{} : division.pace(widths[i]);
+  }
+  return division.others == 0 ? division.room : 0;
+}
+
+void limit_paces_by_memory(std::span<const std::uint32_t> needs, std::span<Pace> paces) {
+  std::array<std::uint32_t, layout::kMostSharers> used{};
+  for (std::size_t i = 0; i < needs.size(); ++i) {
+    used.at(i) =
+        static_cast<std::uint32_t>(std::uint64_t{needs[i]} * paces[i].work / paces[i].time);
+  }
+  const Division division = divide(std::span(used).first(needs.size()), kWholeWidth);
+  for (std::size_t i = 0; i < needs.size(); ++i) {
+    if (!division.fits.at(i)) paces[i] = division.pace(needs[i]);
   }
 }
 

@@ -5,6 +5,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -24,8 +25,10 @@ struct Sharer {
   static constexpr std::size_t kTurnsKept = 32;
 
   std::uint64_t identity = 0;
-  std::uint64_t server = 0;                   ///< of MPS, whose client it is; 0: of none.
-  std::uint32_t width = kWholeWidth;          ///< of a client: see MpsClient.
+  std::uint64_t server = 0;           ///< of MPS, whose client it is; 0: of none.
+  std::uint32_t width = kWholeWidth;  ///< of a client: see MpsClient.
+  ProcessPriority priority = ProcessPriority::kNormal;
+  bool is_held = false;                       ///< its launches are held back: see LaunchPolicy.
   Duration served{};                          ///< how much of its work is done.
   std::uint64_t turns = 0;                    ///< how many turns it has had.
   std::array<Turn, kTurnsKept> last_turns{};  ///< turn i, from 0, is at i % kTurnsKept.
@@ -66,8 +69,13 @@ struct Sharer {
 /// engine after another one, the engine is idle for the time of a context switch. What processes
 /// want at a time counts from that time on.
 ///
+/// A party is as urgent as the most urgent of its processes that want the engine. A less urgent
+/// party gets the engine only while no more urgent one wants it; it keeps it until its slice ends.
+///
 /// In the turn of a server, the engine works for all its clients that want it, at the paces of
-/// set_paces().
+/// set_paces(): for the most urgent ones first, and for the others with the room that is left. What
+/// their kernels need of the memory's rate then limits the paces of all of them by
+/// limit_paces_by_memory().
 ///
 /// This is a plain value: copies of it tell what will happen if nobody wants anything else.
 class TimeSlices {
@@ -109,6 +117,10 @@ class TimeSlices {
   /// it; the last TimePoint if it wants nothing.
   [[nodiscard]] TimePoint next_turn(std::size_t sharer, const TimeSliceRules& rules) const;
 
+  /// Returns when the engine has done all of a process's first demand, if nobody wants anything
+  /// else. Requires: it has a demand.
+  [[nodiscard]] TimePoint demand_end(std::size_t sharer, const TimeSliceRules& rules) const;
+
   /// Returns the length of the slices that begin from now on.
   [[nodiscard]] Duration length(const TimeSliceRules& rules) const {
     return quantum > Duration() ? quantum : rules.quantum;
@@ -124,7 +136,7 @@ class TimeSlices {
 
   /// Takes one step, not beyond a time.
   void step(TimePoint until, const TimeSliceRules& rules);
-  void serve(TimePoint until, const TimeSliceRules& rules);
+  void serve(TimePoint until, ProcessPriority priority, const TimeSliceRules& rules);
   [[nodiscard]] TimePoint serve_clients(TimePoint until);
   void give_to(std::size_t sharer, const TimeSliceRules& rules);
   [[nodiscard]] bool are_one_party(std::size_t a, std::size_t b) const {
@@ -132,19 +144,26 @@ class TimeSlices {
   }
   /// Returns the first process of a process's party.
   [[nodiscard]] std::size_t first_of_party(std::size_t sharer) const;
-  /// Returns whether a process of a process's party wants the engine now.
-  [[nodiscard]] bool party_wants(std::size_t sharer) const;
-  /// Returns the first party after the last one in the ring that wants the engine now, the last
-  /// one itself coming last; kNobody if none does.
+  /// Returns how urgent a process's party is now; nothing if it does not want the engine.
+  [[nodiscard]] std::optional<ProcessPriority> urgency(std::size_t sharer) const;
+  /// Returns the first of the most urgent parties after the last one in the ring, the last one
+  /// itself coming last; kNobody if none wants the engine now.
   [[nodiscard]] std::size_t next_in_ring() const;
-  /// Returns from when on any party except the last one wants the engine.
-  [[nodiscard]] TimePoint rival_from() const;
+  /// Returns from when on any party except the last one wants the engine that is at least so
+  /// urgent.
+  [[nodiscard]] TimePoint rival_from(ProcessPriority priority) const;
 };
 
-/// Sets how fast an engine works for clients of one MPS server that want it at the same time, given
-/// their widths. If they fit side by side, at full pace. Else the GPU is divided max-min fairly: no
-/// client gets more than its width, and what one does not need goes to the others in equal parts.
-/// Requires: there are as many paces as widths, and no width is 0.
-void set_paces(std::span<const std::uint32_t> widths, std::span<Pace> paces);
+/// Sets how fast an engine works for clients of one MPS server that want it at the same time and
+/// are equally urgent, given their widths and the width that is left for them. If they fit side by
+/// side, at full pace. Else that is divided max-min fairly: no client gets more than its width, and
+/// what one does not need goes to the others in equal parts. Returns the width that is left then.
+/// Requires: there are as many paces as widths; neither a width nor the room is 0.
+std::int64_t set_paces(std::span<const std::uint32_t> widths, std::span<Pace> paces,
+                       std::int64_t room = kWholeWidth);
+
+/// Makes clients slower if the memory is not fast enough for all of them at their paces. `needs`:
+/// of the memory's rate, at full pace. Its rate is divided max-min fairly, as above.
+void limit_paces_by_memory(std::span<const std::uint32_t> needs, std::span<Pace> paces);
 
 }  // namespace gpemu::device

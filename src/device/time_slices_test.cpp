@@ -85,6 +85,34 @@ TEST_F(TimeSlicesTest, OneWhoComesWaitsForTheEndOfTheSlice) {
   EXPECT_EQ(turns_of(sharer(1)), (Spans{{43, 48}}));
 }
 
+TEST_F(TimeSlicesTest, AnUrgentProcessComesFirst) {
+  add({25ns, 25ns, 25ns});
+  sharer(1).priority = ProcessPriority::kLow;
+  sharer(2).priority = ProcessPriority::kHigh;
+  run(200ns);
+  EXPECT_EQ(turns_of(sharer(2)), (Spans{{0, 25}})) << "nobody as urgent ends its slice";
+  EXPECT_EQ(turns_of(sharer(0)), (Spans{{28, 53}}));
+  EXPECT_EQ(turns_of(sharer(1)), (Spans{{56, 81}}));
+}
+
+TEST_F(TimeSlicesTest, AnUrgentProcessWaitsForTheEndOfASlice) {
+  add({30ns, 0ns});
+  sharer(1).priority = ProcessPriority::kHigh;
+  want(sharer(1), 12ns, 15ns);
+  run(100ns);
+  EXPECT_EQ(turns_of(sharer(1)), (Spans{{23, 38}}));
+  EXPECT_EQ(turns_of(sharer(0)), (Spans{{0, 20}, {41, 51}}));
+}
+
+TEST_F(TimeSlicesTest, EquallyUrgentProcessesTakeTurns) {
+  add({20ns, 20ns, 20ns});
+  sharer(1).priority = sharer(2).priority = ProcessPriority::kHigh;
+  run(200ns);
+  EXPECT_EQ(turns_of(sharer(1)), (Spans{{0, 10}, {26, 36}}));
+  EXPECT_EQ(turns_of(sharer(2)), (Spans{{13, 23}, {39, 49}}));
+  EXPECT_EQ(turns_of(sharer(0)), (Spans{{52, 72}}));
+}
+
 TEST_F(TimeSlicesTest, APauseGivesTheEngineAway) {
   add({4ns, 20ns});
   want(sharer(0), 0ns, 4ns, 1ns);
@@ -211,6 +239,9 @@ TEST_F(TimeSlicesTest, WorkOfClientsIsNeitherLostNorInvented) {
       client.identity = i;
       client.server = random.below(3);
       client.width = static_cast<std::uint32_t>(random.below(kWholeWidth) + 1);
+      if (program % 2 == 0) {
+        client.priority = static_cast<ProcessPriority>(static_cast<int>(random.below(3)) - 1);
+      }
       for (std::uint64_t k = random.below(Sharer::kMostDemands + 1); k > 0; --k) {
         want(client, Duration(random.below(50)), Duration(random.below(30) + 1),
              Duration(random.below(3)));
@@ -233,6 +264,18 @@ TEST_F(TimeSlicesTest, WorkOfClientsIsNeitherLostNorInvented) {
     }
     ASSERT_EQ(served, wanted) << program;
   }
+}
+
+TEST_F(TimeSlicesTest, LessUrgentClientsGetTheRoomThatIsLeft) {
+  add({10ns, 30ns, 30ns});
+  for (int i = 0; i < 3; ++i) sharer(static_cast<std::size_t>(i)).server = 1;
+  sharer(0).width = kWholeWidth;
+  sharer(1).width = kWholeWidth / 4;
+  sharer(1).priority = sharer(2).priority = ProcessPriority::kLow;
+  run(200ns);
+  EXPECT_EQ(turns_of(sharer(0)), (Spans{{0, 10}})) << "it needs the whole GPU";
+  EXPECT_EQ(turns_of(sharer(1)), (Spans{{10, 40}})) << "its width fits";
+  EXPECT_EQ(turns_of(sharer(2)), (Spans{{10, 40}, {40, 48}})) << "22 of 30 ns at 3/4, then alone";
 }
 
 TEST_F(TimeSlicesTest, TellsTheNextTurn) {
@@ -275,6 +318,7 @@ TEST_F(SliceTableTest, EachReadsWhatTheOtherWrote) {
   slices.sharers[1].identity = 22;
   slices.sharers[1].server = 5;
   slices.sharers[1].width = 4000;
+  slices.sharers[1].priority = ProcessPriority::kLow;
   slices.sharers[1].served = 3us;
   slices.sharers[1].turns = 1;
   slices.sharers[1].last_turns[0] = {
@@ -294,6 +338,7 @@ TEST_F(SliceTableTest, EachReadsWhatTheOtherWrote) {
   EXPECT_EQ(seen.sharers[1].served, 3us);
   EXPECT_EQ(seen.sharers[1].server, 5U);
   EXPECT_EQ(seen.sharers[1].width, 4000U);
+  EXPECT_EQ(seen.sharers[1].priority, ProcessPriority::kLow);
   EXPECT_EQ(seen.sharers[1].turn(0).end, point(4us));
   EXPECT_EQ(seen.sharers[1].turn(0).pace, (Pace{.work = 2, .time = 3}));
   EXPECT_EQ(seen.sharers[1].demands[0].after, 1us);

@@ -181,9 +181,9 @@ Demand Timeline::demand_of(Lane& lane, std::size_t engine, TimePoint ready, Dura
   return {.earliest = ready, .after = {}, .cost = cost};
 }
 
-bool Timeline::join(std::size_t device, TimePoint now, const std::optional<MpsClient>& client) {
+bool Timeline::join(std::size_t device, TimePoint now, const SharingRole& role) {
   pass(now);
-  if (!sharing_[device]->join(now_, client)) return false;
+  if (!sharing_[device]->join(now_, role)) return false;
   const std::size_t engine = device * kEngineCount;
   if (std::ranges::find(shared_, engine) == shared_.end() && sharing_[device]->can_move()) {
     shared_.push_back(engine);

@@ -72,11 +72,10 @@ class Timeline {
     }
   }
 
-  /// Counts a context on a device. Returns whether there is room for one. `client`: as of
-  /// DeviceSharing::join.
-  [[nodiscard]] bool join(std::size_t device, TimePoint now,
-                          const std::optional<MpsClient>& client = {});
+  /// Counts a context on a device. Returns whether there is room for one.
+  [[nodiscard]] bool join(std::size_t device, TimePoint now, const SharingRole& role = {});
   void leave(std::size_t device, TimePoint now);
+  [[nodiscard]] DeviceSharing& sharing(std::size_t device) { return *sharing_[device]; }
   /// Returns when pass() is due although nothing is queued or asked.
   [[nodiscard]] TimePoint next_look();
   /// Returns whether other processes can move work of this one.

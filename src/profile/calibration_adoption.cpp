@@ -32,6 +32,13 @@ Result<void> adopt_calibrations(GpuSpec& spec, const FindGpu& find) {
     }
     spec.other_arithmetic = std::move(like.calibration);
   }
+  if (spec.calibration && !spec.calibration->half && spec.fp16_tensor_flops) {
+    // A database may have no such GPU.
+    Result<GpuSpec> half = find(kHalfGpu);
+    if (half && half->calibration && half->calibration->half) {
+      spec.half = std::move(half->calibration);
+    }
+  }
   return {};
 }
 

@@ -38,6 +38,7 @@ std::string written(const Calibration& calibration, std::string_view other_arith
       "tensor_cores = {}\n",
       kCalibrationTable, toml_text(calibration.command), toml_text(calibration.pack),
       calibration.models, calibration.steps, calibration.error, calibration.tensor_cores);
+  if (calibration.half) text += "half = true\n";
   if (!other_arithmetic.empty()) {
     text += fmt::format("other_arithmetic_like = {}\n", toml_text(other_arithmetic));
   }

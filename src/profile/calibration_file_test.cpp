@@ -102,6 +102,16 @@ TEST(Calibration, BarsAreReadAsTheyWereWritten) {
             std::string::npos);
 }
 
+TEST(Calibration, SaysIfItsNumbersHad16Bits) {
+  Calibration half = calibration(true);
+  half.half = true;
+  const std::string file = replace_calibration(gpu_file(), "x.toml", half, "").value();
+  EXPECT_TRUE(read_calibration(file).half);
+  EXPECT_FALSE(read_calibration(calibrated_file()).half);
+  EXPECT_NE(message_of(replaced(file, "half = true", "half = 1")).find("calibration.half"),
+            std::string::npos);
+}
+
 TEST(Calibration, IsReadAsItWasWrittenToFourDigits) {
   const Result<GpuSpec> spec = parse_gpu_spec(calibrated_file("Y-1"), "x.toml");
   ASSERT_TRUE(spec) << spec.error().message;

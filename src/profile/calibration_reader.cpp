@@ -34,7 +34,7 @@ class Reader {
     Calibration calibration{.gpu = std::string(gpu)};
     GPEMU_TRY(check_keys(table_, device_parameters(),
                          {"command", "pack", "models", "steps", "in_sample_error", "tensor_cores",
-                          "other_arithmetic_like", "bar_unseen_model", "bar_known_batch",
+                          "half", "other_arithmetic_like", "bar_unseen_model", "bar_known_batch",
                           "bar_other_gpu", kCalibrationHostTable},
                          ""));
     GPEMU_ASSIGN(calibration.command, text("command"));
@@ -49,6 +49,10 @@ class Reader {
                    "expected true or false");
     }
     calibration.tensor_cores = tensor_cores->as_boolean()->get();
+    if (const toml::node* const half = table_.get("half")) {
+      if (!half->is_boolean()) return fault(*half, "half", "expected true or false");
+      calibration.half = half->as_boolean()->get();
+    }
     if (table_.contains("other_arithmetic_like")) {
       GPEMU_ASSIGN(result.other_arithmetic_like, text("other_arithmetic_like"));
     }

@@ -57,6 +57,8 @@ constexpr auto kNumberFields = std::to_array<NumberField>({
      [](GpuSpec& spec, double value) { spec.base_clock_mhz = value; }},
     {"compute", "boost_clock_mhz", kRequired, 10, 2e4, 0,
      [](GpuSpec& spec, double value) { spec.boost_clock_mhz = value; }},
+    {"compute", "sustained_clock_mhz", kOptional, 10, 2e4, 0,
+     [](GpuSpec& spec, double value) { spec.sustained_clock_mhz = value; }},
     {"compute", "fp32_tflops", kRequired, 0.01, 1e6, 0,
      [](GpuSpec& spec, double value) { spec.fp32_flops = value * kTera; }},
     {"compute", "fp64_tflops", kOptional, 0.001, 1e6, 0,
@@ -124,6 +126,7 @@ class SpecReader {
     GPEMU_TRY(check_consistency());
     GPEMU_ASSIGN(FileCalibration calibration, read_calibration(root_, origin_, spec_.name));
     spec_.calibration = std::move(calibration.own);
+    if (spec_.calibration) spec_.calibration->tensor_rate = tensor_rate(spec_);
     spec_.calibrated_like = std::move(calibration.like);
     spec_.other_arithmetic_like = std::move(calibration.other_arithmetic_like);
     spec_.sources = std::move(file_).citations();
@@ -237,6 +240,10 @@ class SpecReader {
 };
 
 }  // namespace
+
+double tensor_rate(const GpuSpec& spec) {
+  return spec.fp16_tensor_flops.value_or(0) / spec.multiprocessors / (spec.boost_clock_mhz * 1e6);
+}
 
 Result<GpuSpec> parse_gpu_spec(std::string_view toml, std::string_view origin) {
   GPEMU_ASSIGN(const toml::table root, parse_toml(toml, origin));

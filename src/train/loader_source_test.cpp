@@ -25,7 +25,7 @@ class LoaderSourceTest : public testing::Test {
   void SetUp() override {
     ASSERT_TRUE(
         data::make_dataset(root_, {.images = kImages, .classes = 2, .sizes = {{50, 2}, {90, 3}}}));
-    dataset_ = data::FolderDataset::open(root_).value();
+    dataset_ = data::Dataset::open(root_).value();
     loader_ = data::Loader::create(*dataset_,
                                    {.batch = kBatch, .workers = 2, .crop = 16, .drop_last = false},
                                    data::pageable_allocator(), clock_)
@@ -45,7 +45,7 @@ class LoaderSourceTest : public testing::Test {
   std::filesystem::path root_ =
       std::filesystem::path(testing::TempDir()) / fmt::format("gpemu_loader_source_{}", ::getpid());
   sim::VirtualClock clock_;
-  std::optional<data::FolderDataset> dataset_;
+  std::optional<data::Dataset> dataset_;
   std::optional<data::Loader> loader_;
 };
 

@@ -221,7 +221,7 @@ void Trainer::State::note_waits(const StepPart& part, TimePoint start) {
 bool Trainer::State::enqueue(SourceBatch batch, const device::Interval& batch_wait) {
   QueuedStep step;
   ObservedStep& record = step.record;
-  record.index = static_cast<std::int64_t>(result.steps.size() + queue.size());
+  record.index = result.steps.size() + static_cast<std::int64_t>(queue.size());
   record.epoch = batch.epoch;
   record.samples = batch.samples;
   record.work = batch.work;
@@ -279,10 +279,10 @@ void Trainer::State::account(const ObservedStep& record) {
   }
 
   const bool seen_late = feeding.start <= record.end && record.end <= feeding.end;
-  result.steps.push_back(StepSample{.end = record.end,
-                                    .observed_end = seen_late ? record.end : record.end_wait.end,
-                                    .fetch_wait = first_gpu.fetch_wait,
-                                    .prep_wait = first_gpu.prep_wait});
+  result.steps.add({.end = record.end,
+                    .observed_end = seen_late ? record.end : record.end_wait.end,
+                    .fetch_wait = first_gpu.fetch_wait,
+                    .prep_wait = first_gpu.prep_wait});
   result.samples += record.samples;
   result.work.fetch += record.work.fetch;
   result.work.prep += record.work.prep;
@@ -376,29 +376,6 @@ double TrainResult::steady_samples_per_s() const {
   if (time <= Duration::zero()) return 0;
   const std::int64_t counted = steps.size() < 2 ? samples : samples - first_step_samples;
   return static_cast<double>(counted) / to_seconds(time);
-}
-
-StepStatistics step_statistics(const TrainResult& result, StepEnd which) {
-  std::vector<Duration> durations;
-  const auto end_of = [which](const StepSample& step) {
-    return which == StepEnd::kTimeline ? step.end : step.observed_end;
-  };
-  const std::size_t count = result.steps.size();
-  if (count == 0) return {};
-  if (count == 1) durations.push_back(end_of(result.steps.front()) - result.start);
-  for (std::size_t i = 1; i < count; ++i) {
-    durations.push_back(end_of(result.steps[i]) - end_of(result.steps[i - 1]));
-  }
-  Duration sum{};
-  for (const Duration duration : durations) sum += duration;
-  std::sort(durations.begin(), durations.end());
-  // Nearest rank: the smallest value that at least that share of all does not exceed.
-  const auto percentile = [&durations](std::size_t percent) {
-    return durations[(durations.size() * percent + 99) / 100 - 1];
-  };
-  return StepStatistics{.mean = sum / static_cast<std::int64_t>(durations.size()),
-                        .p50 = percentile(50),
-                        .p99 = percentile(99)};
 }
 
 }  // namespace gpemu::train

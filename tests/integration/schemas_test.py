@@ -142,6 +142,11 @@ class SchemasTest(unittest.TestCase):
             "analyze", "--gpu", "V100-PCIE-32GB", "--model", "resnet18", "--batch", 8, "--quiet",
             "--no-pin-memory", "--data", self.data()))
 
+    def test_experiments(self):
+        path = self.folder / "result.json"
+        self.call("experiment", "run", "tf-data-service", "--quiet", "--json", path)
+        self.hold("experiments", json.loads(path.read_text()))
+
     def test_run_and_operations(self):
         operations = self.folder / "ops"
         self.hold("run", self.written(

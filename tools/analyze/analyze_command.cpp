@@ -22,7 +22,7 @@ namespace {
 constexpr std::int64_t kVirtualSteps = 10;
 
 Duration mean_step(const train::TrainResult& result) {
-  return train::step_statistics(result, train::StepEnd::kTimeline).mean;
+  return result.steps.statistics(result.start, train::StepEnd::kTimeline).mean;
 }
 
 /// Returns the step time of batches that cost the host nothing.
@@ -38,7 +38,7 @@ Result<Duration> run_virtual_pass(const RunOptions& options, const World& world,
 /// The parts that both passes over real data share.
 struct RealPass {
   std::string label;
-  Result<void> (*prepare)(const data::FolderDataset& dataset, const std::atomic<bool>& stop);
+  Result<void> (*prepare)(const data::Dataset& dataset, const std::atomic<bool>& stop);
 };
 
 Result<train::TrainResult> run_real_pass(const RealPass& pass, const World& world,
@@ -46,7 +46,7 @@ Result<train::TrainResult> run_real_pass(const RealPass& pass, const World& worl
   const RunOptions& options = report.options;
   GPEMU_ASSIGN(TrainingSession session, TrainingSession::create(options.gpu, false, world));
   GPEMU_ASSIGN(const DataPath path,
-               open_data(options.data, options.gpu, session.model().model(), world.clock, stop));
+               open_data(options.data, options.gpu, session.model().model(), world, stop));
   report.images = path.dataset->samples().size();
   report.bytes = path.dataset->total_bytes();
   const std::int64_t all = path.loader->batches_per_epoch();
@@ -93,11 +93,10 @@ Result<void> run_analyze(const RunOptions& options, const World& world) {
                run_virtual_pass(options, world, Place::kDevice, interrupt.flag()));
   GPEMU_ASSIGN(passes.copying,
                run_virtual_pass(options, world, Place::kHostMemory, interrupt.flag()));
-  const RealPass cached{
-      .label = "cached",
-      .prepare = [](const data::FolderDataset& dataset, const std::atomic<bool>& stop) {
-        return dataset.fill_page_cache(&stop);
-      }};
+  const RealPass cached{.label = "cached",
+                        .prepare = [](const data::Dataset& dataset, const std::atomic<bool>& stop) {
+                          return dataset.fill_page_cache(&stop);
+                        }};
   GPEMU_ASSIGN(report.cached, run_real_pass(cached, world, report, interrupt.flag()));
   passes.cached = mean_step(report.cached);
   const RealPass cold{.label = "cold", .prepare = make_cold};

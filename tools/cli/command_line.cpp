@@ -48,6 +48,7 @@ void add_commands(Command app, const World& world) {
   add_completion_command(app, world);
   add_cost_command(app, world);
   add_data_command(app, world);
+  add_experiment_command(app, world);
   add_help_command(app);
   add_mig_command(app, world);
   add_node_command(app, world);

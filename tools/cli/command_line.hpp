@@ -23,6 +23,7 @@ void add_cluster_run_command(Command cluster, const World& world);
 void add_completion_command(Command app, const World& world);
 void add_cost_command(Command app, const World& world);
 void add_data_command(Command app, const World& world);
+void add_experiment_command(Command app, const World& world);
 void add_help_command(Command app);
 void add_mig_command(Command app, const World& world);
 void add_node_command(Command app, const World& world);

@@ -94,8 +94,8 @@ TEST(CommandLine, ShowsControlCharactersOfArguments) {
       "gpemu: there is no command 'gpemu tr\\x1b[2J\\nain'; `gpemu --help` lists them\n");
   const Outcome outcome = run({"data", "show", "/none/\x1b[31m\ngpemu: fine"});
   EXPECT_EQ(outcome.code, 3);
-  EXPECT_TRUE(outcome.errors.starts_with(
-      "gpemu: there is no data set folder /none/\\x1b[31m\\ngpemu: fine; "))
+  EXPECT_TRUE(
+      outcome.errors.starts_with("gpemu: there is no data set /none/\\x1b[31m\\ngpemu: fine; "))
       << outcome.errors;
 }
 

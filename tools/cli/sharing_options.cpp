@@ -13,11 +13,14 @@ namespace {
 using device::SharingPolicy;
 using Milliseconds = std::chrono::duration<double, std::milli>;
 
-constexpr std::array<std::pair<std::string_view, SharingPolicy>, 4> kPolicies = {
+constexpr std::array<std::pair<std::string_view, SharingPolicy>, 7> kPolicies = {
     {{"time-slices", SharingPolicy::kTimeSlices},
      {"mps", SharingPolicy::kMps},
      {"fifo", SharingPolicy::kFifo},
-     {"mig", SharingPolicy::kMig}}};
+     {"mig", SharingPolicy::kMig},
+     {"antman", SharingPolicy::kAntMan},
+     {"tgs", SharingPolicy::kTgs},
+     {"orion", SharingPolicy::kOrion}}};
 
 /// Time slices with a compute mode.
 constexpr std::string_view kExclusive = "exclusive";
@@ -48,16 +51,17 @@ void SharingOptions::apply_to(device::NodeConfig& config) const {
 }
 
 void add_sharing_options(Command& command, SharingOptions& options, bool with_mig) {
-  constexpr std::array<std::string_view, 5> kNames = {"time-slices", "mps", "fifo", kExclusive,
-                                                      "mig"};
+  constexpr std::array<std::string_view, 8> kNames = {"time-slices", "mps", "fifo",  kExclusive,
+                                                      "antman",      "tgs", "orion", "mig"};
   command
       .option("--sharing", options.policy,
               fmt::format("How processes share a GPU: time-slices: one after the other, as the "
                           "driver does it; mps: side by side, as clients of MPS; fifo: kernels run "
                           "in the order in which they are queued; exclusive: one process, as with "
-                          "`nvidia-smi -c EXCLUSIVE_PROCESS`{}",
+                          "`nvidia-smi -c EXCLUSIVE_PROCESS`; antman, tgs, orion: as the systems "
+                          "of these names hold back processes with GPEMU_GPU_PRIORITY=low{}",
                           with_mig ? "; mig: on the MIG devices that `gpemu mig` makes" : ""))
-      .one_of(std::span(kNames).first(with_mig ? 5 : 4))
+      .one_of(std::span(kNames).first(with_mig ? 8 : 7))
       .show_default();
   command.option("--time-slice", options.time_slice_ms, "Length of a time slice, in ms")
       .real_range(to_ms(device::kShortestQuantum), to_ms(device::kLongestQuantum))

@@ -27,6 +27,9 @@ struct World {
   std::filesystem::path nodes;        ///< the folder of the nodes.
   profile::Database::Paths profiles;  ///< the databases.
   std::filesystem::path topologies;   ///< the folder of the described machines.
+  std::filesystem::path storage;      ///< the folder of the described storage devices.
+  std::filesystem::path hosts;        ///< the folder of the described hosts.
+  std::filesystem::path experiments;  ///< the folder of the experiments.
   std::filesystem::path pairs;        ///< the table of measured pairs of jobs.
   std::filesystem::path clusters;     ///< the folder of the clusters' descriptions.
   std::filesystem::path temporary;    ///< the folder for temporary files; empty if there is none.

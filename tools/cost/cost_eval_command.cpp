@@ -22,6 +22,7 @@
 #include "cli/command.hpp"
 #include "cost/cost_eval_memory.hpp"
 #include "cost/cost_eval_report.hpp"
+#include "cost/cost_published.hpp"
 #include "cost/recorded_gpus.hpp"
 
 namespace gpemu::tools {
@@ -38,6 +39,7 @@ struct EvalOptions {
   bool check = false;
   std::string gpus_folder;
   bool memory = false;
+  bool published = false;
 };
 
 /// The file of a GPU, into which bars can be written.
@@ -90,6 +92,9 @@ Result<void> write_bars(std::vector<GpuFile> files,
 
 Result<void> evaluate(const EvalOptions& options, const World& world) {
   GPEMU_ASSIGN(const profile::Database database, profile::Database::open(world.profiles));
+  if (options.published) {
+    return evaluate_published(options.folder, database, options.as_json, world);
+  }
   if (options.memory) {
     GPEMU_ASSIGN(const std::vector<cost::Recording> recordings, read_recordings(options.folder));
     return evaluate_memory(recordings, database, options.as_json, world);
@@ -167,6 +172,14 @@ void add_cost_eval_command(Command cost, const World& world) {
       .excludes("--by")
       .excludes("--write")
       .excludes("--check");
+  command
+      .flag("--published", options->published,
+            "Compare the steps of a folder such as published, without a fit")
+      .excludes("--protocol")
+      .excludes("--by")
+      .excludes("--write")
+      .excludes("--check")
+      .excludes("--memory");
   command.notes(
       "in-sample: the fit uses the same steps. family-out: the fit leaves out each family of\n"
       "models in turn. gpu-out: the fit leaves out each GPU in turn; only the parameters of the\n"
@@ -178,9 +191,12 @@ void add_cost_eval_command(Command cost, const World& world) {
       "Each fit takes about 15 s on one core.\n"
       "--memory: compares the memory of the recorded tensors with the measured peak at the same\n"
       "batches, without a fit.\n"
+      "--published: compares steps that others published, with the parameters in the GPUs' files,\n"
+      "by source, GPU, arithmetic and family. Families that are held out take no part in fits.\n"
       "Examples:\n"
       "  gpemu cost eval profiles/gpemu-vldb25/operations --protocol in-sample\n"
-      "  gpemu cost eval profiles/gpemu-vldb25/operations --protocol family-out --by family");
+      "  gpemu cost eval profiles/gpemu-vldb25/operations --protocol family-out --by family\n"
+      "  gpemu cost eval published --published");
   command.on_run([options, &world] { return evaluate(*options, world); });
 }
 

@@ -19,6 +19,7 @@
 #include "gpemu/report/text_table.hpp"
 
 #include "cli/command.hpp"
+#include "cost/cost_published.hpp"
 #include "cost/recorded_gpus.hpp"
 
 namespace gpemu::tools {
@@ -32,6 +33,7 @@ struct FitCommandOptions {
   std::string recordings;
   std::string gpus_folder;
   bool as_json = false;
+  bool published = false;
 };
 
 /// Returns the names of the packs that measured steps of the models on a GPU.
@@ -123,6 +125,10 @@ Result<void> write(const std::string& folder, const std::vector<calibrate::Calib
 }
 
 Result<void> fit(const FitCommandOptions& options, const World& world) {
+  if (options.published) {
+    GPEMU_ASSIGN(const profile::Database database, profile::Database::open(world.profiles));
+    return fit_published(options.recordings, database, options.gpus_folder, world);
+  }
   GPEMU_ASSIGN(const calibrate::JoinedRecordings recorded,
                read_joined_recordings(options.recordings));
   GPEMU_ASSIGN(const profile::Database database, profile::Database::open(world.profiles));
@@ -160,13 +166,18 @@ void add_cost_fit_command(Command cost, const World& world) {
               "Folder of the GPU files in which to write the parameters, e.g. gpus")
       .placeholder("FOLDER");
   command.flag("--json", options->as_json, "Print JSON");
+  command
+      .flag("--published", options->published,
+            "Fit the RTX 3090 to the training steps in 16 bits of a folder such as published")
+      .excludes("--json");
   command.notes(
       "All GPUs on which the recorded models were measured are fitted together. The fit takes\n"
       "seconds. --write replaces the table \"calibration\" in their files, except for the error\n"
       "bars, which \"gpemu cost eval --write\" writes. The same measurements always give\n"
       "identical files. The new values take effect when the profiles are built again.\n"
       "Example:\n"
-      "  gpemu cost fit profiles/gpemu-vldb25/operations --write gpus");
+      "  gpemu cost fit profiles/gpemu-vldb25/operations --write gpus\n"
+      "  gpemu cost fit published --published --write gpus");
   command.on_run([options, &world] { return fit(*options, world); });
 }
 

@@ -44,8 +44,9 @@ Result<DataBenchEpoch> load_epoch(data::Loader& loader, std::uint64_t number,
 /// Decodes every file once, on as many threads as there are workers.
 class DecodeEpoch {
  public:
-  DecodeEpoch(const data::FolderDataset& dataset, int workers, const std::atomic<bool>& stop)
-      : dataset_(dataset), workers_(workers), stop_(stop) {}
+  DecodeEpoch(const data::Dataset& dataset, int workers, data::StorageDevice* storage,
+              const std::atomic<bool>& stop)
+      : dataset_(dataset), workers_(workers), storage_(storage), stop_(stop) {}
 
   Result<DataBenchEpoch> run() GPEMU_EXCLUDES(mutex_) {
     std::vector<std::thread> threads;
@@ -66,11 +67,11 @@ class DecodeEpoch {
 
  private:
   void work() {
-    data::SampleReader reader;
+    data::SampleReader reader(dataset_, storage_);
     data::ImageTransform transform;
     const std::size_t count = dataset_.samples().size();
     for (std::size_t i = next_++; i < count; i = next_++) {
-      const Result<void> result = decode(dataset_.samples()[i], reader, transform);
+      const Result<void> result = decode(i, reader, transform);
       if (result) continue;
       const Lock lock(mutex_);
       if (!error_) error_ = result.error();
@@ -78,19 +79,24 @@ class DecodeEpoch {
     }
   }
 
-  Result<void> decode(const data::Sample& sample, data::SampleReader& reader,
+  Result<void> decode(std::size_t sample, data::SampleReader& reader,
                       data::ImageTransform& transform) const {
     if (stop_) return fail(ErrorCode::kInterrupted, "stopped");
-    GPEMU_ASSIGN(const auto jpeg, reader.read(sample.path));
-    if (const auto size = transform.decode_only(jpeg); !size) {
-      return fail(ErrorCode::kCorruptData, "corrupt image {}: {}", sample.path.string(),
-                  size.error().message);
+    GPEMU_TRY(reader.read(sample));
+    const auto decoded = [&]() -> Result<data::ImageSize> {
+      GPEMU_ASSIGN(const auto image, reader.image());
+      return transform.decode_only(image);
+    }();
+    if (!decoded) {
+      return fail(ErrorCode::kCorruptData, "corrupt image {}: {}", dataset_.sample_name(sample),
+                  decoded.error().message);
     }
     return {};
   }
 
-  const data::FolderDataset& dataset_;
+  const data::Dataset& dataset_;
   const int workers_;
+  data::StorageDevice* storage_;
   const std::atomic<bool>& stop_;
   std::atomic<std::size_t> next_{0};
   Mutex mutex_;
@@ -99,26 +105,30 @@ class DecodeEpoch {
 
 }  // namespace
 
-Result<std::vector<DataBenchEpoch>> run_data_bench(const data::FolderDataset& dataset,
+Result<std::vector<DataBenchEpoch>> run_data_bench(const data::Dataset& dataset,
                                                    const DataBenchOptions& options,
+                                                   data::StorageDevice* storage,
                                                    const sim::Clock& clock,
                                                    const std::function<Duration()>& cpu_time,
                                                    const std::atomic<bool>& stop) {
-  GPEMU_TRY(dataset.fill_page_cache(&stop));
   std::optional<data::Loader> loader;
   if (!options.decode_only) {
-    const data::LoaderOptions loader_options{.batch = options.batch,
-                                             .workers = options.workers,
-                                             .seed = options.seed,
-                                             .drop_last = false};
+    data::LoaderOptions loader_options{.batch = options.batch,
+                                       .workers = options.workers,
+                                       .seed = options.seed,
+                                       .drop_last = false,
+                                       .decode = !options.no_decode};
+    set_reading(loader_options, options.read, dataset, storage);
     GPEMU_ASSIGN(loader,
                  data::Loader::create(dataset, loader_options, data::pageable_allocator(), clock));
   }
   std::vector<DataBenchEpoch> epochs;
   for (int i = 0; i < options.epochs; ++i) {
+    if (options.cold) GPEMU_TRY(dataset.drop_page_cache(&stop));
+    if (!options.cold && i == 0) GPEMU_TRY(dataset.fill_page_cache(&stop));
     GPEMU_ASSIGN(const DataBenchEpoch epoch, measure(clock, cpu_time, [&] {
                    return loader ? load_epoch(*loader, static_cast<std::uint64_t>(i), stop)
-                                 : DecodeEpoch(dataset, options.workers, stop).run();
+                                 : DecodeEpoch(dataset, options.workers, storage, stop).run();
                  }));
     epochs.push_back(epoch);
   }

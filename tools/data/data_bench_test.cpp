@@ -19,14 +19,14 @@ const std::filesystem::path root =
 
 TEST(DataBench, ThreadsReadEachImageOnce) {
   ASSERT_TRUE(data::make_dataset(root, {.images = 10, .classes = 2, .sizes = {{50, 2}, {90, 3}}}));
-  const auto dataset = data::FolderDataset::open(root);
+  const auto dataset = data::Dataset::open(root);
   ASSERT_TRUE(dataset) << dataset.error().message;
   const sim::VirtualClock clock;
   const std::atomic<bool> stop = false;
   for (const bool decode_only : {false, true}) {
     const auto epochs = run_data_bench(
-        *dataset, {.workers = 3, .epochs = 2, .batch = 4, .decode_only = decode_only}, clock,
-        [] { return Duration(); }, stop);
+        *dataset, {.workers = 3, .epochs = 2, .batch = 4, .decode_only = decode_only}, nullptr,
+        clock, [] { return Duration(); }, stop);
     ASSERT_TRUE(epochs) << epochs.error().message;
     ASSERT_EQ(epochs->size(), 2);
     for (const DataBenchEpoch& epoch : *epochs) {
@@ -41,13 +41,13 @@ TEST(DataBench, StopsBeforeItReadsTheFiles) {
   const std::filesystem::path image = root / "cat" / "a.jpg";
   std::filesystem::create_directories(image.parent_path());
   std::ofstream(image) << "x";
-  const auto dataset = data::FolderDataset::open(root);
+  const auto dataset = data::Dataset::open(root);
   ASSERT_TRUE(dataset) << dataset.error().message;
   std::filesystem::remove_all(root);  // Reading it would be an error of another kind.
   const sim::VirtualClock clock;
   const std::atomic<bool> stop = true;
   EXPECT_EQ(run_data_bench(
-                *dataset, {}, clock, [] { return Duration(); }, stop)
+                *dataset, {}, nullptr, clock, [] { return Duration(); }, stop)
                 .error()
                 .code,
             ErrorCode::kInterrupted);

@@ -61,5 +61,95 @@ TEST(DataCommandTest, RefusesSizesThatAreNoPercentiles) {
   }
 }
 
+TEST(DataCommandTest, ConvertsAndReadsEveryFormat) {
+  const TestWorld made_up;
+  const std::string folder = (made_up.folder / "photos").string();
+  ASSERT_EQ(made_up
+                .run({"data", "make", folder, "--images", "6", "--classes", "2",
+                      "--size-percentiles", "50:4,99:8", "--threads", "1", "--quiet"})
+                .code,
+            0);
+  for (const std::string format : {"webdataset", "tfrecord", "groups", "pages"}) {
+    const std::string target = (made_up.folder / (format + ".pages")).string();
+    const Outcome converted =
+        made_up.run({"data", "convert", folder, target, "--format", format, "--group", "4"});
+    ASSERT_EQ(converted.code, 0) << converted.errors;
+    EXPECT_TRUE(converted.output.starts_with(target + ": 6 images in 2 classes, "));
+    EXPECT_NE(converted.output.find(", " + format + " in "), std::string::npos) << converted.output;
+    const Outcome measured =
+        made_up.run({"data", "bench", target, "--epochs", "1", "--batch", "2", "--json"});
+    ASSERT_EQ(measured.code, 0) << measured.errors;
+    const json result = parsed(measured.output);
+    EXPECT_EQ(result["data"]["format"], format);
+    EXPECT_EQ(result["images"], 6);
+    EXPECT_EQ(result["corrupt"], 0);
+    EXPECT_EQ(result["storage"], nullptr);
+    EXPECT_EQ(made_up.run({"data", "convert", folder, target, "--format", format}).code, 2)
+        << "it exists";
+  }
+}
+
+TEST(DataCommandTest, MakesImagesInAnotherFormat) {
+  const TestWorld made_up;
+  const std::string shards = (made_up.folder / "shards").string();
+  const Outcome made = made_up.run({"data", "make", shards, "--images", "3", "--classes", "2",
+                                    "--size-percentiles", "50:4", "--format", "webdataset"});
+  ASSERT_EQ(made.code, 0) << made.errors;
+  EXPECT_NE(made.output.find("webdataset in 1 file, read in 1 part"), std::string::npos)
+      << made.output;
+  int left = 0;
+  for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator(made_up.folder)) {
+    left += entry.path().filename().string().starts_with("shards") ? 1 : 0;
+  }
+  EXPECT_EQ(left, 1) << "the folder of images is gone";
+}
+
+TEST(DataCommandTest, ReadsFromADescribedDevice) {
+  const TestWorld made_up;
+  const std::string folder = (made_up.folder / "photos").string();
+  ASSERT_EQ(made_up
+                .run({"data", "make", folder, "--images", "4", "--classes", "2",
+                      "--size-percentiles", "50:4,99:8", "--threads", "1", "--quiet"})
+                .code,
+            0);
+  made_up.write("disk.toml", R"(name = "disk"
+title = "a disk"
+requests_at_once = 1
+[sequential]
+mb_per_s = 100
+source = "us"
+[random]
+request_kb = [100]
+mb_per_s = [10]
+source = "us"
+[sources]
+us = "made up"
+)");
+  const std::string disk = (made_up.folder / "disk.toml").string();
+  const Outcome measured = made_up.run(
+      {"data", "bench", folder, "--epochs", "1", "--storage", disk, "--no-decode", "--json"});
+  ASSERT_EQ(measured.code, 0) << measured.errors;
+  const json result = parsed(measured.output);
+  EXPECT_EQ(result["what"], "loader without decoding");
+  EXPECT_EQ(result["storage"]["name"], "disk");
+  EXPECT_EQ(result["options"]["cold"], true);
+  // Nothing, where the test's folder lies in memory.
+  EXPECT_LE(result["storage"]["reads"], 4);
+  const Outcome unknown = made_up.run({"data", "bench", folder, "--storage", "floppy"});
+  EXPECT_EQ(unknown.code, 3) << unknown.errors;
+  EXPECT_TRUE(unknown.errors.starts_with("gpemu: there is no storage \"floppy\""))
+      << unknown.errors;
+}
+
+TEST(DataCommandTest, NamesWhatItLeavesOutWithoutControlCharacters) {
+  const TestWorld made_up;
+  made_up.write("photos/cat/1.jpg", "x");
+  std::filesystem::create_symlink("nowhere", made_up.folder / "photos/cat/a\x1b[31m.jpg");
+  const json shown =
+      parsed(made_up.run({"data", "show", (made_up.folder / "photos").string(), "--json"}).output);
+  EXPECT_EQ(shown["images"], 1);
+  EXPECT_EQ(shown["skipped"], 1);
+}
+
 }  // namespace
 }  // namespace gpemu::tools

@@ -30,6 +30,7 @@ std::vector<SpecNumber> spec_numbers(const profile::GpuSpec& spec) {
       {"compute.cuda_cores", spec.cuda_cores},
       {"compute.base_clock_mhz", spec.base_clock_mhz},
       {"compute.boost_clock_mhz", spec.boost_clock_mhz},
+      {"compute.sustained_clock_mhz", spec.sustained_clock_mhz},
       {"compute.fp32_tflops", spec.fp32_flops / kTera},
       {"compute.fp64_tflops", scaled(spec.fp64_flops, kTera)},
       {"compute.tf32_tensor_tflops", scaled(spec.tf32_tensor_flops, kTera)},

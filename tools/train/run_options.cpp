@@ -46,7 +46,9 @@ void add_gpu_options(Command command, GpuOptions& options) {
 Option add_data_options(Command command, DataOptions& options) {
   options.workers = report::usable_cores();
   const Option data =
-      command.option("--data", options.folder, "Folder of JPEG files, one sub-folder per class");
+      command.option("--data", options.folder,
+                     "Data set: a folder with one folder of images per class, or files of another "
+                     "format (docs/reference/data-formats.md)");
   command.option("--workers", options.workers, "Threads that read and decode; default: cores")
       .range(1, 1024)
       .show_default();
@@ -56,6 +58,7 @@ Option add_data_options(Command command, DataOptions& options) {
   command.option("--seed", options.seed, "Seed for order and augmentation").show_default();
   command.flag("--strict-images", options.strict_images,
                "End the run at the first corrupt image instead of counting it");
+  add_read_options(command, options.read);
   return data;
 }
 

@@ -9,6 +9,7 @@
 #include "gpemu/base/error.hpp"
 
 #include "cli/command.hpp"
+#include "cli/read_options.hpp"
 
 namespace gpemu::tools {
 
@@ -37,6 +38,18 @@ struct DataOptions {
   int prefetch_batches = 2;
   std::uint64_t seed = 0;
   bool strict_images = false;
+  ReadOptions read;
+};
+
+/// The described hosts that load the data, if any.
+struct HostOptions {
+  std::string name;  ///< empty: none; the data is real or synthetic.
+  std::string dataset = "imagenette-87k";
+  std::string loader;   ///< empty: its first.
+  std::string storage;  ///< empty: its first.
+  std::string cache = "page";
+  double cache_share = 1;
+  std::string peers = "none";
 };
 
 /// Where the results go besides the terminal. Empty paths are not written.
@@ -51,6 +64,7 @@ struct OutputOptions {
 struct RunOptions {
   GpuOptions gpu;
   DataOptions data;
+  HostOptions host;
   OutputOptions output;
   int epochs = 1;
   std::optional<std::int64_t> steps;  ///< the maximum, if given.

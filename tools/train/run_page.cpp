@@ -2,7 +2,8 @@
 #include "train/run_page.hpp"
 
 #include <algorithm>
-#include <numeric>
+#include <cstdint>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -13,7 +14,7 @@
 namespace gpemu::tools {
 namespace {
 
-/// With more points than this, a line is drawn from buckets of steps, by mean and maximum.
+/// With more points than this, each point of a line stands for several steps, by mean and range.
 constexpr std::size_t kMostPoints = 400;
 
 /// The most epochs that are drawn.
@@ -49,65 +50,66 @@ report::StackedBars time_plot(const train::TrainResult& result) {
   return bars;
 }
 
-/// Returns how many steps a point represents.
-std::size_t steps_of_a_point(std::size_t steps) {
-  return (steps + kMostPoints - 1) / kMostPoints;
-}
-
-/// Returns a line with a value per step from the second on. With many steps, each point is the mean
-/// of a bucket, with its smallest and largest value as a band.
-report::LineSeries step_series(std::string name, report::Colour colour,
-                               const std::vector<double>& values) {
-  report::LineSeries series{.name = std::move(name), .colour = colour};
-  const std::size_t bucket = steps_of_a_point(values.size());
-  for (std::size_t first = 0; first < values.size(); first += bucket) {
-    const auto begin = values.begin() + static_cast<std::ptrdiff_t>(first);
-    const std::size_t count = std::min(bucket, values.size() - first);
-    const auto end = begin + static_cast<std::ptrdiff_t>(count);
-    report::PlotPoint point{
-        .x = static_cast<double>(first) + static_cast<double>(count - 1) / 2 + 2,
-        .y = std::accumulate(begin, end, 0.0) / static_cast<double>(count)};
-    if (bucket > 1) {
-      point.low = *std::min_element(begin, end);
-      point.high = *std::max_element(begin, end);
-    }
-    series.points.push_back(point);
+/// Adds a point to a line: the mean of one value over the steps of a span, the first of which has
+/// this number, and their range if there are several.
+void add_point(report::LineSeries& series, std::int64_t first, std::int64_t steps, Duration sum,
+               const train::DurationRange& range) {
+  const auto count = static_cast<double>(steps);
+  report::PlotPoint point{.x = static_cast<double>(first) + (count - 1) / 2,
+                          .y = to_milliseconds(sum) / count};
+  if (steps > 1) {
+    point.low = to_milliseconds(range.least);
+    point.high = to_milliseconds(range.most);
   }
-  return series;
+  series.points.push_back(point);
 }
 
+/// Draws the steps after the first; with many of them, each point stands for several.
 report::LinePlot step_plot(const train::TrainResult& result) {
-  std::vector<double> step_ms, fetch_ms, prep_ms;
-  for (std::size_t i = 1; i < result.steps.size(); ++i) {
-    const train::StepSample& step = result.steps[i];
-    step_ms.push_back(to_milliseconds(step.observed_end - result.steps[i - 1].observed_end));
-    fetch_ms.push_back(to_milliseconds(step.fetch_wait));
-    prep_ms.push_back(to_milliseconds(step.prep_wait));
+  const std::span<const train::StepSpan> spans = result.steps.spans();
+  const std::size_t together = (spans.size() - 1 + kMostPoints - 1) / kMostPoints;
+  report::LineSeries steps{.name = "step", .colour = report::Colour::kTotal};
+  report::LineSeries fetch{.name = "waiting for storage", .colour = report::Colour::kHostWait};
+  report::LineSeries prep{.name = "waiting for preprocessing", .colour = report::Colour::kHostWork};
+  std::int64_t first = 2;
+  std::int64_t most = 1;
+  Duration fetched{};
+  Duration prepared{};
+  for (std::size_t i = 1; i < spans.size(); i += together) {
+    train::StepSpan point = spans[i];
+    for (std::size_t j = i + 1; j < std::min(i + together, spans.size()); ++j) {
+      point.append(spans[j]);
+    }
+    add_point(steps, first, point.steps, point.observed_end - spans[i - 1].observed_end,
+              point.observed_step);
+    add_point(fetch, first, point.steps, point.fetch_wait, point.fetch_waits);
+    add_point(prep, first, point.steps, point.prep_wait, point.prep_waits);
+    first += point.steps;
+    most = std::max(most, point.steps);
+    fetched += point.fetch_wait;
+    prepared += point.prep_wait;
   }
-  const std::size_t bucket = steps_of_a_point(step_ms.size());
   report::LinePlot plot{
       .title = "Step by step",
-      .x_label = bucket > 1 ? fmt::format("step: mean and range of {} each", bucket) : "step",
+      .x_label = most > 1 ? fmt::format("step: mean and range of {} each", most) : "step",
       .y_label = "time (ms)",
-      .series = {step_series("step", report::Colour::kTotal, step_ms)}};
-  const auto add = [&plot](const char* name, report::Colour colour,
-                           const std::vector<double>& values) {
-    if (std::ranges::max(values) > 0) plot.series.push_back(step_series(name, colour, values));
-  };
-  add("waiting for storage", report::Colour::kHostWait, fetch_ms);
-  add("waiting for preprocessing", report::Colour::kHostWork, prep_ms);
+      .series = {std::move(steps)}};
+  if (fetched > Duration::zero()) plot.series.push_back(std::move(fetch));
+  if (prepared > Duration::zero()) plot.series.push_back(std::move(prep));
   return plot;
 }
 
 report::LinePlot throughput_plot(const RunReport& report) {
-  const auto& steps = report.result.steps;
-  const std::size_t window = std::max<std::size_t>(1, steps.size() / kThroughputWindows);
+  const std::span<const train::StepSpan> spans = report.result.steps.spans();
+  const std::size_t window = std::max<std::size_t>(1, spans.size() / kThroughputWindows);
   report::LineSeries measured{.name = "run", .colour = report::Colour::kTotal};
-  for (std::size_t i = window; i < steps.size(); i += window) {
-    const double elapsed_s = to_seconds(steps[i].end - steps[i - window].end);
-    const double images = static_cast<double>(window) * report.options.gpu.batch;
+  for (std::size_t i = window; i < spans.size(); i += window) {
+    const double elapsed_s = to_seconds(spans[i].end - spans[i - window].end);
+    std::int64_t steps = 0;
+    for (std::size_t j = i - window + 1; j <= i; ++j) steps += spans[j].steps;
+    const double images = static_cast<double>(steps) * report.options.gpu.batch;
     measured.points.push_back(
-        {.x = to_seconds(steps[i].end - report.result.start), .y = images / elapsed_s});
+        {.x = to_seconds(spans[i].end - report.result.start), .y = images / elapsed_s});
   }
   const double best =
       report.options.gpu.batch /
@@ -189,13 +191,13 @@ void add_times(report::Page& page, const train::TrainResult& result) {
 void add_facts(report::Page& page, const RunReport& report) {
   const train::TrainResult& result = report.result;
   const RunOptions& options = report.options;
-  const auto step = train::step_statistics(result, train::StepEnd::kObserved);
+  const auto step = result.steps.statistics(result.start, train::StepEnd::kObserved);
   std::vector<std::pair<std::string, std::string>> facts = {
       {"throughput",
        fmt::format("{:.1f} images/s after the first step", result.steady_samples_per_s())},
-      {"step", fmt::format("{:.3f} ms mean, {:.3f} median, {:.3f} 99th percentile",
+      {"step", fmt::format("{:.3f} ms mean, {:.3f} median, {:.3f} 99th percentile{}",
                            to_milliseconds(step.mean), to_milliseconds(step.p50),
-                           to_milliseconds(step.p99))},
+                           to_milliseconds(step.p99), sketch_text(result))},
       {"step by the profile",
        fmt::format("{:.3f} ms", to_milliseconds(planned_step(report.plan, options.gpu,
                                                              report.data.has_value())))},
@@ -207,9 +209,8 @@ void add_facts(report::Page& page, const RunReport& report) {
        fmt::format("{} of the emulated time; compute time ±{:.1f} %", evidence_text(result),
                    report.plan.cost.compute_relative_error() * 100)}};
   if (report.data) {
-    facts.emplace_back("data",
-                       fmt::format("{}: {} images, {:.1f} MiB", options.data.folder.string(),
-                                   report.data->images, to_mib(report.data->bytes)));
+    facts.emplace_back("data", fmt::format("{}: {} images, {:.1f} MiB", data_text(options),
+                                           report.data->images, to_mib(report.data->bytes)));
     facts.emplace_back("loader",
                        fmt::format("workers {}, batches ahead {}, seed {}", options.data.workers,
                                    options.data.prefetch_batches, options.data.seed));
@@ -231,9 +232,10 @@ std::string run_page(const RunReport& report) {
   report::Page page(fmt::format("{} on {}, batch {}", report.model,
                                 gpus_text(report.options.gpu, report.gpu),
                                 report.options.gpu.batch));
-  page.paragraph(fmt::format("gpemu {}: the data path is real, the GPU is emulated ({}{}).",
-                             GPEMU_VERSION, report.precision,
-                             report.options.synthetic ? ", synthetic data" : ""));
+  page.paragraph(fmt::format("gpemu {}: the data path is {}, the GPU is emulated ({}{}).",
+                             GPEMU_VERSION,
+                             report.options.host.name.empty() ? "real" : "a described host's",
+                             report.precision, report.options.synthetic ? ", synthetic data" : ""));
   page.verdict(run_verdict(report));
   if (const auto warning = report::load_warning(report.provenance)) page.warning(*warning);
   if (!result.steps.empty()) {

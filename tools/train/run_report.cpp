@@ -55,16 +55,19 @@ std::string workers_advice(const RunReport& report) {
   if (rate <= 0) return "more workers would help";
   const double step_s = to_seconds(planned_step(report.plan, report.options.gpu, true));
   const double needed = std::ceil(report.options.gpu.batch / step_s / rate);
-  const int workers = report.options.data.workers;
+  const bool described = report.data && report.data->described_cores > 0;
+  const int workers = report.options.data.workers * (described ? report.options.gpu.nodes : 1);
   if (needed <= workers) {
     return fmt::format(
         "a worker makes {:.0f} images/s, so {} keep up once batches are on their way: longer runs "
         "would wait less, unless other work takes the cores",
         rate, workers);
   }
-  const int cores = report.provenance.host.cores;
+  const int cores = described ? report.data->described_cores : report.provenance.host.cores;
   const std::string beyond =
-      needed > cores ? fmt::format("; this host has {} core{}", cores, report::plural(cores)) : "";
+      needed > cores ? fmt::format("; {} {} core{}", described ? "there are" : "this host has",
+                                   cores, report::plural(cores))
+                     : "";
   return fmt::format(
       "a worker makes {:.0f} images/s, so about {:.0f} would keep the GPU busy, not {}{}", rate,
       needed, workers, beyond);
@@ -169,15 +172,22 @@ OrderedJson failure_json(const train::TrainResult& result) {
           {"time_s", to_seconds(result.failure->time - result.start)}};
 }
 
+/// Returns what was used of described hosts; null without them.
+OrderedJson host_json(const HostOptions& host) {
+  if (host.name.empty()) return nullptr;
+  return {{"name", host.name},       {"dataset", host.dataset}, {"loader", host.loader},
+          {"storage", host.storage}, {"cache", host.cache},     {"cache_share", host.cache_share},
+          {"peers", host.peers}};
+}
+
 std::string headline(const RunReport& report) {
   const RunOptions& options = report.options;
   std::string text = fmt::format("{} ({}), batch {}, on {}", report.model, report.precision,
                                  options.gpu.batch, gpus_text(options.gpu, report.gpu));
   if (report.data) {
-    text +=
-        fmt::format("; {} worker{} over {} ({} images, {:.1f} MiB)", options.data.workers,
-                    report::plural(options.data.workers), printable(options.data.folder.string()),
-                    report.data->images, to_mib(report.data->bytes));
+    text += fmt::format("; {} worker{} over {} ({} images, {:.1f} MiB)", options.data.workers,
+                        report::plural(options.data.workers), printable(data_text(options)),
+                        report.data->images, to_mib(report.data->bytes));
   } else {
     text += "; synthetic data, already on the GPU";
   }
@@ -213,7 +223,9 @@ OrderedJson data_json(const DataFacts& data, const train::TrainResult& result) {
   const data::BatchWork& work = result.work;
   return {{"images", data.images},
           {"bytes", data.bytes},
+          {"format", data.format},
           {"bytes_read", work.bytes_read},
+          {"storage", storage_json(data.storage)},
           {"corrupt_files", data.corrupt_files},
           {"not_locked_bytes", data.not_locked},
           {"worker_fetch_s", to_seconds(work.fetch)},
@@ -242,6 +254,11 @@ std::string failure_text(const train::TrainResult& result) {
 double share(Duration part, Duration whole) {
   if (whole <= Duration::zero()) return 0;
   return static_cast<double>(part.count()) / static_cast<double>(whole.count());
+}
+
+std::string sketch_text(const train::TrainResult& result) {
+  const double error = result.steps.percentile_error();
+  return error > 0 ? fmt::format(" (to within {:.2g} %)", error * 100) : "";
 }
 
 std::string evidence_text(const train::TrainResult& result) {
@@ -321,13 +338,14 @@ std::string run_text(const RunReport& report, const report::Terminal& terminal) 
                                             failure_text(result))
                               : "";
   if (result.steps.empty()) return text + faults + end + "no step was done\n";
-  const auto step = train::step_statistics(result, train::StepEnd::kObserved);
+  const auto step = result.steps.statistics(result.start, train::StepEnd::kObserved);
   const Duration planned = planned_step(report.plan, report.options.gpu, report.data.has_value());
   text += fmt::format("throughput  {} images/s\n", report::rounded(result.steady_samples_per_s()));
-  text += fmt::format(
-      "step        {} ms mean, {} p50, {} p99; the profile's {}\n",
-      report::rounded(to_milliseconds(step.mean)), report::rounded(to_milliseconds(step.p50)),
-      report::rounded(to_milliseconds(step.p99)), report::rounded(to_milliseconds(planned)));
+  text += fmt::format("step        {} ms mean, {} p50, {} p99{}; the profile's {}\n",
+                      report::rounded(to_milliseconds(step.mean)),
+                      report::rounded(to_milliseconds(step.p50)),
+                      report::rounded(to_milliseconds(step.p99)), sketch_text(result),
+                      report::rounded(to_milliseconds(planned)));
   text += fmt::format("run         {} steps, {} images in {:.3f} s{}\n", result.steps.size(),
                       result.samples, to_seconds(result.elapsed),
                       result.stopped ? ", stopped early" : "");
@@ -337,6 +355,9 @@ std::string run_text(const RunReport& report, const report::Terminal& terminal) 
   text += fmt::format("evidence    {}; compute time {}{:.1f} %\n", evidence_text(result),
                       terminal.plus_minus(), report.plan.cost.compute_relative_error() * 100);
   if (report.options.gpu.gpus > 1) text += exchange_text(result) + straggler_text(result);
+  if (report.data && report.data->storage) {
+    text += fmt::format("storage     {}\n", storage_text(*report.data->storage, result.elapsed));
+  }
   text += faults + end;
   if (report.data && result.work.corrupt > 0) {
     const auto& files = report.data->corrupt_files;
@@ -360,12 +381,19 @@ OrderedJson gpu_options_json(const GpuOptions& options) {
           {"faults", options.faults}};
 }
 
+std::string data_text(const RunOptions& options) {
+  if (options.host.name.empty()) return options.data.folder.string();
+  return fmt::format("{} on the host {}", options.host.dataset, options.host.name);
+}
+
 OrderedJson data_options_json(const DataOptions& options) {
-  return {{"data", options.folder.string()},
-          {"workers", options.workers},
-          {"prefetch", options.prefetch_batches},
-          {"seed", options.seed},
-          {"strict_images", options.strict_images}};
+  OrderedJson json = {{"data", options.folder.string()},
+                      {"workers", options.workers},
+                      {"prefetch", options.prefetch_batches},
+                      {"seed", options.seed},
+                      {"strict_images", options.strict_images}};
+  json.update(read_options_json(options.read));
+  return json;
 }
 
 OrderedJson planned_step_json(const train::StepPlan& plan, const GpuOptions& options, bool copied) {
@@ -396,9 +424,11 @@ OrderedJson run_json(const RunReport& report) {
   json["stopped"] = result.stopped;
   json["elapsed_s"] = to_seconds(result.elapsed);
   json["images_per_s"] = result.steady_samples_per_s();
-  json["step_ms"] = statistics_json(train::step_statistics(result, train::StepEnd::kObserved));
+  json["step_ms"] =
+      statistics_json(result.steps.statistics(result.start, train::StepEnd::kObserved));
   json["timeline_step_ms"] =
-      statistics_json(train::step_statistics(result, train::StepEnd::kTimeline));
+      statistics_json(result.steps.statistics(result.start, train::StepEnd::kTimeline));
+  json["step_percentile_error"] = result.steps.percentile_error();
   json["profile_step_ms"] = planned_step_json(report.plan, options.gpu, report.data.has_value());
   json["time_s"] = time_json(result.gpus.front());
   json["hidden_communication_s"] = to_seconds(result.gpus.front().hidden_communication);
@@ -421,6 +451,7 @@ OrderedJson run_json(const RunReport& report) {
                      {"cold", options.cold}};
   json["options"].update(gpu_options_json(options.gpu));
   json["options"].update(data_options_json(options.data));
+  json["options"]["host"] = host_json(options.host);
   report::add_provenance(json, report.provenance);
   json["host"]["loop_cpu_s"] = to_seconds(report.loop_cpu);
   json["host"]["spin_s"] = to_seconds(report.spun);

@@ -26,6 +26,9 @@ struct DataFacts {
   Bytes bytes = 0;
   std::vector<std::string> corrupt_files;  ///< the first few.
   Bytes not_locked = 0;                    ///< of pinned buffers, beyond the user's limit.
+  std::string format = "folder";
+  std::optional<StorageFacts> storage;  ///< of the described device, if there is one.
+  int described_cores = 0;              ///< of all described hosts; 0 without.
 };
 
 /// Everything that is reported about a run of `gpemu train`.
@@ -74,8 +77,15 @@ inline constexpr std::array<TimePart, 6> kTimeParts = {{
 [[nodiscard]] Duration planned_step(const train::StepPlan& plan, const GpuOptions& options,
                                     bool copied);
 
+/// Returns which data a run read, e.g. "photos", or "imagenette-87k on the host dgx-1".
+[[nodiscard]] std::string data_text(const RunOptions& options);
+
 /// Returns the evidence of the emulated time, e.g. "97.2 % measured, 2.8 % analytic".
 [[nodiscard]] std::string evidence_text(const train::TrainResult& result);
+
+/// Returns how far off the percentiles of a run's steps may be, as text that follows them; empty if
+/// they are exact.
+[[nodiscard]] std::string sketch_text(const train::TrainResult& result);
 
 /// Returns what a fault that ended a run did, e.g. "GPU 2 was killed at 10.000 s". Requires: one
 /// did.

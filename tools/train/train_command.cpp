@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <cstdio>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "gpemu/base/file.hpp"
@@ -8,10 +10,12 @@
 #include "gpemu/report/output_file.hpp"
 #include "gpemu/report/progress.hpp"
 #include "gpemu/report/terminal.hpp"
+#include "gpemu/train/host_source.hpp"
 #include "gpemu/train/trace_recorder.hpp"
 
 #include "cli/command_line.hpp"
 #include "cli/interrupt.hpp"
+#include "train/host_data.hpp"
 #include "train/run_page.hpp"
 #include "train/run_report.hpp"
 #include "train/training_session.hpp"
@@ -26,13 +30,23 @@ constexpr std::int64_t kSyntheticSteps = 100;
 constexpr std::size_t kPicturedSteps = 12;
 
 Result<void> check_options(const RunOptions& options) {
-  if (!options.synthetic && options.data.folder.empty()) {
+  const bool described = !options.host.name.empty();
+  if (!options.synthetic && !described && options.data.folder.empty()) {
     return fail(ErrorCode::kInvalidArgument,
-                "where is the data? Name a folder of JPEG files with --data, or use --synthetic");
+                "where is the data? Name a data set with --data, or use --synthetic");
   }
-  if (options.clock == "virtual" && !options.synthetic) {
+  if (options.clock == "virtual" && !options.synthetic && !described) {
     return fail(ErrorCode::kInvalidArgument,
-                "--clock virtual needs --synthetic: reading real files takes real time");
+                "--clock virtual needs --synthetic or --host: reading real files takes real time");
+  }
+  if (options.data.folder.empty() && options.data.read != ReadOptions{}) {
+    return fail(ErrorCode::kInvalidArgument,
+                "--order, --read, --window and --storage are for the files of --data; "
+                "--host-storage chooses a described host's storage");
+  }
+  if (options.clock != "virtual" && described) {
+    return fail(ErrorCode::kInvalidArgument,
+                "--host needs --clock virtual: a described host has no real time");
   }
   if (options.clock == "virtual" && !options.gpu.node.empty()) {
     return fail(ErrorCode::kInvalidArgument,
@@ -87,14 +101,60 @@ Result<void> write_outputs(const RunReport& report, const train::TraceRecorder& 
     if (trace.steps_left_out() > 0 && !output.quiet) {
       report::print_error(
           "gpemu: {} holds the first {} steps; {} more did not fit\n", output.trace.string(),
-          static_cast<std::int64_t>(report.result.steps.size()) - trace.steps_left_out(),
-          trace.steps_left_out());
+          report.result.steps.size() - trace.steps_left_out(), trace.steps_left_out());
     }
   }
   if (!output.report.empty()) {
     GPEMU_TRY(write_file_atomically(output.report, run_page(report)));
   }
   return {};
+}
+
+/// Where the batches of a run come from.
+struct RunSource {
+  DataPath data;  ///< empty if no real files are read.
+  HostPath host;  ///< empty without a described host.
+  std::unique_ptr<train::BatchSource> batches;
+  std::int64_t steps = 0;
+
+  [[nodiscard]] std::optional<DataFacts> facts() const {
+    if (host.loaders) {
+      return DataFacts{.images = host.files, .bytes = host.bytes, .described_cores = host.cores};
+    }
+    if (!data.dataset) return std::nullopt;
+    return DataFacts{.images = data.dataset->samples().size(),
+                     .bytes = data.dataset->total_bytes(),
+                     .corrupt_files = data.loader->corrupt_files(),
+                     .not_locked = *data.not_locked,
+                     .format = std::string(data.dataset->format_name()),
+                     .storage = storage_facts(data.storage.get())};
+  }
+};
+
+Result<RunSource> open_source(const RunOptions& options, const TrainingSession& session,
+                              const World& world, const std::atomic<bool>& stop) {
+  RunSource source;
+  if (options.synthetic) {
+    source.steps = options.steps.value_or(kSyntheticSteps);
+    source.batches = std::make_unique<train::SyntheticSource>(options.gpu.batch, source.steps);
+    return source;
+  }
+  std::int64_t all = options.epochs;
+  if (!options.host.name.empty()) {
+    GPEMU_ASSIGN(source.host, open_host(options, world));
+    all *= source.host.batches_per_epoch;
+    source.batches = std::make_unique<train::HostSource>(*source.host.loaders, session.clock(),
+                                                         options.epochs, options.steps);
+  } else {
+    GPEMU_ASSIGN(source.data,
+                 open_data(options.data, options.gpu, session.model().model(), world, stop));
+    if (options.cold) GPEMU_TRY(make_cold(*source.data.dataset, stop));
+    all *= source.data.loader->batches_per_epoch();
+    source.batches =
+        std::make_unique<train::LoaderSource>(*source.data.loader, options.epochs, options.steps);
+  }
+  source.steps = std::min(all, options.steps.value_or(all));
+  return source;
 }
 
 Result<void> run_train(const RunOptions& options, const World& world) {
@@ -108,25 +168,13 @@ Result<void> run_train(const RunOptions& options, const World& world) {
                    .precision = session.model().precision(),
                    .plan = session.plan(),
                    .provenance = report::provenance_at(world.time_of_day())};
-  DataPath path;
-  std::unique_ptr<train::BatchSource> source;
-  std::int64_t total_steps = options.steps.value_or(kSyntheticSteps);
-  if (options.synthetic) {
-    source = std::make_unique<train::SyntheticSource>(options.gpu.batch, total_steps);
-  } else {
-    GPEMU_ASSIGN(path, open_data(options.data, options.gpu, session.model().model(), world.clock,
-                                 interrupt.flag()));
-    if (options.cold) GPEMU_TRY(make_cold(*path.dataset, interrupt.flag()));
-    const std::int64_t all = std::int64_t{path.loader->batches_per_epoch()} * options.epochs;
-    total_steps = std::min(all, options.steps.value_or(all));
-    source = std::make_unique<train::LoaderSource>(*path.loader, options.epochs, options.steps);
-  }
+  GPEMU_ASSIGN(const RunSource source, open_source(options, session, world, interrupt.flag()));
 
-  RunObserver observer(options, report, total_steps, world);
+  RunObserver observer(options, report, source.steps, world);
   const Duration cpu_before = world.thread_cpu_time();
   const report::HostLoadMeter meter(report::LoadScope::kThisProcess, world.host_sample);
   GPEMU_ASSIGN(report.result,
-               session.run(*source, interrupt.flag(),
+               session.run(*source.batches, interrupt.flag(),
                            [&observer](const train::ObservedStep& step) { observer.add(step); }));
   observer.finish();
   const auto faults = session.faults();
@@ -134,12 +182,7 @@ Result<void> run_train(const RunOptions& options, const World& world) {
   if (options.clock == "real") report.provenance.load = meter.read();
   report.loop_cpu = world.thread_cpu_time() - cpu_before;
   report.spun = session.spun();
-  if (path.dataset) {
-    report.data = DataFacts{.images = path.dataset->samples().size(),
-                            .bytes = path.dataset->total_bytes(),
-                            .corrupt_files = path.loader->corrupt_files(),
-                            .not_locked = *path.not_locked};
-  }
+  report.data = source.facts();
   report.first_steps = observer.first_steps();
   if (!options.output.quiet && !report::is_printed(options.output.json)) {
     report::print_out("{}", run_text(report, world.terminal()));
@@ -147,11 +190,11 @@ Result<void> run_train(const RunOptions& options, const World& world) {
   GPEMU_TRY(write_outputs(report, observer.trace()));
   if (report.result.failure) {
     return fail(ErrorCode::kUnavailable, "the run ended after {} of {} steps: {}",
-                report.result.steps.size(), total_steps, failure_text(report.result));
+                report.result.steps.size(), source.steps, failure_text(report.result));
   }
   if (report.result.stopped) {
     return fail(ErrorCode::kInterrupted, "stopped after {} of {} steps", report.result.steps.size(),
-                total_steps);
+                source.steps);
   }
   return {};
 }
@@ -168,12 +211,15 @@ void add_train_command(Command app, const World& world) {
       "  gpemu train --topology dgx-a100 --gpus 64 --nodes 8 --model resnet50 --batch 4096 "
       "--synthetic --clock virtual\n"
       "  gpemu train --topology dgx-a100 --gpus 8 --model resnet50 --batch 512 --synthetic "
-      "--faults faults.toml\n");
+      "--faults faults.toml\n"
+      "  gpemu train --gpu P100-PCIE-16GB --gpus 8 --model alexnet --batch 256 --host "
+      "chameleon-p100 --workers 24 --cache minio --cache-share 0.4 --epochs 2 --clock virtual\n");
   auto options = std::make_shared<RunOptions>();
   command.last_value_counts();  // So that a script can append options to common ones.
   add_gpu_options(command, options->gpu);
   add_node_options(command, options->gpu);
   add_data_options(command, options->data);
+  add_host_options(command, options->host);
   command.option("--epochs", options->epochs, "Passes over the data set")
       .range(1, 1 << 20)
       .show_default();
@@ -182,13 +228,14 @@ void add_train_command(Command app, const World& world) {
               "Stop after this many steps; default with --synthetic: 100")
       .positive();
   command.flag("--synthetic", options->synthetic, "No data path: batches are already on the GPU")
-      .excludes("--data");
+      .excludes("--data")
+      .excludes("--host");
   command.flag("--cold", options->cold, "Drop the data set from the page cache first")
       .needs("--data");
   command
       .option("--clock", options->clock,
-              "real; virtual: counts the GPU's time instead of waiting for it; needs --synthetic, "
-              "excludes --node")
+              "real; virtual: counts the GPU's time instead of waiting for it; needs --synthetic "
+              "or --host, excludes --node")
       .one_of({"real", "virtual"})
       .show_default();
   command.option("--json", options->output.json,

@@ -53,10 +53,64 @@ TEST_F(TrainCommandTest, WritesWhatWasAskedFor) {
   EXPECT_TRUE(read_file(page).value().starts_with("<!"));
 }
 
+TEST_F(TrainCommandTest, LoadsOnADescribedHost) {
+  made_up_.write("hosts/slow.toml", R"toml(name = "slow"
+title = "A slow host"
+[cpu]
+model = "A processor"
+cores = 4
+source = "s"
+[memory]
+gib = 1
+source = "s"
+[[loader]]
+name = "l"
+image_ms = 10
+source = "s"
+[[storage]]
+name = "hdd"
+access_ms = 5
+mb_per_s = 1000000
+source = "s"
+[sources]
+s = "Nobody measured it"
+)toml");
+  made_up_.write("experiments/datasets/tiny.toml", R"toml(name = "tiny"
+source = "made up"
+files = 640
+bytes = 640
+percentiles = [[0, 1], [100, 1]]
+)toml");
+  const std::vector<std::string> words = {"--gpu",   "V100",      "--host", "slow",     "--dataset",
+                                          "tiny",    "--workers", "1",      "--epochs", "2",
+                                          "--clock", "virtual",   "--json", "-"};
+  const Outcome outcome = train(words);
+  ASSERT_EQ(outcome.code, 0) << outcome.errors;
+  const json result = parsed(outcome.output);
+  EXPECT_EQ(result["steps"], 20);
+  EXPECT_EQ(result["images"], 1280);
+  EXPECT_EQ(result["data"]["images"], 640);
+  // The first epoch reads: 15 ms an image, 960 ms a batch. The second finds all in the page cache.
+  EXPECT_NEAR(result["epochs"][0]["elapsed_s"].get<double>(), 9.6 + 0.18, 0.2);
+  EXPECT_NEAR(result["epochs"][1]["elapsed_s"].get<double>(), 6.4 + 0.18, 0.2);
+  EXPECT_EQ(result["options"]["host"]["name"], "slow");
+  // Both epochs: 1280 images in 9.6 + 6.4 s of the worker.
+  EXPECT_TRUE(result["verdict"].get<std::string>().contains(
+      "a worker makes 80 images/s, so about 5 would keep the GPU busy, not 1; there are 4 cores"))
+      << result["verdict"];
+  std::vector<std::string> real = words;
+  real[11] = "real";
+  EXPECT_EQ(train(real).errors,
+            "gpemu: --host needs --clock virtual: a described host has no real time\n");
+  EXPECT_EQ(train({"--gpu", "V100", "--host", "quick", "--clock", "virtual"}).errors,
+            "gpemu: there is no host \"quick\"; there are: slow. The path of a TOML file describes "
+            "another one\n");
+}
+
 TEST_F(TrainCommandTest, AsksForDataAndAGpu) {
   EXPECT_EQ(train({"--gpu", "V100"}),
             (Outcome{2, "",
-                     "gpemu: where is the data? Name a folder of JPEG files with --data, or use "
+                     "gpemu: where is the data? Name a data set with --data, or use "
                      "--synthetic\n"}));
   EXPECT_EQ(train({"--synthetic"}),
             (Outcome{2, "",
@@ -65,10 +119,11 @@ TEST_F(TrainCommandTest, AsksForDataAndAGpu) {
 }
 
 TEST_F(TrainCommandTest, VirtualTimeNeedsSyntheticBatchesAndANodeOfItsOwn) {
-  EXPECT_EQ(train({"--gpu", "V100", "--data", "x", "--clock", "virtual"}),
-            (Outcome{2, "",
-                     "gpemu: --clock virtual needs --synthetic: reading real files takes real "
-                     "time\n"}));
+  EXPECT_EQ(
+      train({"--gpu", "V100", "--data", "x", "--clock", "virtual"}),
+      (Outcome{2, "",
+               "gpemu: --clock virtual needs --synthetic or --host: reading real files takes real "
+               "time\n"}));
   EXPECT_EQ(train({"--node", "n", "--synthetic", "--clock", "virtual"}),
             (Outcome{2, "",
                      "gpemu: --clock virtual excludes --node: a node that others see runs in real "
@@ -135,6 +190,18 @@ TEST_F(TrainCommandTest, EndsWhenAFaultEndsTheRun) {
   EXPECT_EQ(parsed(none.output)["steps"], 0);
   const Outcome wrong = train({"--gpu", "V100", "--synthetic", "--faults", file});
   EXPECT_EQ(wrong.code, 6) << "a run of one GPU has no GPU 1";
+}
+
+TEST_F(TrainCommandTest, RefusesHowToReadFilesThatItDoesNotRead) {
+  for (const std::vector<std::string>& words :
+       {std::vector<std::string>{"--synthetic", "--storage", "hdd"},
+        {"--host", "slow", "--clock", "virtual", "--read", "async"}}) {
+    std::vector<std::string> all = {"--gpu", "V100"};
+    all.insert(all.end(), words.begin(), words.end());
+    const Outcome outcome = train(all);
+    EXPECT_EQ(outcome.code, 2) << outcome.errors;
+    EXPECT_TRUE(outcome.errors.contains("are for the files of --data")) << outcome.errors;
+  }
 }
 
 TEST_F(TrainCommandTest, RefusesMachinesThatDoNotHaveTheGpus) {

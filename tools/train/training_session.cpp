@@ -8,8 +8,10 @@
 #include <utility>
 
 #include "gpemu/base/log.hpp"
+#include "gpemu/base/variables.hpp"
 #include "gpemu/device/device_config.hpp"
 #include "gpemu/device/pinned_memory.hpp"
+#include "gpemu/device/process_priority.hpp"
 #include "gpemu/profile/database.hpp"
 #include "gpemu/profile/topology_spec.hpp"
 #include "gpemu/report/number_text.hpp"
@@ -58,6 +60,10 @@ Result<std::optional<topology::Fabric>> fabric_of_run(const profile::TopologySpe
 Result<void> TrainingSession::attach(const GpuOptions& options, const World& world) {
   device::Node::end_when_cut_short();
   GPEMU_ASSIGN(node_, device::Node::open(options.node, world.nodes));
+  const std::string priority = world.variable(variable::kGpuPriority).value_or("");
+  GPEMU_ASSIGN(const auto own,
+               device::process_priority([&](const char* /*name*/) { return priority.c_str(); }));
+  node_->set_priority(own);
   const auto last = std::int64_t{options.device} + options.gpus - 1;
   if (last >= node_->device_count()) {
     return fail(ErrorCode::kInvalidArgument,
@@ -161,7 +167,7 @@ Result<TrainingSession> TrainingSession::create(const GpuOptions& options, bool 
 }
 
 Result<DataPath> open_data(const DataOptions& options, const GpuOptions& gpu,
-                           const profile::ModelInfo& model, const sim::Clock& clock,
+                           const profile::ModelInfo& model, const World& world,
                            const std::atomic<bool>& stop) {
   const auto& shape = model.input_shape;
   if (shape[0] != 3 || shape[1] != shape[2]) {
@@ -171,8 +177,9 @@ Result<DataPath> open_data(const DataOptions& options, const GpuOptions& gpu,
                 model.name, shape[0], shape[1], shape[2]);
   }
   DataPath path;
-  GPEMU_ASSIGN(data::FolderDataset dataset, data::FolderDataset::open(options.folder, &stop));
-  path.dataset = std::make_unique<data::FolderDataset>(std::move(dataset));
+  GPEMU_ASSIGN(data::Dataset dataset, open_dataset(options.folder, &stop));
+  path.dataset = std::make_unique<data::Dataset>(std::move(dataset));
+  GPEMU_ASSIGN(path.storage, make_storage(options.read, world));
   const std::size_t images = path.dataset->samples().size();
   if (images < static_cast<std::size_t>(gpu.batch)) {
     return fail(ErrorCode::kInvalidArgument,
@@ -180,12 +187,13 @@ Result<DataPath> open_data(const DataOptions& options, const GpuOptions& gpu,
                 options.folder.string(), images,
                 report::plural(std::ssize(path.dataset->samples())), gpu.batch);
   }
-  const data::LoaderOptions loader_options{.batch = gpu.batch,
-                                           .workers = options.workers,
-                                           .prefetch_batches = options.prefetch_batches,
-                                           .seed = options.seed,
-                                           .crop = shape[1],
-                                           .stop_on_corrupt = options.strict_images};
+  data::LoaderOptions loader_options{.batch = gpu.batch,
+                                     .workers = options.workers,
+                                     .prefetch_batches = options.prefetch_batches,
+                                     .seed = options.seed,
+                                     .crop = shape[1],
+                                     .stop_on_corrupt = options.strict_images};
+  set_reading(loader_options, options.read, *path.dataset, path.storage.get());
   path.not_locked = std::make_shared<std::atomic<Bytes>>(0);
   const auto allocate_counted = [not_locked = path.not_locked](Bytes size) {
     return allocate_pinned(size, *not_locked);
@@ -194,12 +202,12 @@ Result<DataPath> open_data(const DataOptions& options, const GpuOptions& gpu,
                data::Loader::create(*path.dataset, loader_options,
                                     gpu.pageable ? data::pageable_allocator()
                                                  : data::HostAllocator(allocate_counted),
-                                    clock));
+                                    world.clock));
   path.loader = std::make_unique<data::Loader>(std::move(loader));
   return path;
 }
 
-Result<void> make_cold(const data::FolderDataset& dataset, const std::atomic<bool>& stop) {
+Result<void> make_cold(const data::Dataset& dataset, const std::atomic<bool>& stop) {
   struct statfs system{};
   if (::statfs(dataset.root().c_str(), &system) == 0 &&
       (system.f_type == TMPFS_MAGIC || system.f_type == RAMFS_MAGIC)) {

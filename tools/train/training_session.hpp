@@ -35,6 +35,7 @@ class TrainingSession {
   }
 
   [[nodiscard]] const cost::StepCostModel& model() const { return *model_; }
+  [[nodiscard]] sim::Clock& clock() const { return *clock_; }
   [[nodiscard]] const train::StepPlan& plan() const { return plan_; }
   /// Returns what goes wrong with the node's devices, and when the node was made.
   [[nodiscard]] std::span<const profile::Fault> faults() const { return node_->faults(); }
@@ -61,27 +62,28 @@ class TrainingSession {
 
 /// A data set and the workers that load it.
 struct DataPath {
-  std::unique_ptr<data::FolderDataset> dataset;  ///< the loader depends on it.
+  // Declared in dependency order.
+  std::unique_ptr<data::Dataset> dataset;
+  std::unique_ptr<data::StorageDevice> storage;  ///< null: as fast as the files are.
   std::unique_ptr<data::Loader> loader;
   /// Bytes of its pinned buffers that are not locked because the user's limit is too low.
   std::shared_ptr<std::atomic<Bytes>> not_locked;
 };
 
 /// Opens the data set and starts a loader for it, into pinned memory unless `gpu.pageable`.
-/// `clock`, which measures the loader's work, must outlive it.
+/// `world`, whose clock measures the loader's work, must outlive it.
 ///
-/// Errors: those of the data set, which `stop` ends, and the loader; kInvalidArgument if it holds
-/// less than a batch; kResourceLimit if the host is out of memory; kUnsupported if the model's
-/// input is not a square image.
+/// Errors: those of the data set, which `stop` ends, the storage and the loader; kInvalidArgument
+/// if it holds less than a batch; kResourceLimit if the host is out of memory; kUnsupported if the
+/// model's input is not a square image.
 [[nodiscard]] Result<DataPath> open_data(const DataOptions& options, const GpuOptions& gpu,
-                                         const profile::ModelInfo& model, const sim::Clock& clock,
+                                         const profile::ModelInfo& model, const World& world,
                                          const std::atomic<bool>& stop);
 
 /// Drops the data set from the page cache; warns if that has no effect because the files are in
 /// memory.
 ///
-/// Errors: those of FolderDataset::drop_page_cache().
-[[nodiscard]] Result<void> make_cold(const data::FolderDataset& dataset,
-                                     const std::atomic<bool>& stop);
+/// Errors: those of Dataset::drop_page_cache().
+[[nodiscard]] Result<void> make_cold(const data::Dataset& dataset, const std::atomic<bool>& stop);
 
 }  // namespace gpemu::tools

@@ -147,7 +147,7 @@ class Estimate(NamedTuple):
     time_ns * (1 + relative_error).
 
     `evidence` is "measured", "interpolated", "extrapolated", "scaled", "calibrated", "transferred",
-    "analytic", "guessed" or "emulated".
+    "analytic", "guessed", "emulated" or "published".
     """
 
     time_ns: int
@@ -668,6 +668,7 @@ _EVIDENCE = (
     "analytic",
     "guessed",
     "emulated",
+    "published",
 )
 
 

@@ -26,6 +26,7 @@ inline constexpr const char* kGpu = "GPEMU_GPU";
 inline constexpr const char* kGpuFiles = "GPEMU_GPU_FILES";
 inline constexpr const char* kMemoryMib = "GPEMU_MEMORY_MIB";
 inline constexpr const char* kGpuFraction = "GPEMU_GPU_FRACTION";
+inline constexpr const char* kGpuPriority = "GPEMU_GPU_PRIORITY";
 inline constexpr const char* kContextMib = "GPEMU_CONTEXT_MIB";
 inline constexpr const char* kClock = "GPEMU_CLOCK";
 inline constexpr const char* kDropData = "GPEMU_DROP_DATA";

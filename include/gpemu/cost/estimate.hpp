@@ -10,7 +10,8 @@
 
 namespace gpemu::cost {
 
-/// The evidence on which a number rests, best first.
+/// The evidence on which a number rests: best first, but for the last one, which lies between
+/// scaled and calibrated. The C interface has the same numbers.
 enum class Evidence : std::uint8_t {
   kMeasured,      ///< this very configuration was measured.
   kInterpolated,  ///< between two measured batch sizes.
@@ -21,11 +22,12 @@ enum class Evidence : std::uint8_t {
   kAnalytic,      ///< from the datasheet's rates.
   kGuessed,       ///< the work was guessed too: kernels that are not recognised.
   kEmulated,      ///< measured, but on an emulated GPU: says nothing about a real one.
+  kPublished,     ///< as calibrated, but fitted to steps that others measured on this GPU.
 };
 
-inline constexpr std::array<std::string_view, 9> kEvidenceNames = {
-    "measured",    "interpolated", "extrapolated", "scaled",  "calibrated",
-    "transferred", "analytic",     "guessed",      "emulated"};
+inline constexpr std::array<std::string_view, 10> kEvidenceNames = {
+    "measured",    "interpolated", "extrapolated", "scaled",   "calibrated",
+    "transferred", "analytic",     "guessed",      "emulated", "published"};
 
 [[nodiscard]] constexpr std::string_view evidence_name(Evidence evidence) {
   return kEvidenceNames[static_cast<std::size_t>(evidence)];

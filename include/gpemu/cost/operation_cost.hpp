@@ -51,6 +51,8 @@ struct KernelTraits {
     kFromPooling,    ///< height and width of input, output and window, in this order, from
                      ///< an integer argument on, and the number of images.
     kFromDepthwise,  ///< the integer arguments of PyTorch's depthwise convolutions.
+    kFromAccessor,   ///< the sizes of a tensor of three dimensions, samples, channels and the rest,
+                     ///< that the first argument describes: PyTorch's own batch normalization.
   };
   Elements elements = Elements::kFromThreads;
   bool foreign = true;  ///< not one of PyTorch's: it is not known what its threads do.
@@ -85,7 +87,7 @@ struct LaunchContext {
 /// typical ones. docs/design/operation-costs.md has the equations.
 ///
 /// If those parameters were measured with tensor cores and a convolution or product does not use
-/// them, or the other way round, spec.other_arithmetic prices it.
+/// them, or the other way round, spec.other_arithmetic prices it. In 16 bits, spec.half does.
 ///
 /// A pure function of its inputs; no operation costs nothing. Thread safety: any thread.
 class OperationCostModel {
@@ -121,6 +123,7 @@ class OperationCostModel {
   profile::GpuSpec spec_;
   Parameters own_;
   Parameters other_arithmetic_;
+  Parameters half_;            ///< for convolutions and products in 16 bits.
   bool tensor_cores_ = false;  ///< whether the products measured for own_ ran on them.
 };
 

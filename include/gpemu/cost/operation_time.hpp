@@ -46,7 +46,10 @@ struct OperationWork {
   std::int8_t factor = -1;     ///< parameter that multiplies a convolution's share; -1: none.
   OperationParameter stream = kElementwise;  ///< the share of kStream.
   bool tensor_cores = false;
-  double peak_flops = 0;  ///< of the arithmetic's type, per second.
+  bool half = false;      ///< products and convolutions: of 16 bits or less on tensor cores.
+  bool last = false;      ///< a convolution of 16 bits, with the channels last in memory.
+  bool direct = false;    ///< one with groups that does not run on tensor cores.
+  double peak_flops = 0;  ///< of the arithmetic's type, per second, as long as it lasts.
   double flops = 0;
   double least_flops = 0;  ///< without empty parts of tiles; 0 if an algorithm may need less.
   double kernels = 1;      ///< one after the other, of a product.
@@ -80,6 +83,15 @@ struct OperationWork {
   return operation_work(described.operation, described.operation_class, spec);
 }
 
+/// Returns the time that no parameters make shorter: nothing is faster than the datasheet. Shares
+/// of the peak above 1 compensate for tiles of small products whose price is too high, but large
+/// products have none of these; and work limited by multiprocessors on one GPU may be limited by
+/// memory on another.
+[[nodiscard]] inline double least_seconds(const OperationWork& work, const GpuRates& gpu) {
+  return std::max(work.least_flops > 0 ? work.least_flops / work.peak_flops : 0,
+                  work.bytes / gpu.bandwidth);
+}
+
 /// The most parameters that an operation's time depends on.
 inline constexpr int kMostParameters = 6;
 
@@ -108,6 +120,7 @@ template <typename T>
     case Kind::kConvolution: {
       T share = by_direction(kConvolutionForward);
       if (work.factor >= 0) share = share * parameters[work.factor];
+      if (work.last) share = share * parameters[kConvolutionLast];
       T seconds = work.flops / (share * work.peak_flops) * (1.0 + parameters[kDepth] / work.depth);
       if (work.winograd_large_flops > 0) {
         const T overhead = 1.0 + parameters[kDepth] / work.winograd_depth;
@@ -123,6 +136,12 @@ template <typename T>
              (work.bytes + work.turned_bytes) / (conv_bandwidth * gpu.bandwidth);
     }
     case Kind::kGroupedConvolution: {
+      if (work.direct) {
+        return parameters[kConvolutionLatency] +
+               work.flops / (parameters[kGroupedLastData + work.direction - 1] *
+                             gpu.multiprocessors * gpu.clock_hz) +
+               work.bytes / (conv_bandwidth * gpu.bandwidth);
+      }
       const T share = by_direction(kConvolutionForward) * by_direction(kGroupedForward);
       return parameters[kConvolutionLatency] +
              work.flops / (share * work.peak_flops) * (1.0 + parameters[kDepth] / work.depth) +
@@ -130,7 +149,8 @@ template <typename T>
     }
     case Kind::kDepthwiseConvolution:
       return parameters[kLatency] +
-             work.flops / (by_direction(kDepthwiseForward) * gpu.multiprocessors * gpu.clock_hz) +
+             work.flops / (by_direction(work.direct ? kDepthwiseLastForward : kDepthwiseForward) *
+                           gpu.multiprocessors * gpu.clock_hz) +
              work.bytes / (conv_bandwidth * gpu.bandwidth);
     case Kind::kMatmul:
       return parameters[kLatency] * work.kernels +

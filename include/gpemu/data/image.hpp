@@ -24,8 +24,8 @@ struct Augmentation {
 /// RandomHorizontalFlip.
 [[nodiscard]] Augmentation draw_augmentation(const ImageSize& size, sim::Rng& rng);
 
-/// Decodes JPEG images and makes training samples of them. Keeps the decoder's state and buffers,
-/// so that gpemu allocates nothing per image once they have grown.
+/// Decodes JPEG and PNG images and makes training samples of them. Keeps the decoder's state and
+/// buffers, so that gpemu allocates nothing per image once they have grown.
 ///
 /// Thread safety: none; each thread has its own.
 class ImageTransform {
@@ -40,17 +40,17 @@ class ImageTransform {
   /// horizontal flip, float32, normalised with ImageNet's mean and standard deviation. Returns the
   /// random choices.
   ///
-  /// Only the rows down to the crop's end are decoded: damage below them goes unnoticed, but a
-  /// truncated file does not. Shape of `output`: [3, size, size].
+  /// Only the rows of a JPEG down to the crop's end are decoded: damage below them goes unnoticed,
+  /// but a truncated file does not. Shape of `output`: [3, size, size].
   ///
   /// Errors: kCorruptData saying what is wrong with the image; `output` is then unspecified.
-  [[nodiscard]] Result<Augmentation> apply(std::span<const std::byte> jpeg, sim::Rng& rng,
+  [[nodiscard]] Result<Augmentation> apply(std::span<const std::byte> image, sim::Rng& rng,
                                            std::span<float> output);
 
   /// Decodes a whole image to RGB and drops the pixels: the least cost of reading images.
   ///
   /// Errors: kCorruptData.
-  [[nodiscard]] Result<ImageSize> decode_only(std::span<const std::byte> jpeg);
+  [[nodiscard]] Result<ImageSize> decode_only(std::span<const std::byte> image);
 
  private:
   struct State;

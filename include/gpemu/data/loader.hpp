@@ -13,6 +13,7 @@
 #include "gpemu/base/error.hpp"
 #include "gpemu/base/units.hpp"
 #include "gpemu/data/dataset.hpp"
+#include "gpemu/data/storage_device.hpp"
 #include "gpemu/sim/clock.hpp"
 
 namespace gpemu::data {
@@ -38,6 +39,15 @@ struct LoaderOptions {
   int crop = 224;                ///< height and width of the output.
   bool drop_last = true;         ///< leave out a last batch that is not full.
   bool stop_on_corrupt = false;  ///< else a corrupt image is counted and replaced with zeros.
+  bool decode = true;  ///< else images are read and checked only, and have undefined pixels.
+  std::optional<ReadOrder> order;  ///< default: the one that suits the format.
+  /// Reads whole windows at once by io_uring, sorted by their places on the disk. If the kernel
+  /// does not offer it, a warning says so, and files are read one at a time.
+  bool async = false;
+  /// Parts of files that are read ahead, and units that quasi-random order shuffles.
+  std::size_t window = 16;
+  /// Reads as slowly as this describes; must outlive the loader. Null: as fast as the files are.
+  StorageDevice* storage = nullptr;
 };
 
 /// What the workers did for one batch, summed over its samples.
@@ -82,8 +92,7 @@ class Loader {
   /// Starts the workers. `clock` measures their work; it and `dataset` must outlive the loader.
   ///
   /// Errors: kInvalidArgument naming the option; those of `allocator`.
-  [[nodiscard]] static Result<Loader> create(const FolderDataset& dataset,
-                                             const LoaderOptions& options,
+  [[nodiscard]] static Result<Loader> create(const Dataset& dataset, const LoaderOptions& options,
                                              const HostAllocator& allocator,
                                              const sim::Clock& clock);
 

@@ -69,8 +69,13 @@ class Stream {
   /// run. Work that is queued later in other streams may still put it off. Here and below, work
   /// that would end after the last TimePoint (some 292 years) ends there. At a lower clock
   /// (Node::set_power_limit), it takes longer, except for the share of its time in which it waits
-  /// for memory.
-  Interval launch(Duration cost, double memory_share = 0);
+  /// for memory. `width`: the share of the multiprocessors that it fills.
+  ///
+  /// Blocks as long as the node's policy holds this process back.
+  Interval launch(Duration cost, double memory_share = 0, double width = 1);
+
+  /// Returns when such a kernel may be launched: not after now if at once; else when to ask again.
+  [[nodiscard]] TimePoint launch_from(Duration cost, double memory_share = 0, double width = 1);
 
   /// Queues a copy of `bytes` that takes `cost` on a copy engine. Requires: `engine` is a copy
   /// engine.
@@ -101,6 +106,7 @@ class Stream {
   friend class Device;
   friend class Rendezvous;
   Stream(Device& device, std::unique_ptr<Lane> lane);
+  void wait_to_launch(Duration cost, double memory_share, double width);
   [[nodiscard]] Lane& lane() { return *lane_; }
   [[nodiscard]] const Node& node() const;
   Device& device_;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
@@ -199,6 +200,10 @@ class Node {
   /// an illegal address.
   [[nodiscard]] bool count_kernel(int device, TimePoint now);
 
+  /// Says how urgent this process is on the devices that it opens from now on.
+  void set_priority(ProcessPriority priority) { priority_ = priority; }
+  [[nodiscard]] ProcessPriority priority() const { return priority_; }
+
   /// Returns how much work an engine of a device has from a time on, at most `most`, as far as
   /// processes have queued it by now. Requires: 0 <= device < device_count().
   [[nodiscard]] Duration work_after(int device, Engine engine, TimePoint from, Duration most) const;
@@ -243,6 +248,7 @@ class Node {
 
   std::unique_ptr<Segment> segment_;
   std::unique_ptr<Schedule> schedule_;
+  std::atomic<ProcessPriority> priority_{ProcessPriority::kNormal};
   Mutex rung_mutex_;
   std::function<void()> rung_ GPEMU_GUARDED_BY(rung_mutex_);
   std::once_flag settler_started_;

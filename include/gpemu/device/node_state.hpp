@@ -25,7 +25,27 @@ enum class SharingPolicy : std::uint8_t {
   kTimeSlices,  ///< kernels run in time slices, one process after the other.
   kMig,         ///< processes use MIG devices, which the GPUs are divided into.
   kMps,         ///< kernels run side by side: all processes are clients of one MPS server.
+  // Processes of the class kLow launch kernels only as these allow, to the benefit of the others:
+  kAntMan,  ///< kernels run in time slices,
+  kTgs,     ///< likewise;
+  kOrion,   ///< kernels run side by side.
 };
+
+/// Returns whether kernels run in time slices, one process after the other.
+[[nodiscard]] constexpr bool uses_time_slices(SharingPolicy policy) {
+  return policy == SharingPolicy::kTimeSlices || policy == SharingPolicy::kAntMan ||
+         policy == SharingPolicy::kTgs;
+}
+/// Returns whether all processes are clients of one MPS server.
+[[nodiscard]] constexpr bool is_side_by_side(SharingPolicy policy) {
+  return policy == SharingPolicy::kMps || policy == SharingPolicy::kOrion;
+}
+
+/// Returns whether processes of the class kLow may be held back when they launch kernels.
+[[nodiscard]] constexpr bool has_launch_policy(SharingPolicy policy) {
+  return policy == SharingPolicy::kAntMan || policy == SharingPolicy::kTgs ||
+         policy == SharingPolicy::kOrion;
+}
 
 /// The width of a whole GPU.
 inline constexpr std::uint32_t kWholeWidth = 10'000;
@@ -36,6 +56,15 @@ struct MpsClient {
   std::uint64_t server = 1;
   std::uint32_t width = kWholeWidth;  ///< the share of the GPU that its kernels can use; not 0.
   std::optional<Bytes> memory{};      ///< the most memory that it may hold, if there is a limit.
+};
+
+/// How urgent the kernels of a process are, compared to those of others on its device.
+enum class ProcessPriority : std::int8_t { kHigh = -1, kNormal = 0, kLow = 1 };
+
+/// How a process takes part in the sharing of a device.
+struct SharingRole {
+  std::optional<MpsClient> client{};  ///< of MPS, if it is one.
+  ProcessPriority priority = ProcessPriority::kNormal;
 };
 
 /// Which processes may have contexts on a device. The numbers are NVML's, nvmlComputeMode_t.

@@ -53,6 +53,12 @@ enum OperationParameter : std::uint8_t {
   kDepthwiseForward,
   kDepthwiseData,
   kDepthwiseFilter,
+  kGroupedLastData,
+  kGroupedLastFilter,
+  kDepthwiseLastForward,
+  kDepthwiseLastData,
+  kDepthwiseLastFilter,
+  kConvolutionLast,
   kDepth,
   kConvolutionBandwidth,
   kConvolutionLatency,
@@ -87,9 +93,11 @@ inline constexpr int kOperationParameterCount = kHostBackward + 1;
 /// * convolution_*, winograd_*, matmul: share of the peak rate that full tiles reach. Bound: 1.3,
 ///   for clocks above the datasheet's.
 /// * pointwise_* (1 x 1), square_* (3 x 3), large_* (5 x 5 and more), irregular_*, first_* and
-///   first_large_* (up to four input channels, filters up to 3 x 3 and beyond), grouped_*: factors
-///   of convolution_*.
+///   first_large_* (up to four input channels, filters up to 3 x 3 and beyond), grouped_*,
+///   convolution_last (16 bits, channels last in memory): factors of convolution_*.
 /// * depthwise_*: arithmetic operations per clock of a multiprocessor; strided: bytes.
+/// * grouped_last_*, depthwise_last_*: arithmetic operations per clock of a multiprocessor, of
+///   16 bits and with the channels last in memory.
 /// * depth: how many multiply-adds of an output element's sum take as long as starting and ending a
 ///   tile.
 /// * *_bandwidth, normalization_forward and _backward, elementwise, concatenation, pooling_* and
@@ -132,6 +140,12 @@ inline constexpr auto kOperationParameters = std::to_array<Parameter>({
     Parameter{"depthwise_forward", 8, 0.7, 0.4, 0.3, 128},
     Parameter{"depthwise_data", 3, 0.7, 0.4, 0.3, 128},
     Parameter{"depthwise_filter", 3, 0.7, 0.4, 0.3, 128},
+    Parameter{"grouped_last_data", 15, 0.7, 0.4, 0.3, 1024},
+    Parameter{"grouped_last_filter", 15, 0.7, 0.4, 0.3, 1024},
+    Parameter{"depthwise_last_forward", 8, 0.7, 0.4, 0.3, 128},
+    Parameter{"depthwise_last_data", 3, 0.7, 0.4, 0.3, 128},
+    Parameter{"depthwise_last_filter", 3, 0.7, 0.4, 0.3, 128},
+    Parameter{"convolution_last", 1, 0.3, 0.2, 0.2, 5},
     Parameter{"depth", 32, 0.5, 0.2, 4, 200},
     Parameter{"convolution_bandwidth", 0.8, 0.3, 0.2, 0.15, 1},
     Parameter{"convolution_latency", 1e-05, 0.5, 0.4, 5e-07, 0.0002},
@@ -185,6 +199,10 @@ struct Calibration {
   double error = 0;  ///< mean absolute error of a step among those, as a share.
   /// Whether convolutions and products ran on tensor cores.
   bool tensor_cores = false;
+  bool half = false;  ///< whether their numbers had 16 bits.
+  /// What the tensor cores of the measured GPU do in 16 bits, in operations per clock of a
+  /// multiprocessor; 0 without tensor cores.
+  double tensor_rate = 0;
   std::optional<CalibrationBars> bars;  ///< absent if the parameters were not evaluated.
   OperationParameters parameters{};
 };

@@ -17,6 +17,9 @@ namespace gpemu::profile {
 
 /// The specification of one kind of GPU, from a TOML file under `gpus/`. Rates are the datasheet's
 /// dense peaks. A number that the datasheet does not give is absent, never guessed.
+/// The GPU whose steps in 16 bits were published, so that its calibration is for them.
+inline constexpr std::string_view kHalfGpu = "RTX-3090";
+
 struct GpuSpec {
   std::string name;                  ///< gpemu's name, e.g. "V100-PCIE-32GB"; the file's name too.
   std::string product_name;          ///< as NVML reports it, e.g. "Tesla V100-PCIE-32GB".
@@ -29,6 +32,9 @@ struct GpuSpec {
   int cuda_cores = 0;                    ///< FP32 lanes of all multiprocessors together.
   std::optional<double> base_clock_mhz;  ///< without boost; the default of old boards.
   double boost_clock_mhz = 0;
+  /// The clock that products of matrices sustain within the board's power limit, if that is below
+  /// the boost clock.
+  std::optional<double> sustained_clock_mhz;
 
   Bytes memory_bytes = 0;  ///< the total that the driver reports.
   /// The memory that an allocator could really use in measured runs; the rest is context, workspace
@@ -67,12 +73,19 @@ struct GpuSpec {
   /// The calibration that prices convolutions and products in the arithmetic (with or without
   /// tensor cores) that `calibration` was not measured with; only set by Database::gpu().
   std::optional<Calibration> other_arithmetic;
+  /// The calibration that prices convolutions and products in 16 bits, if `calibration` does not:
+  /// that of kHalfGpu; only set by Database::gpu().
+  std::optional<Calibration> half;
   std::string calibrated_like;        ///< the GPU whose calibration this one uses, or empty.
   std::string other_arithmetic_like;  ///< the GPU of `other_arithmetic`, or empty.
 
   /// The source of each number: TOML path (e.g. "memory.bandwidth_gb_per_s") to citation.
   std::map<std::string, std::string> sources;
 };
+
+/// Returns what a multiprocessor's tensor cores do in 16 bits, in operations per clock; 0 without
+/// tensor cores.
+[[nodiscard]] double tensor_rate(const GpuSpec& spec);
 
 /// Reads a GPU specification. `origin` names the text in messages, e.g. the file's path.
 ///

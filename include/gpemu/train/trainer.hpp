@@ -18,6 +18,7 @@
 #include "gpemu/device/device.hpp"
 #include "gpemu/train/batch_source.hpp"
 #include "gpemu/train/run_failure.hpp"
+#include "gpemu/train/step_log.hpp"
 #include "gpemu/train/step_plan.hpp"
 #include "gpemu/train/time_breakdown.hpp"
 
@@ -52,17 +53,6 @@ struct ObservedStep {
   TimePoint end;                            ///< when the last GPU has finished its part.
 };
 
-/// What is kept of each step. `observed_end` is when the host saw the end of the step; it differs
-/// from `end` by the lateness of the host. If the host was waiting for a later batch, or for its
-/// copy, when the step ended, it equals `end`: that is not lateness.
-struct StepSample {
-  TimePoint end;
-  TimePoint observed_end;
-  /// The first GPU's idle time while the step's batch was missing, divided as in its TimeBreakdown.
-  Duration fetch_wait{};
-  Duration prep_wait{};
-};
-
 struct EpochSummary {
   int epoch = 0;  ///< from 0.
   std::int64_t steps = 0;
@@ -78,7 +68,7 @@ struct TrainResult {
   TimePoint start;
   Duration elapsed{};  ///< from the start to the end of the last step.
   std::int64_t samples = 0;
-  std::vector<StepSample> steps;
+  StepLog steps;
   std::vector<EpochSummary> epochs;
   std::vector<TimeBreakdown> gpus;  ///< each sums to `elapsed`.
   /// By GPU: for how long the others stood still until it was ready for an exchange, as a mean.
@@ -97,20 +87,6 @@ struct TrainResult {
   /// Returns samples per second after the first step; of a single step, counting from the start.
   [[nodiscard]] double steady_samples_per_s() const;
 };
-
-/// Mean, median and 99th percentile of the time between the ends of successive steps.
-struct StepStatistics {
-  Duration mean{};
-  Duration p50{};
-  Duration p99{};
-};
-
-enum class StepEnd : std::uint8_t { kTimeline, kObserved };
-
-/// Returns the statistics of the steps after the first, which is left out because it also fills
-/// the pipeline: the mean is (end of last - end of first) / (n - 1). A run of a single step counts
-/// from the run's start; without steps all are zero.
-[[nodiscard]] StepStatistics step_statistics(const TrainResult& result, StepEnd which);
 
 /// Trains on emulated GPUs: takes batches from a source, puts their copies and steps on the
 /// devices' timelines, and accounts for every moment of the devices.

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <functional>
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "gpemu/base/error.hpp"
+#include "gpemu/cost/estimate.hpp"
+#include "gpemu/cost/published_steps.hpp"
+#include "gpemu/profile/gpu_spec.hpp"
+
+namespace gpemu::calibrate {
+
+/// The family of a published model, e.g. "resnext" for "gluon_resnext50_32x4d": the letters of its
+/// first word that is not the name of a port or of a data set.
+[[nodiscard]] std::string_view published_family(std::string_view model);
+
+/// Whether a family of models takes no part in any fit: a quarter of them, chosen by a hash of
+/// their names before anything was fitted.
+[[nodiscard]] bool is_held_out(std::string_view family);
+
+/// A published step, and what the model says of it.
+struct PublishedAnswer {
+  int step = 0;  ///< its index.
+  std::string gpu;
+  double measured_seconds = 0;
+  double predicted_seconds = 0;
+  double bar = 0;  ///< as in cost::Estimate.
+  /// The parts of the GPU's time, as shares: by class, with depthwise and grouped convolutions
+  /// apart.
+  std::map<std::string, double> parts;
+
+  /// As PredictedStep::error() and ::miss().
+  [[nodiscard]] double error() const { return predicted_seconds / measured_seconds - 1; }
+  [[nodiscard]] double miss() const;
+};
+
+/// Predicts a step as `gpemu predict` does: the longer of what the GPU and its host need, with the
+/// parameters in the GPU's specification.
+[[nodiscard]] PublishedAnswer predict_published(const cost::PublishedStep& step,
+                                                const profile::GpuSpec& gpu);
+
+/// Fits the device's parameters of a GPU to published steps in 16 bits that ran on it,
+/// from `start`, a measured GPU's calibration: those are the expected values. The host's parameters
+/// stay. `chosen` says of each step whether it takes part. The caller fills in the command.
+///
+/// Errors: those of fit(); kNotFound if no such step ran on the GPU.
+[[nodiscard]] Result<profile::Calibration> calibrate_published(
+    std::span<const cost::PublishedStep> steps, const profile::GpuSpec& gpu,
+    const profile::Calibration& start,
+    const std::function<bool(const cost::PublishedStep&)>& chosen);
+
+}  // namespace gpemu::calibrate

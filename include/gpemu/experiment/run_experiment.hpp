@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "gpemu/base/error.hpp"
+#include "gpemu/experiment/expression.hpp"
+#include "gpemu/pipeline/input_pipeline.hpp"
+#include "gpemu/pipeline/service_pipeline.hpp"
+#include "gpemu/profile/database.hpp"
+#include "gpemu/profile/experiment_spec.hpp"
+
+namespace gpemu::experiment {
+
+/// A quantity of a run that expressions can use.
+struct Quantity {
+  std::string_view name;     ///< e.g. "epoch_s".
+  std::string_view meaning;  ///< for the documentation.
+  double (*of)(const pipeline::EpochResult& result);
+};
+[[nodiscard]] std::span<const Quantity> quantities();
+
+struct RowResult {
+  std::vector<pipeline::EpochResult> runs;  ///< one for each variant: its last epoch.
+  std::vector<double> columns;
+};
+
+struct CheckResult {
+  bool met = false;
+  std::string sides;  ///< what was compared, e.g. "0.83 >= 0.8".
+};
+
+struct ExperimentResult {
+  profile::ExperimentSpec spec;
+  std::vector<RowResult> rows;
+  std::vector<CheckResult> checks;
+};
+
+/// Runs experiments on described hosts. The database must outlive it. Thread safety: none.
+class ExperimentRunner {
+ public:
+  struct Folders {
+    std::filesystem::path hosts;
+    std::filesystem::path datasets;
+  };
+
+  ExperimentRunner(Folders folders, const profile::Database& database);
+  ExperimentRunner(ExperimentRunner&&) noexcept;
+  ExperimentRunner& operator=(ExperimentRunner&&) noexcept;
+  ~ExperimentRunner();
+
+  /// Runs an experiment; calls `done` after each run with the number of runs so far.
+  ///
+  /// Errors: those of its hosts, data sets, GPUs, models and expressions, with the row;
+  /// kInterrupted after `stop`.
+  [[nodiscard]] Result<ExperimentResult> run(profile::ExperimentSpec spec,
+                                             const std::atomic<bool>& stop,
+                                             const std::function<void(std::size_t)>& done);
+
+  /// Return what the simulation of one run gets: of worker processes, or of threads and workers
+  /// elsewhere, if the run has `cpus`.
+  ///
+  /// Errors: those of the host, the data set, the GPU and the model; kInvalidArgument if they do
+  /// not fit each other.
+  [[nodiscard]] Result<pipeline::PipelineSetup> setup(const profile::ExperimentRun& run);
+  [[nodiscard]] Result<pipeline::ServiceSetup> service_setup(const profile::ExperimentRun& run);
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace gpemu::experiment

@@ -1,0 +1,207 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Records what published steps ask a GPU for, and writes one file a group to published/operations.
+
+The steps are those of published/steps.csv. Their models come from PyPI, as
+scripts/claims/check_published.py installs them, and run unmodified on an emulated GPU that has
+memory for any of them; nothing waits for the GPU. A step that ran on several GPUs is recorded once.
+published/README.md describes the files.
+
+Steps that were recorded are kept in the cache, so that a run that was stopped goes on where it was.
+
+Usage: scripts/generate/record_published.py [--only TEXT] [--gpemu COMMAND] [--python PYTHON]
+       (PyTorch 2.8 of scripts/build/install_torch.sh 2.8.0; three seconds a step)
+"""
+
+import argparse
+import collections
+import csv
+import json
+import os
+import pathlib
+import random
+import re
+import subprocess
+import sys
+import tempfile
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+CLAIMS = ROOT / "scripts/claims"
+sys.path.insert(0, str(CLAIMS))
+
+PUBLISHED = ROOT / "published"
+KEY = ("source", "model", "precision", "layout", "phase", "batch", "size")
+GROUP = ("source", "precision", "layout", "phase")
+# How many steps one program records.
+AT_ONCE = 12
+
+
+def record(specs):
+    """Runs steps, the last one of each in ranges that the converter looks for."""
+    import gc
+
+    import published_step
+    import torch
+
+    for number, spec in enumerate(specs):
+        try:
+            step = published_step.Step(spec)
+            for last in (False, False, True):
+                push = torch.cuda.nvtx.range_push if last else lambda _: None
+                pop = torch.cuda.nvtx.range_pop if last else lambda: None
+                push(f"recorded {number} forward")
+                loss = step.forward()
+                pop()
+                if step.training:
+                    push(f"recorded {number} backward")
+                    step.backward(loss)
+                    pop()
+            torch.cuda.synchronize()
+        except Exception as error:  # pylint: disable=broad-exception-caught
+            print(f"record_published: {spec['model']}: {type(error).__name__}: {error}",
+                  file=sys.stderr)
+        loss = step = None
+        gc.collect()
+        torch.cuda.empty_cache()
+
+
+CALL = ("op", "class", "type", "compute_type", "access", "channels_last")
+
+
+def recorded_steps(path):
+    """Returns the operations of each step in a file of gpemu run --ops, by number and phase."""
+    steps = collections.defaultdict(lambda: collections.defaultdict(list))
+    current = None
+    with path.open(encoding="utf-8") as file:
+        for line in file:
+            entry = json.loads(line)
+            if entry.get("mark") == "push":
+                match = re.fullmatch(r"recorded (\d+) (\w+)", entry["text"])
+                current = steps[int(match[1])][match[2]] if match else current
+            elif entry.get("mark") == "pop":
+                current = None
+            elif current is not None and "op" in entry and not entry["op"].startswith("copy_host"):
+                call = {key: entry[key] for key in CALL if key in entry}
+                shape = entry.get("shape", [entry["bytes"]] if "bytes" in entry else [])
+                current.append((json.dumps(call), tuple(shape)))
+    return steps
+
+
+def run_steps(specs, gpu, options):
+    """Returns what each spec's step asks for, or None if it failed."""
+    with tempfile.TemporaryDirectory() as folder:
+        operations = pathlib.Path(folder) / "operations.jsonl"
+        command = [options.gpemu, "run", "--quiet", "--gpu", gpu, "--clock", "gpu-only", "--ops",
+                   operations, "--", options.python, "-W", "ignore", __file__, "--record",
+                   json.dumps(specs)]
+        environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(options.timm)}
+        done = subprocess.run(list(map(str, command)), env=environment, check=False,
+                              capture_output=True, text=True)
+        sys.stderr.write("".join(line + "\n" for line in done.stderr.splitlines()
+                                 if line.startswith("record_published")))
+        if done.returncode != 0:
+            print(f"record_published: {done.stderr[-500:]}", file=sys.stderr)
+        steps = recorded_steps(operations) if operations.exists() else {}
+    results = []
+    for number, spec in enumerate(specs):
+        phases = steps.get(number)
+        whole = phases and ("backward" in phases or spec["phase"] == "inference")
+        results.append({name: phases[name] for name in ("forward", "backward") if name in phases}
+                       if whole else None)
+    return results
+
+
+def roomy_gpu(folder):
+    """Writes a GPU's file with memory for any step."""
+    text = (ROOT / "gpus/RTX-3090.toml").read_text(encoding="utf-8")
+    text = re.sub(r"capacity_mib = \{ value = \d+", "capacity_mib = { value = 1048576", text)
+    path = pathlib.Path(folder) / "RTX-3090.toml"
+    path.write_text(text.replace('name = "RTX-3090"', 'name = "RTX-3090-roomy"'), encoding="utf-8")
+    return path
+
+
+def read_specs():
+    """Returns the steps without GPU and time, each once, and their times by GPU."""
+    specs, times = {}, collections.defaultdict(dict)
+    with (PUBLISHED / "steps.csv").open(newline="", encoding="utf-8") as file:
+        for row in csv.DictReader(file):
+            spec = {**{name: row[name] for name in KEY}, "batch": int(row["batch"]),
+                    "size": int(row["size"])}
+            specs[json.dumps(spec)] = spec
+            times[json.dumps(spec)][row["gpu"]] = float(row["ms"])
+    return specs, times
+
+
+def write_group(group, steps):
+    """Writes a file: a first line with the calls, and a line for each step."""
+    calls, lines = {}, []
+    for spec, times, phases in steps:
+        counts = collections.defaultdict(lambda: [0, 0])
+        for phase, operations in phases.items():
+            for call, shape in operations:
+                counts[calls.setdefault(call, len(calls)), shape][phase == "backward"] += 1
+        step = {name: spec[name] for name in ("model", "batch", "size")}
+        step["ms"] = times
+        step["operations"] = [[call, *both, *shape] for (call, shape), both in counts.items()]
+        lines.append(json.dumps(step, separators=(",", ":")))
+    head = {"format": "gpemu-published-operations-1", **dict(zip(GROUP, group)),
+            "calls": [json.loads(call) for call in calls]}
+    path = PUBLISHED / "operations" / ("-".join(filter(None, group)) + ".jsonl")
+    path.parent.mkdir(exist_ok=True)
+    path.write_text("\n".join([json.dumps(head, separators=(",", ":")), *lines]) + "\n",
+                    encoding="utf-8")
+    print(f"wrote {path.relative_to(ROOT)}: {len(lines)} steps")
+
+
+def parse_arguments():
+    import check_published
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", default="", help="steps whose description contains a text")
+    parser.add_argument("--limit", type=int, default=10**6, help="new steps to record at most")
+    parser.add_argument("--gpemu", type=pathlib.Path, default=ROOT / "build/release/tools/gpemu")
+    parser.add_argument("--python", type=pathlib.Path,
+                        default=check_published.CACHE / "torch-2.8.0/bin/python")
+    parser.add_argument("--cache", type=pathlib.Path,
+                        default=check_published.CACHE / "published-operations")
+    options = parser.parse_args()
+    options.timm = check_published.TIMM
+    options.left_out = check_published.LEFT_OUT
+    check_published.install_timm(options.python)
+    return options
+
+
+def main():
+    if sys.argv[1:2] == ["--record"]:
+        record(json.loads(sys.argv[2]))
+        return
+    options = parse_arguments()
+    options.cache.mkdir(parents=True, exist_ok=True)
+    specs, times = read_specs()
+    cached = {key: options.cache / (re.sub(r"[^a-z0-9]+", "-", " ".join(map(str, spec.values())))
+                                    + ".json") for key, spec in specs.items()}
+    todo = [spec for key, spec in specs.items()
+            if not cached[key].exists() and options.only in key
+            and spec["model"] not in options.left_out][:options.limit]
+    random.Random(1).shuffle(todo)  # What is there after a part of the run shows all groups.
+    with tempfile.TemporaryDirectory() as folder:
+        gpu = roomy_gpu(folder)
+        for begin in range(0, len(todo), AT_ONCE):
+            some = todo[begin:begin + AT_ONCE]
+            for spec, phases in zip(some, run_steps(some, gpu, options)):
+                if phases is not None:
+                    cached[json.dumps(spec)].write_text(json.dumps(phases), encoding="utf-8")
+            print(f"[{begin + len(some)}/{len(todo)}]", file=sys.stderr, flush=True)
+    groups = collections.defaultdict(list)
+    for key, spec in specs.items():
+        if cached[key].exists():
+            phases = json.loads(cached[key].read_text(encoding="utf-8"))
+            phases = {name: [(call, tuple(shape)) for call, shape in operations]
+                      for name, operations in phases.items()}
+            groups[tuple(spec[name] for name in GROUP)].append((spec, times[key], phases))
+    for group, steps in sorted(groups.items()):
+        write_group(group, steps)
+
+
+if __name__ == "__main__":
+    main()

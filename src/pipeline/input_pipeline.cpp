@@ -1,0 +1,445 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gpemu/pipeline/input_pipeline.hpp"
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <span>
+#include <utility>
+
+#include "gpemu/base/error.hpp"
+#include "gpemu/data/dataset.hpp"
+#include "gpemu/pipeline/event_loop.hpp"
+#include "gpemu/pipeline/locality.hpp"
+
+namespace gpemu::pipeline {
+namespace {
+
+std::vector<double> cpu_speeds(const profile::HostCpu& cpu) {
+  std::vector<double> speeds{0};
+  for (int busy = 1; busy <= cpu.threads; ++busy) {
+    speeds.push_back(busy * cpu.speed_by_busy.at(busy));
+  }
+  return speeds;
+}
+
+std::vector<double> storage_speeds(const profile::HostStorage& storage) {
+  std::vector<double> speeds{0};
+  for (int reads = 1; reads < storage.parallel; ++reads) speeds.push_back(reads);
+  speeds.push_back(storage.parallel);
+  return speeds;
+}
+
+/// The files of an epoch by node, in the order in which each prepares them.
+class EpochPlan {
+ public:
+  EpochPlan(const PipelineSetup& setup, int files_per_batch, std::uint64_t epoch,
+            std::span<const Owner> owners)
+      : files_per_batch_(static_cast<std::size_t>(files_per_batch)) {
+    const auto nodes = static_cast<std::size_t>(setup.nodes);
+    files_.resize(nodes);
+    const std::vector<FileId> order =
+        data::shuffled_order(setup.file_bytes.size(), setup.seed, epoch);
+    if (setup.cache.peers == Peers::kLocality) {
+      by_locality(order, owners, setup.nodes);
+      return;
+    }
+    // As PyTorch's DistributedSampler: the order begins again until all have equally many.
+    const std::size_t each = (order.size() + nodes - 1) / nodes;
+    for (std::size_t node = 0; node < nodes; ++node) {
+      files_[node].reserve(each);
+      for (std::size_t i = 0; i < each; ++i) {
+        files_[node].push_back(order[(i * nodes + node) % order.size()]);
+      }
+    }
+  }
+
+  [[nodiscard]] std::size_t batches() const {
+    const auto most = std::ranges::max_element(files_, {}, &std::vector<FileId>::size);
+    return (most->size() + files_per_batch_ - 1) / files_per_batch_;
+  }
+  [[nodiscard]] std::span<const FileId> batch(std::uint32_t node, std::size_t index) const {
+    const std::vector<FileId>& files = files_[node];
+    const std::size_t begin = std::min(files.size(), index * files_per_batch_);
+    return std::span(files).subspan(begin, std::min(files_per_batch_, files.size() - begin));
+  }
+
+ private:
+  void by_locality(std::span<const FileId> order, std::span<const Owner> owners, int nodes) {
+    const std::size_t global = files_per_batch_ * files_.size();
+    for (std::size_t begin = 0; begin < order.size(); begin += global) {
+      const auto batch = order.subspan(begin, std::min(global, order.size() - begin));
+      const auto parts = assign_by_locality(batch, owners, nodes);
+      for (std::size_t node = 0; node < parts.size(); ++node) {
+        files_[node].insert(files_[node].end(), parts[node].begin(), parts[node].end());
+      }
+    }
+  }
+
+  std::size_t files_per_batch_;
+  std::vector<std::vector<FileId>> files_;
+};
+
+class PipelineSimulation {
+ public:
+  explicit PipelineSimulation(PipelineSetup setup)
+      : setup_(std::move(setup)),
+        files_per_batch_(std::max(1, setup_.batch / setup_.samples_per_file)),
+        caches_(cache_options(setup_), setup_.file_bytes) {
+    GPEMU_CHECK(setup_.nodes > 0 && setup_.workers > 0 && setup_.batch > 0 &&
+                    setup_.prefetch_batches > 0 && setup_.samples_per_file > 0 &&
+                    !setup_.file_bytes.empty(),
+                "a described host has nodes, workers and files");
+    nodes_.resize(static_cast<std::size_t>(setup_.nodes));
+    for (Node& node : nodes_) {
+      node.cpu = loop_.add_station(cpu_speeds(setup_.cpu));
+      node.storage = setup_.storage.shared && &node != &nodes_.front()
+                         ? nodes_.front().storage
+                         : loop_.add_station(storage_speeds(setup_.storage));
+      node.link = loop_.add_station({0, 1});
+      node.workers.resize(static_cast<std::size_t>(setup_.workers));
+    }
+  }
+
+  void begin(std::uint64_t epoch) {
+    plan_ = std::make_unique<EpochPlan>(setup_, files_per_batch_, epoch, caches_.owners());
+    result_ = {};
+    begin_s_ = loop_.now_s();
+    copied_ = 0;
+    for (std::uint32_t node = 0; node < nodes_.size(); ++node) begin_epoch(node);
+  }
+
+  /// Returns nothing after `stop`.
+  std::optional<EpochResult> run_epoch(std::uint64_t epoch, const std::atomic<bool>* stop) {
+    computes_ = true;
+    begin(epoch);
+    while (const std::optional<Event> event = loop_.next()) {
+      if (stop != nullptr && stop->load(std::memory_order_relaxed)) return std::nullopt;
+      handle(*event);
+    }
+    const auto nodes = static_cast<double>(nodes_.size());
+    result_.epoch_s = loop_.now_s() - begin_s_;
+    for (double* sum : {&result_.wait_s, &result_.first_wait_s, &result_.copy_s, &result_.step_s,
+                        &result_.others_s}) {
+      *sum /= nodes;
+    }
+    return result_;
+  }
+
+  /// Lets time pass, for a training loop elsewhere.
+  void run_until(double time_s) {
+    while (const std::optional<Event> event = loop_.next(time_s)) handle(*event);
+  }
+
+  /// Takes the next batch of each node, for such a loop.
+  std::optional<TakenBatch> take_batches() {
+    if (nodes_.front().received == plan_->batches()) return std::nullopt;
+    const std::uint64_t samples_before = result_.samples;
+    const auto waits = [](const Node& node) { return !node.next_is_pinned(); };
+    while (std::ranges::any_of(nodes_, waits)) {
+      const std::optional<Event> event = loop_.next();
+      GPEMU_CHECK(event.has_value(), "workers prepare every batch");
+      handle(*event);
+    }
+    TakenBatch batch{.ready_s = loop_.now_s()};
+    for (std::uint32_t i = 0; i < nodes_.size(); ++i) {
+      const Work work =
+          std::exchange(nodes_[i].works[nodes_[i].received % nodes_[i].works.size()], {});
+      batch.read_s += work.read_s;
+      batch.prepare_s += work.prepare_s;
+      batch.storage_bytes += work.storage_bytes;
+      receive(i);
+    }
+    batch.samples = result_.samples - samples_before;
+    return batch;
+  }
+
+ private:
+  enum Kind : std::uint32_t { kStarted, kRead, kPrepared, kPinned, kCopied, kStepped };
+
+  struct Worker {
+    std::size_t batch = 0;     ///< that it prepares or prepares next.
+    std::size_t position = 0;  ///< of its file in the batch.
+    bool idle = true;
+    // Of superbatches, counted in the worker's own batches:
+    std::size_t read_batches = 0;     ///< whose files have been read.
+    std::size_t reading_batches = 0;  ///< whose files have been asked for.
+    std::size_t pending = 0;          ///< files that have been asked for and not come.
+    double since_s = 0;               ///< when it began to read or to prepare a file.
+  };
+
+  /// What workers did for one batch.
+  struct Work {
+    double read_s = 0, prepare_s = 0;
+    std::uint64_t storage_bytes = 0;
+  };
+
+  struct Node {
+    EventLoop::StationId cpu = 0, storage = 0, link = 0;
+    std::vector<Worker> workers;
+    std::vector<char> pinned;  ///< whether a batch is ready, in a ring.
+    std::vector<Work> works;   ///< the same ring.
+    std::size_t received = 0;  ///< batches that the training loop has taken.
+    double pin_free_s = 0;     ///< when the thread that pins batches is free.
+    double since_s = 0;        ///< when the loop began to wait, or copied its batch.
+    bool waiting = false;
+
+    [[nodiscard]] bool next_is_pinned() const { return pinned[received % pinned.size()] != 0; }
+  };
+
+  static NodeCaches::Options cache_options(const PipelineSetup& setup) {
+    NodeCaches::Options options = setup.cache;
+    options.nodes = setup.nodes;
+    return options;
+  }
+
+  [[nodiscard]] std::size_t prefetched() const {
+    return static_cast<std::size_t>(setup_.workers) *
+           static_cast<std::size_t>(setup_.prefetch_batches);
+  }
+
+  void begin_epoch(std::uint32_t index) {
+    Node& node = nodes_[index];
+    node.pinned.assign(prefetched() + 1, 0);
+    node.works.assign(prefetched() + 1, {});
+    node.received = 0;
+    node.pin_free_s = node.since_s = loop_.now_s();
+    node.waiting = computes_;
+    for (std::size_t i = 0; i < node.workers.size(); ++i) node.workers[i] = {.batch = i};
+    // The loop starts all workers before it hands out the first batch.
+    loop_.after(setup_.workers * setup_.loader.start_s, {.kind = kStarted, .node = index});
+  }
+
+  void handle(const Event& event) {
+    switch (event.kind) {
+      case kStarted:
+        for (std::uint32_t i = 0; i < nodes_[event.node].workers.size(); ++i) {
+          if (setup_.superbatch > 0) ask_for_superbatch(event.node, i);
+          if (nodes_[event.node].workers[i].idle) go_on(event.node, i);
+        }
+        return;
+      case kRead:
+        return has_read(event.node, event.index);
+      case kPrepared: {
+        Worker& worker = nodes_[event.node].workers[event.index];
+        work_of(event.node, worker).prepare_s += loop_.now_s() - worker.since_s;
+        ++worker.position;
+        return go_on(event.node, event.index);
+      }
+      case kPinned: {
+        Node& node = nodes_[event.node];
+        node.pinned[event.index % node.pinned.size()] = 1;
+        if (node.waiting) receive(event.node);
+        return;
+      }
+      case kCopied:
+        return copied(event.node);
+      case kStepped:
+        return stepped(event.node);
+      default:
+        GPEMU_CHECK(false, "an event of no kind");
+    }
+  }
+
+  /// Has a worker do what it can do next, at once: end its batch, begin another, or take a file.
+  void go_on(std::uint32_t index, std::uint32_t worker_index) {
+    Node& node = nodes_[index];
+    Worker& worker = node.workers[worker_index];
+    if (!worker.idle) {
+      if (worker.position < plan_->batch(index, worker.batch).size()) {
+        return take(index, worker_index);
+      }
+      pin(index, worker.batch);
+      worker.batch += node.workers.size();
+      worker.position = 0;
+    }
+    worker.idle = worker.batch >= plan_->batches() ||
+                  worker.batch >= node.received + prefetched() || !is_read(worker);
+    if (worker.idle) return;
+    if (setup_.superbatch > 0 && own(worker) + superbatch() >= worker.reading_batches) {
+      ask_for_superbatch(index, worker_index);
+    }
+    if (!plan_->batch(index, worker.batch).empty()) return take(index, worker_index);
+    go_on(index, worker_index);  // The epoch's last batch has no file for this node.
+  }
+
+  void take(std::uint32_t index, std::uint32_t worker_index) {
+    const Worker& worker = nodes_[index].workers[worker_index];
+    if (setup_.superbatch > 0) return prepare(index, worker_index);
+    read(index, worker_index, plan_->batch(index, worker.batch)[worker.position], 1);
+  }
+
+  [[nodiscard]] Work& work_of(std::uint32_t index, const Worker& worker) {
+    std::vector<Work>& works = nodes_[index].works;
+    return works[worker.batch % works.size()];
+  }
+
+  void prepare(std::uint32_t index, std::uint32_t worker_index) {
+    nodes_[index].workers[worker_index].since_s = loop_.now_s();
+    loop_.serve(nodes_[index].cpu, setup_.samples_per_file * setup_.loader.image_s,
+                {.kind = kPrepared, .node = index, .index = worker_index});
+  }
+
+  /// Reads a file, which is one of `burst` that are asked for at the same time.
+  void read(std::uint32_t index, std::uint32_t worker, FileId file, std::size_t burst) {
+    const Event event{.kind = kRead, .node = index, .index = worker};
+    nodes_[index].workers[worker].since_s = loop_.now_s();
+    const std::uint32_t bytes = setup_.file_bytes[file];
+    const int from = caches_.read(static_cast<int>(index), file);
+    if (from == NodeCaches::kHere) {
+      ++result_.cache_reads;
+      return has_read(index, worker);
+    }
+    if (from != NodeCaches::kStorage) {
+      ++result_.peer_reads;
+      return loop_.serve(
+          nodes_[static_cast<std::size_t>(from)].link,
+          setup_.loader.peer_s + setup_.network.request_s + bytes / setup_.network.bytes_per_s,
+          event);
+    }
+    ++result_.storage_reads;
+    result_.storage_bytes += bytes;
+    work_of(index, nodes_[index].workers[worker]).storage_bytes += bytes;
+    const profile::HostStorage& storage = setup_.storage;
+    const std::size_t depth = std::max(loop_.jobs(nodes_[index].storage) + 1, burst);
+    loop_.serve(nodes_[index].storage,
+                storage.access_s * storage.access_by_depth.at(static_cast<double>(depth)) +
+                    bytes / storage.bytes_per_s,
+                event);
+  }
+
+  void has_read(std::uint32_t index, std::uint32_t worker_index) {
+    Worker& worker = nodes_[index].workers[worker_index];
+    if (setup_.superbatch == 0) {
+      work_of(index, worker).read_s += loop_.now_s() - worker.since_s;
+      return prepare(index, worker_index);
+    }
+    if (--worker.pending > 0) return;
+    worker.read_batches = worker.reading_batches;
+    if (worker.idle) go_on(index, worker_index);
+  }
+
+  [[nodiscard]] std::size_t superbatch() const {
+    return static_cast<std::size_t>(setup_.superbatch);
+  }
+  /// Returns the number of a worker's batch among its own.
+  [[nodiscard]] std::size_t own(const Worker& worker) const {
+    return worker.batch / static_cast<std::size_t>(setup_.workers);
+  }
+  [[nodiscard]] bool is_read(const Worker& worker) const {
+    return setup_.superbatch == 0 || own(worker) < worker.read_batches;
+  }
+
+  /// Asks for the files of a worker's next superbatch, all at the same time.
+  void ask_for_superbatch(std::uint32_t index, std::uint32_t worker_index) {
+    Worker& worker = nodes_[index].workers[worker_index];
+    if (worker.pending > 0) return;
+    std::size_t files = 0;
+    const std::size_t begin = worker.reading_batches;
+    const auto batch_of = [&](std::size_t own_batch) {
+      return plan_->batch(index, own_batch * nodes_[index].workers.size() + worker_index);
+    };
+    for (std::size_t i = begin; i < begin + superbatch(); ++i) files += batch_of(i).size();
+    worker.reading_batches += superbatch();
+    worker.pending = files;
+    if (files == 0) worker.read_batches = worker.reading_batches;
+    for (std::size_t i = begin; i < begin + superbatch(); ++i) {
+      for (const FileId file : batch_of(i)) read(index, worker_index, file, files);
+    }
+  }
+
+  void pin(std::uint32_t index, std::size_t batch) {
+    Node& node = nodes_[index];
+    const double samples =
+        static_cast<double>(plan_->batch(index, batch).size()) * setup_.samples_per_file;
+    node.pin_free_s = std::max(node.pin_free_s, loop_.now_s()) +
+                      setup_.loader.batch_s * samples / setup_.loader.batch_of;
+    loop_.after(node.pin_free_s - loop_.now_s(),
+                {.kind = kPinned, .node = index, .index = static_cast<std::uint32_t>(batch)});
+  }
+
+  /// The training loop takes its next batch if that is ready.
+  void receive(std::uint32_t index) {
+    Node& node = nodes_[index];
+    node.waiting = !node.next_is_pinned();
+    if (node.waiting) return;
+    node.pinned[node.received % node.pinned.size()] = 0;
+    const double waited_s = loop_.now_s() - node.since_s;
+    result_.wait_s += waited_s;
+    if (node.received == 0) result_.first_wait_s += waited_s;
+    const std::size_t samples = plan_->batch(index, node.received).size() *
+                                static_cast<std::size_t>(setup_.samples_per_file);
+    result_.samples += samples;
+    ++node.received;
+    const auto worker = static_cast<std::uint32_t>((node.received - 1) % node.workers.size());
+    if (node.workers[worker].idle) go_on(index, worker);
+    if (!computes_) return;
+    result_.copy_s += setup_.copy_s;
+    loop_.after(setup_.copy_s, {.kind = kCopied, .node = index});
+  }
+
+  /// The nodes compute a step when all of them have its data.
+  void copied(std::uint32_t index) {
+    nodes_[index].since_s = loop_.now_s();
+    if (++copied_ < nodes_.size()) return;
+    copied_ = 0;
+    for (std::uint32_t i = 0; i < nodes_.size(); ++i) {
+      result_.others_s += loop_.now_s() - nodes_[i].since_s;
+      result_.step_s += setup_.step_s;
+      loop_.after(setup_.step_s, {.kind = kStepped, .node = i});
+    }
+  }
+
+  void stepped(std::uint32_t index) {
+    Node& node = nodes_[index];
+    node.since_s = loop_.now_s();
+    node.waiting = node.received < plan_->batches();
+    if (node.waiting) receive(index);
+  }
+
+  const PipelineSetup setup_;
+  int files_per_batch_;
+  EventLoop loop_;
+  NodeCaches caches_;
+  std::vector<Node> nodes_;
+  std::unique_ptr<EpochPlan> plan_;
+  EpochResult result_;
+  std::size_t copied_ = 0;  ///< nodes that have the step's batch.
+  double begin_s_ = 0;
+  bool computes_ = false;  ///< whether it simulates the training loop, too.
+};
+
+}  // namespace
+
+struct DescribedLoaders::State {
+  PipelineSimulation simulation;
+};
+
+DescribedLoaders::DescribedLoaders(PipelineSetup setup)
+    : state_(new State{PipelineSimulation(std::move(setup))}) {}
+DescribedLoaders::DescribedLoaders(DescribedLoaders&&) noexcept = default;
+DescribedLoaders& DescribedLoaders::operator=(DescribedLoaders&&) noexcept = default;
+DescribedLoaders::~DescribedLoaders() = default;
+
+void DescribedLoaders::start_epoch(std::uint64_t epoch, double now_s) {
+  state_->simulation.run_until(now_s);
+  state_->simulation.begin(epoch);
+}
+
+std::optional<TakenBatch> DescribedLoaders::take(double now_s) {
+  state_->simulation.run_until(now_s);
+  return state_->simulation.take_batches();
+}
+
+std::vector<EpochResult> simulate(const PipelineSetup& setup, const std::atomic<bool>* stop) {
+  PipelineSimulation simulation(setup);
+  std::vector<EpochResult> results;
+  for (int epoch = 0; epoch < setup.epochs; ++epoch) {
+    const auto result = simulation.run_epoch(static_cast<std::uint64_t>(epoch), stop);
+    if (!result) break;
+    results.push_back(*result);
+  }
+  return results;
+}
+
+}  // namespace gpemu::pipeline

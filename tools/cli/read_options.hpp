@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "gpemu/base/error.hpp"
+#include "gpemu/data/dataset.hpp"
+#include "gpemu/data/loader.hpp"
+#include "gpemu/data/storage_device.hpp"
+
+#include "cli/command.hpp"
+#include "cli/read_choice.hpp"
+#include "cli/world.hpp"
+
+namespace gpemu::tools {
+
+/// Adds the options.
+void add_read_options(Command command, ReadOptions& options);
+
+/// Opens a data set, and warns about what it leaves out. Errors: those of Dataset::open.
+[[nodiscard]] Result<data::Dataset> open_dataset(const std::filesystem::path& folder,
+                                                 const std::atomic<bool>* stop = nullptr);
+
+/// Makes the described device; null if none is named. Errors: those of find_storage.
+[[nodiscard]] Result<std::unique_ptr<data::StorageDevice>> make_storage(const ReadOptions& options,
+                                                                        const World& world);
+
+/// What a described device did.
+struct StorageFacts {
+  std::string name;
+  data::DeviceTotals totals;
+};
+
+/// Returns the facts of a device; nothing if there is none.
+[[nodiscard]] std::optional<StorageFacts> storage_facts(data::StorageDevice* storage);
+
+/// Returns what a device did while `elapsed` passed, for people and in JSON.
+[[nodiscard]] std::string storage_text(const StorageFacts& facts, Duration elapsed);
+[[nodiscard]] nlohmann::ordered_json storage_json(const std::optional<StorageFacts>& facts);
+[[nodiscard]] nlohmann::ordered_json read_options_json(const ReadOptions& options);
+
+}  // namespace gpemu::tools

@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "gpemu/base/file.hpp"
+#include "gpemu/experiment/run_experiment.hpp"
+#include "gpemu/profile/experiment_spec.hpp"
+#include "gpemu/profile/host_spec.hpp"
+#include "gpemu/report/json_text.hpp"
+#include "gpemu/report/output_file.hpp"
+#include "gpemu/report/progress.hpp"
+#include "gpemu/report/terminal.hpp"
+#include "gpemu/report/text_table.hpp"
+
+#include "cli/command_line.hpp"
+#include "cli/interrupt.hpp"
+#include "experiment/experiment_report.hpp"
+
+namespace gpemu::tools {
+namespace {
+
+struct ExperimentOptions {
+  std::vector<std::string> names;
+  bool all = false;
+  bool hosts = false;
+  std::filesystem::path json;
+  std::filesystem::path report;
+  bool quiet = false;
+};
+
+using Results = std::vector<experiment::ExperimentResult>;
+
+Result<std::vector<profile::ExperimentSpec>> chosen(const ExperimentOptions& options,
+                                                    const World& world) {
+  if (options.names.empty() && !options.all) {
+    return fail(ErrorCode::kInvalidArgument,
+                "which experiment? Name one, or use --all; `gpemu experiment list` lists them");
+  }
+  if (!options.names.empty() && options.all) {
+    return fail(ErrorCode::kInvalidArgument, "--all excludes names of experiments");
+  }
+  std::vector<profile::ExperimentSpec> specs;
+  for (const std::string& name :
+       options.all ? profile::experiment_names(world.experiments) : options.names) {
+    GPEMU_ASSIGN(profile::ExperimentSpec spec, profile::find_experiment(world.experiments, name));
+    specs.push_back(std::move(spec));
+  }
+  return specs;
+}
+
+/// Runs the experiments; calls `show` with each result as soon as it is there.
+Result<Results> run_all(const ExperimentOptions& options, const World& world,
+                        const std::function<void(const experiment::ExperimentResult&)>& show) {
+  GPEMU_ASSIGN(std::vector<profile::ExperimentSpec> specs, chosen(options, world));
+  GPEMU_ASSIGN(const profile::Database database, profile::Database::open(world.profiles));
+  experiment::ExperimentRunner runner(
+      {.hosts = world.hosts, .datasets = world.experiments / "datasets"}, database);
+  const InterruptGuard interrupt;
+  Results results;
+  for (profile::ExperimentSpec& spec : specs) {
+    const std::size_t runs = spec.rows.size() * spec.variants.size();
+    report::Progress progress({.label = spec.name, .unit = "runs"}, static_cast<std::int64_t>(runs),
+                              options.quiet, world.progress_host());
+    GPEMU_ASSIGN(experiment::ExperimentResult result,
+                 runner.run(std::move(spec), interrupt.flag(), [&progress](std::size_t done) {
+                   progress.update(static_cast<std::int64_t>(done));
+                 }));
+    progress.clear();
+    show(result);
+    results.push_back(std::move(result));
+  }
+  return results;
+}
+
+Result<void> run_experiments(const ExperimentOptions& options, const World& world) {
+  GPEMU_TRY(report::check_outputs({report::file_of(options.json), options.report}));
+  const report::Provenance provenance = report::provenance_at(world.time_of_day());
+  const bool prints = !options.quiet && !report::is_printed(options.json);
+  GPEMU_ASSIGN(const Results results,
+               run_all(options, world, [&](const experiment::ExperimentResult& result) {
+                 if (!prints) return;
+                 report::print_out("{}\n", experiment_text(result, world.terminal()));
+               }));
+  if (prints) report::print_out("{}\n", counts_text(count_checks(results)));
+  if (!options.json.empty()) {
+    GPEMU_TRY(
+        report::write_json(options.json, report::json_text(experiments_json(results, provenance))));
+  }
+  if (!options.report.empty()) {
+    GPEMU_TRY(write_file_atomically(options.report, experiments_page(results, provenance)));
+  }
+  return {};
+}
+
+Result<int> check_experiments(ExperimentOptions options, const World& world) {
+  options.all = options.names.empty();
+  GPEMU_ASSIGN(const Results results,
+               run_all(options, world, [](const experiment::ExperimentResult& result) {
+                 report::print_out("{}\n{}\n", result.spec.name, checks_text(result));
+               }));
+  const CheckCounts counts = count_checks(results);
+  report::print_out("{}\n", counts_text(counts));
+  return counts.missed == 0 ? 0 : 1;
+}
+
+Result<void> list_experiments(const ExperimentOptions& options, const World& world) {
+  report::TextTable table(options.hosts
+                              ? std::vector<std::string>{"host", "description", "cores", "storage"}
+                              : std::vector<std::string>{"experiment", "result"});
+  if (!options.hosts) {
+    for (const std::string& name : profile::experiment_names(world.experiments)) {
+      GPEMU_ASSIGN(const profile::ExperimentSpec spec,
+                   profile::find_experiment(world.experiments, name));
+      table.add_row({spec.name, spec.title});
+    }
+  } else {
+    for (const std::string& name : profile::host_names(world.hosts)) {
+      GPEMU_ASSIGN(const profile::HostSpec host, profile::find_host(world.hosts, name));
+      std::string storages;
+      for (const profile::HostStorage& storage : host.storages) {
+        storages += (storages.empty() ? "" : ", ") + storage.name;
+      }
+      table.add_row({host.name, host.title, std::to_string(host.cpu.cores), storages});
+    }
+  }
+  report::print_out("{}", table.str(world.terminal().output_columns));
+  return {};
+}
+
+}  // namespace
+
+void add_experiment_command(Command app, const World& world) {
+  Command command = app.subcommand(
+      "experiment", "Get the results of papers about the data path again, on described hosts");
+  command.require_subcommand();
+  command.notes(
+      "An experiment trains on described hosts in virtual time: their processors, caches, disks\n"
+      "and networks are simulated (docs/how-to/reproduce-a-paper.md).\n"
+      "\n"
+      "Examples:\n"
+      "  gpemu experiment list\n"
+      "  gpemu experiment run coordl\n"
+      "  gpemu experiment run --all --report papers.html\n"
+      "  gpemu experiment run ./my-experiment.toml --json -\n");
+  auto options = std::make_shared<ExperimentOptions>();
+
+  Command list = command.subcommand("list", "List the experiments");
+  list.flag("--hosts", options->hosts, "List the described hosts instead");
+  list.on_run([options, &world] { return list_experiments(*options, world); });
+
+  Command run = command.subcommand(
+      "run", "Run experiments, and show their numbers beside those of the paper and of GPEmu");
+  run.option("NAME", options->names, "Names of experiments, or paths of TOML files");
+  run.flag("--all", options->all, "Run all experiments");
+  run.option("--json", options->json,
+             "Write the results as JSON; - prints it instead of the tables");
+  run.option("--report", options->report, "Write an HTML page with tables and plots");
+  run.flag("--quiet", options->quiet, "No progress, no tables");
+  run.notes(
+      "Examples:\n"
+      "  gpemu experiment run small-files-first\n"
+      "  gpemu experiment run --all --report papers.html --json papers.json\n");
+  run.on_run([options, &world] { return run_experiments(*options, world); });
+
+  Command check = command.subcommand(
+      "check", "Run experiments, and fail if a check is missed that has no stated reason");
+  check.option("NAME", options->names,
+               "Names of experiments, or paths of TOML files; by default all");
+  check.flag("--quiet", options->quiet, "No progress");
+  check.notes("Example:\n  gpemu experiment check coordl ladl\n");
+  check.on_run([options, &world]() -> Result<int> { return check_experiments(*options, world); });
+}
+
+}  // namespace gpemu::tools
