@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "gpemu/cost/published_steps.hpp"
 
+#include <unistd.h>
+
 #include <filesystem>
 
 #include <gtest/gtest.h>
@@ -21,7 +23,8 @@ constexpr std::string_view kPublishedStep =
 class PublishedSteps : public testing::Test {
  protected:
   Result<std::vector<PublishedStep>> read(const std::string& text) {
-    const auto folder = std::filesystem::path(testing::TempDir()) / "gpemu_published_steps";
+    const auto folder = std::filesystem::path(testing::TempDir()) /
+                        fmt::format("gpemu_published_steps.{}", getpid());
     std::filesystem::create_directories(folder);
     EXPECT_TRUE(write_file_atomically(folder / "steps.jsonl", text));
     auto steps = read_published_steps(folder);
