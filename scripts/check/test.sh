@@ -31,15 +31,30 @@ declare -A faster=(
   [tsan]="-DCMAKE_CXX_FLAGS_SANITIZE=-O0"
   [dev]="-DCMAKE_EXE_LINKER_FLAGS=-fuse-ld=lld -B/usr/lib/llvm-19/bin")
 
-for preset in asan tsan dev; do
+configure() {
+  cmake --preset "$1" --log-level=WARNING "${faster[$1]}"
+}
+
+# The whole suite's build takes what the sanitizers' builds and tests leave of the processors.
+configure dev
+nice -n 10 ninja -C build/dev >build/dev/build.log 2>&1 &
+whole=$!
+
+for preset in asan tsan; do
   echo "== build $preset"
-  cmake --preset "$preset" --log-level=WARNING "${faster[$preset]}"
+  configure "$preset"
   cmake --build --preset "$preset"
   finish_unit_tests
-  [ "$preset" = dev ] && break
   run_unit_tests "$preset" &
   pid=$! running=$preset
 done
+finish_unit_tests
+
+echo "== build dev"
+wait "$whole" || {
+  cat build/dev/build.log
+  exit 1
+}
 
 echo "== all tests"
 ctest --preset dev --parallel "$((jobs + 1))" --no-label-summary

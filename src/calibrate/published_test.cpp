@@ -10,6 +10,12 @@
 namespace gpemu::calibrate {
 namespace {
 
+#if defined(GPEMU_SANITIZE_ADDRESS) || defined(GPEMU_SANITIZE_THREAD)
+constexpr bool kSanitized = true;  // A fit to all steps takes a minute there.
+#else
+constexpr bool kSanitized = false;
+#endif
+
 TEST(Published, FamiliesAreNamesWithoutPortsAndSizes) {
   EXPECT_EQ(published_family("gluon_resnext50_32x4d"), "resnext");
   EXPECT_EQ(published_family("tv_resnet50"), "resnet");
@@ -73,11 +79,14 @@ TEST_F(PublishedData, HeldOutTrainingStepsArePredictedWithinTheirBars) {
 
 /// The file's parameters are what the fit gives, to the four digits that it keeps.
 TEST_F(PublishedData, TheGpusFileHasWhatTheStepsGive) {
-  const auto fitted = calibrate_published(steps_, gpu_, *start_.calibration,
-                                          [](const auto& step) { return !held_out(step); });
+  int seen = 0;
+  const auto fitted = calibrate_published(steps_, gpu_, *start_.calibration, [&](const auto& step) {
+    return !held_out(step) && (!kSanitized || ++seen % 20 == 0);
+  });
   if (!fitted && fitted.error().code == ErrorCode::kUnsupported) GTEST_SKIP() << "no solver";
   ASSERT_TRUE(fitted) << fitted.error().message;
   EXPECT_TRUE(fitted->half);
+  if (kSanitized) return;
   EXPECT_EQ(fitted->steps, gpu_.calibration->steps);
   for (int i = 0; i < profile::kFirstHostParameter; ++i) {
     EXPECT_NEAR(fitted->parameters.at(i) / gpu_.calibration->parameters.at(i), 1, 0.02)

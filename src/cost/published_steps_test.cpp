@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "gpemu/cost/published_steps.hpp"
 
-#include <unistd.h>
-
 #include <filesystem>
+#include <unistd.h>
 
 #include <gtest/gtest.h>
 

@@ -179,6 +179,9 @@ TEST(SharedRun, OfOneProgramTakesWhatItsStepsTakeAlone) {
 }
 
 TEST(SharedRun, IsAsTheModelSaysForProgramsThatAlternate) {
+#if defined(GPEMU_SANITIZE_ADDRESS)
+  GTEST_SKIP() << "takes a minute there; other tests run the same code";
+#endif
   for (const auto& [one, other] : {std::pair{0.5, 0.5}, {0.9, 0.3}, {0.7, 0.8}, {0.95, 0.95}}) {
     const RandomProgram first(one, 1), second(other, 2);
     const std::vector<cost::GpuLoad> loads = {first.load(), second.load()};
@@ -191,6 +194,9 @@ TEST(SharedRun, IsAsTheModelSaysForProgramsThatAlternate) {
 }
 
 TEST(SharedRun, OfThreeIsAsTheModelSays) {
+#if defined(GPEMU_SANITIZE_ADDRESS)
+  GTEST_SKIP() << "takes a minute there; other tests run the same code";
+#endif
   const RandomProgram first(0.8, 1), second(0.4, 2), third(0.6, 3);
   const auto ran = speeds({first.step(), second.step(), third.step()}, microseconds(20), {}, 3);
   const std::vector<cost::GpuLoad> loads = {first.load(), second.load(), third.load()};
