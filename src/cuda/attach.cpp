@@ -147,7 +147,10 @@ Result<void> open_node(Process& state, const profile::Database& database) {
   GPEMU_ASSIGN(const profile::GpuSpec spec, find_gpu(database, settings.gpu_files, settings.gpu));
   device::NodeConfig config{.name = "private", .devices = {device::device_config(spec)}};
   device::DeviceConfig& only = config.devices.front();
-  only.memory_bytes = settings.memory.value_or(only.memory_bytes);
+  if (settings.memory) {
+    only.memory_bytes = *settings.memory;
+    only.facts.reserved_memory_bytes = 0;
+  }
   GPEMU_ASSIGN(state.node, device::Node::create_private(config));
   return {};
 }

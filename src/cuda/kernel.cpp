@@ -125,6 +125,19 @@ int max_threads_of(const gpemu_cuda_kernel& kernel, const gpemu_cuda_device& dev
   return bound > 0 ? std::min(threads, bound) : threads;
 }
 
+Bytes static_shared_of(const gpemu_cuda_kernel& kernel) {
+  return kernel.code == nullptr ? 0 : kernel.code->static_shared;
+}
+
+/// Returns the most dynamic shared memory that a block of a kernel may have: what the program
+/// chose, or what its own leaves of the memory that needs no choice. Source: an H200, driver
+/// 580.159, on which occupancy and launches with more are 0 and refused.
+Bytes max_dynamic_of(const gpemu_cuda_kernel& kernel, const gpemu_cuda_device& device) {
+  if (kernel.opted_in) return kernel.max_dynamic_shared;
+  return device.shared_memory_per_block -
+         std::min(device.shared_memory_per_block, static_shared_of(kernel));
+}
+
 /// Requires: the kernel is decoded, if that is possible.
 Status check_launch(gpemu_cuda_kernel& kernel, const gpemu_cuda_launch& launch,
                     const gpemu_cuda_device& device) {
@@ -141,11 +154,9 @@ Status check_launch(gpemu_cuda_kernel& kernel, const gpemu_cuda_launch& launch,
   if (threads > static_cast<std::uint64_t>(device.max_threads_per_block)) {
     return GPEMU_CUDA_ERROR_INVALID_CONFIGURATION;
   }
-  const Bytes own = kernel.code == nullptr ? 0 : kernel.code->static_shared;
-  const Bytes shared =
-      kernel.opted_in ? device.shared_memory_per_block_optin : device.shared_memory_per_block;
-  if (launch.dynamic_shared_bytes > kernel.max_dynamic_shared ||
-      own + launch.dynamic_shared_bytes > shared) {
+  if (launch.dynamic_shared_bytes > max_dynamic_of(kernel, device) ||
+      static_shared_of(kernel) + launch.dynamic_shared_bytes >
+          device.shared_memory_per_block_optin) {
     return GPEMU_CUDA_ERROR_INVALID_VALUE;
   }
   const auto in_block = static_cast<int>(threads);
@@ -272,7 +283,7 @@ gpemu_cuda_kernel_info describe_kernel(gpemu_cuda_kernel& kernel, const DeviceSt
                               .max_threads_per_block = max_threads_of(kernel, device.info),
                               .binary_version = version,
                               .ptx_version = version,
-                              .max_dynamic_shared_bytes = kernel.max_dynamic_shared,
+                              .max_dynamic_shared_bytes = max_dynamic_of(kernel, device.info),
                               .shared_carveout = kernel.carveout};
   if (kernel.code != nullptr) {
     info.static_shared_bytes = kernel.code->static_shared;
@@ -285,16 +296,16 @@ gpemu_cuda_kernel_info describe_kernel(gpemu_cuda_kernel& kernel, const DeviceSt
 int fitting_blocks(gpemu_cuda_kernel& kernel, const gpemu_cuda_device& info, int threads_per_block,
                    Bytes dynamic_shared) {
   decode(kernel);
-  const Bytes own = kernel.code == nullptr ? 0 : kernel.code->static_shared;
   if (threads_per_block > max_threads_of(kernel, info) ||
-      dynamic_shared > info.shared_memory_per_multiprocessor) {
+      dynamic_shared > max_dynamic_of(kernel, info)) {
     return 0;
   }
   const int warps = (threads_per_block + 31) / 32;
   int fitting = info.max_threads_per_multiprocessor / (32 * warps);
   fitting = std::min(fitting, warps_for(kernel, info.registers_per_multiprocessor) / warps);
   fitting = std::min(fitting, info.max_blocks_per_multiprocessor);
-  const std::uint64_t shared = dynamic_shared + own + info.reserved_shared_memory_per_block;
+  const std::uint64_t shared =
+      dynamic_shared + static_shared_of(kernel) + info.reserved_shared_memory_per_block;
   if (shared > 0) {
     fitting = static_cast<int>(std::min<std::uint64_t>(
         static_cast<std::uint64_t>(fitting), info.shared_memory_per_multiprocessor / shared));

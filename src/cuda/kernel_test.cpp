@@ -131,7 +131,7 @@ TEST_F(KernelTest, ModulesGiveTheirVariablesBackWhateverIsCaptured) {
   };
   const std::uint64_t before = free_bytes();
   gpemu_cuda_module* const module = modules().create();
-  module->image.emplace().variables["variable"].bytes = 64;
+  module->image.emplace().variables["variable"].bytes = 4 * kMiB;
   std::uint64_t address = 0;
   ASSERT_EQ(gpemu_cuda_module_variable(module, "variable", &address, nullptr), GPEMU_CUDA_SUCCESS);
   EXPECT_LT(free_bytes(), before);
@@ -319,7 +319,7 @@ TEST_F(CodeTest, InfoIsWhatTheCompilerRecorded) {
   EXPECT_EQ(found.static_shared_bytes, 8 * kKiB);
   EXPECT_EQ(found.constant_bytes, 256U);
   EXPECT_EQ(found.local_bytes, 16U);
-  EXPECT_EQ(found.max_dynamic_shared_bytes, 48 * kKiB);
+  EXPECT_EQ(found.max_dynamic_shared_bytes, 40 * kKiB) << "its own counts";
   EXPECT_EQ(found.shared_carveout, -1);
   EXPECT_EQ(gpemu_cuda_kernel_get_info(kernel_, nullptr), GPEMU_CUDA_ERROR_INVALID_VALUE);
   const gpemu_cuda_kernel_handle ended = unload();
@@ -386,7 +386,11 @@ TEST_F(CodeTest, TheScarcestResourceLimitsTheOccupancy) {
   EXPECT_EQ(occupancy(32, 24 * kKiB), 4) << "shared memory";
   code_->static_shared = 8 * kKiB;
   EXPECT_EQ(occupancy(32, 24 * kKiB), 3) << "its own, too";
-  EXPECT_EQ(occupancy(32, 96 * kKiB + 1), 0);
+  EXPECT_EQ(occupancy(32, 40 * kKiB), 2);
+  EXPECT_EQ(occupancy(32, 40 * kKiB + 1), 0) << "more than 48 KiB in all need a choice";
+  ASSERT_EQ(gpemu_cuda_kernel_set_max_dynamic_shared(kernel_, 80 * kKiB), GPEMU_CUDA_SUCCESS);
+  EXPECT_EQ(occupancy(32, 80 * kKiB), 1);
+  EXPECT_EQ(occupancy(32, 80 * kKiB + 1), 0);
   code_->max_threads_per_block = 64;
   EXPECT_EQ(occupancy(64, 0), 12);
   EXPECT_EQ(occupancy(65, 0), 0) << "launch bounds";

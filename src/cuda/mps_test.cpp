@@ -268,6 +268,10 @@ TEST_F(MpsTest, AnIllegalAddressEndsTheContextOfAProcessByItself) {
     EXPECT_EQ(fill(), GPEMU_CUDA_SUCCESS) << "the launch itself succeeds";
     EXPECT_EQ(gpemu_cuda_device_synchronize(), GPEMU_CUDA_ERROR_ILLEGAL_ADDRESS);
     EXPECT_EQ(fill(), GPEMU_CUDA_ERROR_ILLEGAL_ADDRESS);
+    EXPECT_EQ(gpemu_cuda_set_current_device(0), GPEMU_CUDA_SUCCESS);
+    EXPECT_EQ(gpemu_cuda_context_reset(0), GPEMU_CUDA_SUCCESS);
+    EXPECT_EQ(gpemu_cuda_malloc(1024, &address), GPEMU_CUDA_ERROR_DEVICE_UNAVAILABLE);
+    EXPECT_EQ(gpemu_cuda_device_synchronize(), GPEMU_CUDA_ERROR_DEVICE_UNAVAILABLE);
     EXPECT_EQ(gpemu_cuda_set_current_device(1), GPEMU_CUDA_SUCCESS) << "the other GPU works";
     EXPECT_EQ(gpemu_cuda_device_synchronize(), GPEMU_CUDA_SUCCESS);
     EXPECT_EQ(node_->xids(0, node_->clock().now()).at(0).number, 31);

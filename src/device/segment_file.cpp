@@ -142,10 +142,10 @@ bool are_plausible(const layout::FactsRecord& record) {
                                                       facts.nvlink_links,
                                                       facts.nvlink_gpus};
   return is_gpu_name(text_of(record.gpu)) && record.memory_bytes > 0 &&
-         record.memory_bytes <= Bytes{1} << 60 && is_size(record.max_power_w) &&
-         is_size(record.idle_power_w) && is_size(facts.base_clock_mhz) &&
-         is_size(facts.boost_clock_mhz) && is_size(facts.memory_clock_mhz) &&
-         std::ranges::min(counts) >= 0;
+         record.memory_bytes <= Bytes{1} << 60 && facts.reserved_memory_bytes <= Bytes{1} << 60 &&
+         is_size(record.max_power_w) && is_size(record.idle_power_w) &&
+         is_size(facts.base_clock_mhz) && is_size(facts.boost_clock_mhz) &&
+         is_size(facts.memory_clock_mhz) && std::ranges::min(counts) >= 0;
 }
 
 DeviceFacts facts_of(const layout::FactsRecord& record) {

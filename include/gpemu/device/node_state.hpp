@@ -107,6 +107,7 @@ struct GpuFacts {
   double base_clock_mhz = 0;
   double boost_clock_mhz = 0;
   double memory_clock_mhz = 0;
+  Bytes reserved_memory_bytes = 0;  ///< which the driver keeps beside the device's memory.
 };
 
 /// The shortest and the longest quantum. Source: 20 times longer and shorter than any that was

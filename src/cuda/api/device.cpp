@@ -60,9 +60,8 @@ GPEMU_CUDA_CATCH
 gpemu_cuda_status gpemu_cuda_enable_peer_access(int32_t peer) try {
   cuda::DeviceState* state = nullptr;
   GPEMU_CUDA_TRY(cuda::current_device(&state));
-  if (peer < 0 || peer >= cuda::device_count() || peer == state->ordinal) {
-    return GPEMU_CUDA_ERROR_INVALID_DEVICE;
-  }
+  if (peer < 0 || peer >= cuda::device_count()) return GPEMU_CUDA_ERROR_INVALID_DEVICE;
+  if (peer == state->ordinal) return GPEMU_CUDA_ERROR_PEER_ACCESS_UNSUPPORTED;
   return cuda::enable_peer_access(*state, cuda::device_at(peer));
 }
 GPEMU_CUDA_CATCH
