@@ -162,6 +162,8 @@ TEST_F(Driver, PrimaryContextsLiveWhileTheyAreRetained) {
   }
   EXPECT_EQ(call("cuDevicePrimaryCtxSetFlags_v2", 0, 0U), kSuccess);
   EXPECT_EQ(call("cuDevicePrimaryCtxSetFlags", 0, 0U), 708) << "the context is active";
+  EXPECT_EQ(call("cuDevicePrimaryCtxReset", 0), kSuccess);
+  EXPECT_EQ(call("cuDevicePrimaryCtxSetFlags", 0, 0U), kSuccess);
   EXPECT_EQ(call("cuDevicePrimaryCtxRetain", &context_, kNoSuchDevice), kInvalidDevice);
   EXPECT_EQ(call("cuDevicePrimaryCtxRetain", none_, 0), kInvalidValue);
   EXPECT_EQ(call("cuDevicePrimaryCtxGetState", 0, none_, &active), kInvalidValue);

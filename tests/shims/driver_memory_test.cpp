@@ -76,6 +76,7 @@ TEST_F(Driver, HostMemoryIsPinned) {
   EXPECT_EQ(call("cuMemFreeHost", memory), kInvalidValue);
   EXPECT_EQ(call("cuMemHostGetFlags", &flags, memory), kInvalidValue);
   EXPECT_EQ(call("cuMemHostGetDevicePointer_v2", &address, memory, 0U), kInvalidValue);
+  EXPECT_EQ(call("cuMemAllocHost_v2", none_, kBytes), kInvalidValue);
   EXPECT_EQ(call("cuMemAllocHost_v2", &memory, size_t{0}), kSuccess);
   EXPECT_EQ(memory, nullptr);
   ASSERT_EQ(call("cuMemAllocHost_v2", &memory, kBytes), kSuccess);
