@@ -55,9 +55,14 @@ TIMEOUT_S = 100
 
 def path_of(library, shims):
     """Returns a file to load: a shim or, without shims, the first real library there is."""
+    if library not in LIBRARIES:
+        sys.exit(f"there is no library {library!r}; questions may name {', '.join(LIBRARIES)}")
     names = LIBRARIES[library]
     if shims:
-        return str(pathlib.Path(shims).resolve() / names[0])
+        path = pathlib.Path(shims).resolve() / names[0]
+        if not path.exists():
+            sys.exit(f"{path} does not exist; --shims names the folder shims of a build")
+        return str(path)
     for name in map(os.path.basename, names):
         try:
             ctypes.CDLL(name)
@@ -184,8 +189,11 @@ def answers_to(questions, shims, environment):
 
 
 def read_rows(path):
-    with open(path, encoding="utf-8", newline="") as file:
-        rows = list(csv.DictReader(file))
+    try:
+        with open(path, encoding="utf-8", newline="") as file:
+            rows = list(csv.DictReader(file))
+    except OSError as error:
+        sys.exit(f"{path}: {error.strerror}")
     if not rows or tuple(rows[0]) != COLUMNS:
         sys.exit(f"{path}: expected a CSV file with the columns {', '.join(COLUMNS)}")
     return rows
@@ -219,7 +227,7 @@ def check(options):
     answers = answers_to([row["question"] for row in rows], options.shims, environment)
     unexpected = 0
     for row in rows:
-        answer = answers[row["question"]]
+        answer = answers.get(row["question"], "no answer")
         fault = None
         if answer != (row["emulated"] or row["real"]):
             fault = f"{answer}, but the real answer is {row['real']}"
