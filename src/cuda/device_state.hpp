@@ -60,6 +60,7 @@ struct DeviceState {
   /// Devices whose memory the context may use; guarded by the process's mutex.
   std::set<int> peers;
   gpemu_cuda_stream* default_stream = nullptr;
+  std::atomic<bool> has_priorities{false};  ///< some stream had another priority than 0.
   /// The functions that end the parts; null for parts that never held anything for the device.
   std::array<std::atomic<EndPart>, kContextParts> parts{};
 

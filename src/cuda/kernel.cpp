@@ -107,6 +107,12 @@ cost::LaunchFacts facts_of(gpemu_cuda_kernel& kernel, const gpemu_cuda_launch& l
 constexpr std::int32_t kRegisterUnit = 256;
 constexpr std::int32_t kWarpGroup = 4;
 
+/// More waves of a kernel are not distinguished: each one takes the host about as long as a launch,
+/// and an urgent kernel that waits for the end of one waits for at most 1 % of the kernel.
+constexpr std::int64_t kMostWaves = 128;
+/// Nor are shorter ones, after which an urgent kernel would start as soon.
+constexpr Duration kShortestWave = std::chrono::microseconds(10);
+
 int registers_of(const gpemu_cuda_kernel& kernel) {
   return kernel.code != nullptr && kernel.code->registers > 0 ? kernel.code->registers : kRegisters;
 }
@@ -210,6 +216,27 @@ Status find_launched(gpemu_cuda_kernel_handle handle, const gpemu_cuda_launch& l
   if (*kernel == nullptr) return GPEMU_CUDA_ERROR_INVALID_HANDLE;
   static_cast<void>(traits_of(**kernel));
   return check_launch(**kernel, launch, device.info);
+}
+
+void set_shape(gpemu_cuda_kernel& kernel, const gpemu_cuda_launch& launch,
+               const DeviceState& device, cost::OperationCost& cost) {
+  const auto multiprocessors = static_cast<std::uint64_t>(device.info.multiprocessors);
+  // Checked grids have at most 2^31 blocks in x and 2^16 in y and z, and so less than 2^63.
+  const std::uint64_t blocks = std::uint64_t{launch.grid[0]} * launch.grid[1] * launch.grid[2];
+  if (blocks < multiprocessors) {
+    cost.width = static_cast<double>(blocks) / static_cast<double>(multiprocessors);
+    return;
+  }
+  if (!device.has_priorities.load(std::memory_order_relaxed)) return;
+  const auto threads = static_cast<int>(launch.block[0] * launch.block[1] * launch.block[2]);
+  const auto at_once =
+      multiprocessors *
+      static_cast<std::uint64_t>(
+          std::max(fitting_blocks(kernel, device.info, threads, launch.dynamic_shared_bytes), 1));
+  const std::int64_t most = std::min(cost.estimate.time / kShortestWave, kMostWaves);
+  cost.waves = static_cast<int>(
+      std::clamp<std::int64_t>(static_cast<std::int64_t>((blocks + at_once - 1) / at_once), 1,
+                               std::max<std::int64_t>(most, 1)));
 }
 
 cost::DescribedOperation describe_operation(gpemu_cuda_kernel& kernel,

@@ -231,21 +231,20 @@ TEST_F(MpsTest, ValuesThatMeanNothingAreNamed) {
               "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT: \"much\" is no size");
 }
 
-TEST_F(MpsTest, AClientMayHaveALowPriority) {
+TEST_F(MpsTest, TheHintOfALowClientPriorityHasNoEffect) {
   const auto program = [&] {
     use_node(device::SharingPolicy::kMps);
     ::setenv("CUDA_MPS_CLIENT_PRIORITY", "1", 1);
     EXPECT_EQ(gpemu_cuda_set_current_device(0), GPEMU_CUDA_SUCCESS);
-    EXPECT_EQ(process().node->priority(), device::ProcessPriority::kLow);
+    EXPECT_EQ(process().node->priority(), device::ProcessPriority::kNormal);
     end();
   };
   EXPECT_EXIT(program(), testing::ExitedWithCode(0), "");
 }
 
-TEST_F(MpsTest, OtherProcessesHaveNoPriorityOfMps) {
+TEST_F(MpsTest, AProcessHasAPriority) {
   const auto program = [&] {
     use_node(device::SharingPolicy::kTimeSlices);
-    ::setenv("CUDA_MPS_CLIENT_PRIORITY", "1", 1);
     ::setenv("GPEMU_GPU_PRIORITY", "high", 1);
     EXPECT_EQ(gpemu_cuda_set_current_device(0), GPEMU_CUDA_SUCCESS);
     EXPECT_EQ(process().node->priority(), device::ProcessPriority::kHigh);

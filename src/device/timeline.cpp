@@ -20,6 +20,8 @@ constexpr std::size_t kMostLookedAt = 16;
 /// How much work is placed to find the next copy. More than the kernels of a training step.
 constexpr int kMostPlacedAhead = 512;
 
+constexpr std::int64_t kOne = 1;
+
 }  // namespace
 
 /// Orders heaps of lanes: on an engine, the work that became ready first comes first, then the work
@@ -59,12 +61,33 @@ void Timeline::set_priority(Lane& lane, std::int8_t priority) {
   lane.priority = priority;
   const std::size_t engine =
       lane.group->device * kEngineCount + static_cast<std::size_t>(Engine::kCompute);
+  engines_[engine].most_urgent = std::min(engines_[engine].most_urgent, priority);
   if (priority == 0 || std::exchange(engines_[engine].has_priorities, true)) return;
   engines_[engine].least_urgent = 0;
 }
 
+Interval Timeline::queue_waves(Lane& lane, std::size_t engine_index, TimePoint now, Duration cost,
+                               const Room& room, int waves) {
+  const std::int64_t count = std::clamp<std::int64_t>(waves, 1, std::max(cost.count(), kOne));
+  Interval all;
+  Duration done{};
+  for (std::int64_t i = 0; i < count; ++i) {
+    const Duration part = (cost - done) / (count - i);
+    done += part;
+    const Interval wave = queue(lane, engine_index, now, part, 0, room);
+    const Interval before = std::exchange(all, wave);
+    if (i == 0) continue;
+    all.start = before.start;
+    all.busy += before.busy;
+    all.idle = before.idle;
+  }
+  // It is one kernel.
+  engines_[engine_index].queue.count_again(static_cast<std::uint64_t>(count - 1));
+  return all;
+}
+
 Interval Timeline::queue(Lane& lane, std::size_t engine_index, TimePoint now, Duration cost,
-                         Bytes bytes) {
+                         Bytes bytes, const Room& room) {
   LaneGroup& group = *lane.group;
   // Urgent work does not put off what starts now: otherwise, it would matter who has asked for it.
   if (engines_[engine_index].has_priorities && has_work_in_line()) place_until(now);
@@ -87,8 +110,8 @@ Interval Timeline::queue(Lane& lane, std::size_t engine_index, TimePoint now, Du
                         !engine.queue.moves() && (!engine.follows || lane.tasks.empty());
   const std::uint64_t number = next_number_;
   Interval interval = is_known && in_order
-                          ? queue_placed(lane, engine_index, ready, cost, bytes)
-                          : queue_unplaced(lane, engine_index, ready, cost, bytes, in_order);
+                          ? queue_placed(lane, engine_index, ready, cost, bytes, room)
+                          : queue_unplaced(lane, engine_index, ready, cost, bytes, room, in_order);
   interval.asked = now;
   interval.idle = idle;
   if (next_number_ != number) interval.number = number;
@@ -98,9 +121,14 @@ Interval Timeline::queue(Lane& lane, std::size_t engine_index, TimePoint now, Du
 /// Notes work whose time is final. Inline, because most launches get here.
 [[gnu::always_inline]] inline void Timeline::note_start(Lane& lane, EngineState& engine,
                                                         TimePoint start, TimePoint end,
-                                                        std::uint64_t moved) {
+                                                        const Room& room, std::uint64_t moved) {
   if (lane.group->observer) report_start(lane, engine, start, end, moved);
   engine.started_end = std::max(engine.started_end, end);
+  if (room.fills_gpu()) [[likely]] {
+    engine.started_full_end = std::max(engine.started_full_end, end);
+  } else {
+    engine.started_beside.add(start, end, room);
+  }
   engine.queue.settle(start, end);
   note_end(lane, end);
 }
@@ -109,20 +137,25 @@ Interval Timeline::queue(Lane& lane, std::size_t engine_index, TimePoint now, Du
 /// launches get here.
 [[gnu::always_inline]] inline Interval Timeline::queue_placed(Lane& lane, std::size_t engine_index,
                                                               TimePoint ready, Duration cost,
-                                                              Bytes bytes) {
+                                                              Bytes bytes, const Room& room) {
   EngineState& engine = engines_[engine_index];
-  const TimePoint from = std::max(ready, engine.placed_end);
+  const TimePoint from = room_from(engine, ready, room);
+  const TimePoint busy_until = engine.placed_end;
   const Interval interval = engine.queue.serve(
       now_, from,
       engine.speed == nullptr
           ? cost
           : engine.speed->time_of(engine_index, engine.queue.next_turn(now_, from), cost));
-  note_placed(engine, lane, ready, interval.end);
+  note_placed(engine, lane, ready, interval.start, interval.end, room);
   lane.expected_end = interval.end;
-  engine.queue.count(interval.busy, bytes);
+  // Time in which several kernels run counts once.
+  const Duration beside = interval.start < busy_until
+                              ? std::min(interval.end, busy_until) - interval.start
+                              : Duration();
+  engine.queue.count(std::max(interval.busy - beside, Duration()), bytes);
   if (interval.start <= now_ && lane.tasks.empty()) {
-    note_start(lane, engine, interval.start, interval.end);
-  } else if (can_join_last(lane, engine_index, interval)) {
+    note_start(lane, engine, interval.start, interval.end, room);
+  } else if (can_join_last(lane, engine_index, interval, room)) {
     Task& last = lane.tasks.back();
     lane.ends.push() = last.end;
     ++last.before;
@@ -130,7 +163,8 @@ Interval Timeline::queue(Lane& lane, std::size_t engine_index, TimePoint now, Du
     last.end = interval.end;
     engine.queue.add_unstarted(interval.busy);
   } else {
-    push_work(lane, engine_index, ready, interval, engine.speed == nullptr ? interval.busy : cost);
+    push_work(lane, engine_index, ready, interval, engine.speed == nullptr ? interval.busy : cost,
+              room);
     ++lane.placed;
   }
   return interval;
@@ -138,7 +172,7 @@ Interval Timeline::queue(Lane& lane, std::size_t engine_index, TimePoint now, Du
 
 /// Queues work whose time depends on work without a time, or that puts off other work.
 Interval Timeline::queue_unplaced(Lane& lane, std::size_t engine_index, TimePoint ready,
-                                  Duration cost, Bytes bytes, bool in_order) {
+                                  Duration cost, Bytes bytes, const Room& room, bool in_order) {
   EngineState& engine = engines_[engine_index];
   const TimePoint end = saturating_add(
       ready, engine.speed == nullptr ? cost : engine.speed->time_of(engine_index, ready, cost));
@@ -147,10 +181,11 @@ Interval Timeline::queue_unplaced(Lane& lane, std::size_t engine_index, TimePoin
   lane.expected_end = end;
   engine.queue.count(expected.busy, bytes);
   const Demand demand = demand_of(lane, engine_index, ready, expected.busy);
-  push_work(lane, engine_index, ready, expected, engine.speed == nullptr ? expected.busy : cost);
+  push_work(lane, engine_index, ready, expected, engine.speed == nullptr ? expected.busy : cost,
+            room);
   if (lane.open) {
     // Work that may wait for a round takes its engine time when it starts.
-    const TimePoint earliest = std::max({lane.ready.time, now_, engine.placed_end});
+    const TimePoint earliest = room_from(engine, std::max(lane.ready.time, now_), room);
     lane.ready.time = saturating_add(earliest, expected.busy);
     for (Ready::Term& term : lane.ready.terms) {
       term.after = Duration(saturating_add(term.after.count(), expected.busy.count()));
@@ -356,12 +391,14 @@ void Timeline::abandon(std::unique_ptr<Lane> lane, TimePoint now) {
 
 /// Returns whether work can join a lane's last task, so that its order among all work is known
 /// without it. Requires: all work is placed.
-bool Timeline::can_join_last(Lane& lane, std::size_t engine_index, const Interval& interval) const {
+bool Timeline::can_join_last(Lane& lane, std::size_t engine_index, const Interval& interval,
+                             const Room& room) const {
   // On a disturbed device, each task keeps what it would cost on a healthy one.
   if (lane.tasks.empty() || engines_[engine_index].speed != nullptr) return false;
   const Task& last = lane.tasks.back();
   return last.engine == static_cast<std::int16_t>(engine_index) && !last.mark &&
-         !last.was_put_off && last.end == interval.start && last.number + 1 == next_number_ &&
+         last.was_put_off == 0 && last.end == interval.start && last.number + 1 == next_number_ &&
+         last.room == room && last.before < Task::kMostBefore &&
          interval.busy == interval.end - interval.start;
 }
 
@@ -375,7 +412,8 @@ void Timeline::split(Lane& lane) {
     for (; task.before > 0; --task.before) {
       Task& piece = lane.tasks.push();
       piece.engine = task.engine;
-      piece.was_put_off = false;
+      piece.room = task.room;
+      piece.was_put_off = 0;
       piece.number = task.number - task.before;
       piece.asked = task.asked;  // Later pieces were queued before it ends.
       piece.cost = task.cost;
@@ -399,15 +437,16 @@ Task& Timeline::push(Lane& lane, std::int16_t engine, TimePoint asked) {
   task.engine = engine;
   task.number = next_number_++;
   task.asked = asked;
-  task.was_put_off = false;
+  task.was_put_off = 0;
   return task;
 }
 
 void Timeline::push_work(Lane& lane, std::size_t engine_index, TimePoint ready,
-                         const Interval& interval, Duration cost) {
+                         const Interval& interval, Duration cost, const Room& room) {
   // If no unstarted work is before it, it waits for times that nothing else remembers.
   const TimePoint earliest = lane.tasks.empty() ? ready : now_;
   Task& task = push(lane, static_cast<std::int16_t>(engine_index), earliest);
+  task.room = room;
   task.cost = cost;
   task.start = interval.start;
   task.end = interval.end;
@@ -486,10 +525,11 @@ void Timeline::drop_started(Lane& lane, TimePoint now) {
     if (task.mark) std::exchange(task.mark, {})->settle();
     if (task.engine != Task::kWait) {
       EngineState& engine = engine_of(task);
-      note_start(lane, engine, task.start, task.end, task.was_put_off ? task.number : 0);
+      note_start(lane, engine, task.start, task.end, task.room,
+                 task.was_put_off != 0 ? task.number : 0);
       --lane.work[static_cast<std::size_t>(task.engine) % kEngineCount];
       engine.queue.add_unstarted(-task.cost);
-      if (task.was_put_off) engine.queue.fill_gaps(now_, task.start, task.end, task.cost);
+      if (task.was_put_off != 0) engine.queue.fill_gaps(now_, task.start, task.end, task.cost);
     } else {
       task.waits_for = {};
       note_end(lane, task.end);
@@ -520,7 +560,7 @@ void Timeline::drop_pieces(Lane& lane, TimePoint now) {
     task.cost = (task.before > 0 ? lane.ends.front() : task.end) - task.start;
   }
   EngineState& engine = engine_of(task);
-  note_start(lane, engine, start, task.start);
+  note_start(lane, engine, start, task.start, task.room);
   engine.queue.add_unstarted(-cost);
 }
 
@@ -656,6 +696,8 @@ void Timeline::take_times_away() {
   blocked_.clear();
   for (EngineState& engine : engines_) {
     engine.placed_end = engine.started_end;
+    engine.full_end = engine.started_full_end;
+    engine.beside = engine.started_beside;
     engine.last_ready = {};
     engine.least_urgent = kMostUrgent;
     engine.ready.clear();
@@ -736,27 +778,43 @@ void Timeline::release(const Mark& mark) {
   });
 }
 
-/// Returns the place in an engine's heap of the lane whose task runs next on it: of those that are
-/// ready when it can run, the most urgent one. Requires: some lane is in line.
+/// Returns the place in an engine's heap of the lane whose task runs next on it: the first one in
+/// line, unless a more urgent one is ready when it could start. Requires: some lane is in line.
 std::size_t Timeline::first_in_line(EngineState& engine) {
   if (!engine.has_priorities) return 0;
-  const TimePoint from = std::max(next_of(*engine.ready.front()).start, engine.placed_end);
-  const TimePoint turn = engine.queue.next_turn(now_, from);
-  const auto order = [&](Lane* lane) {
-    const Task& task = next_of(*lane);
-    return std::tuple(std::max(task.start, turn), lane->priority, task.start, task.number);
+  const auto order = [&](std::size_t place) {
+    const Lane& lane = *engine.ready[place];
+    const Task& task = next_of(*engine.ready[place]);
+    return std::tuple(lane.priority, task.start, task.number);
   };
-  return static_cast<std::size_t>(std::ranges::min_element(engine.ready, {}, order) -
-                                  engine.ready.begin());
+  std::size_t best = 0;
+  for (bool has_changed = true; has_changed;) {
+    has_changed = false;
+    const TimePoint turn =
+        engine.queue.next_turn(now_, room_from(engine, next_of(*engine.ready[best])));
+    for (std::size_t i = 0; i < engine.ready.size(); ++i) {
+      if (next_of(*engine.ready[i]).start > turn || order(i) >= order(best)) continue;
+      best = i;
+      has_changed = true;
+    }
+  }
+  return best;
 }
 
 /// Notes that an engine's next work, which is ready at a time, has its times.
-void Timeline::note_placed(EngineState& engine, const Lane& lane, TimePoint ready, TimePoint end) {
+void Timeline::note_placed(EngineState& engine, const Lane& lane, TimePoint ready, TimePoint start,
+                           TimePoint end, const Room& room) {
   if (engine.has_priorities) {
     const std::int8_t before = ready > engine.placed_end ? kMostUrgent : engine.least_urgent;
     engine.least_urgent = std::max(before, lane.priority);
   }
-  engine.placed_end = end;
+  engine.placed_end = std::max(engine.placed_end, end);
+  if (room.fills_gpu()) [[likely]] {
+    engine.full_end = engine.placed_end;
+    engine.beside.clear();
+  } else {
+    engine.beside.add(start, end, room);
+  }
   engine.last_ready = std::max(engine.last_ready, ready);
 }
 
@@ -770,7 +828,7 @@ Timeline::Next Timeline::next() {
     const std::size_t place = first_in_line(*engine);
     Lane& lane = *engine->ready[place];
     const Task& task = next_of(lane);
-    const TimePoint from = std::max(task.start, engine->placed_end);
+    const TimePoint from = room_from(*engine, task);
     const bool has_turn = lane.open && keeps_promises_;
     const Order order(has_turn ? from : engine->queue.next_turn(now_, from), task.start,
                       task.number);
@@ -800,7 +858,7 @@ Lane* Timeline::place_next(TimePoint until) {
   }
   if (engine.ready.empty()) std::erase(waiting_, &engine);
   Task& task = next_of(lane);
-  const TimePoint from = std::max(task.start, engine.placed_end);
+  const TimePoint from = room_from(engine, task);
   const Duration cost =
       engine.speed == nullptr
           ? task.cost
@@ -820,10 +878,10 @@ Lane* Timeline::place_next(TimePoint until) {
   }
   GPEMU_CHECK(interval.start >= from && interval.end >= interval.start,
               "an engine runs work before it is ready");
-  note_placed(engine, lane, task.start, interval.end);
+  note_placed(engine, lane, task.start, interval.start, interval.end, task.room);
   task.start = interval.start;
   task.end = interval.end;
-  task.was_put_off = true;
+  task.was_put_off = 1;
   give_time(lane);
   woken_.push_back(&lane);
   place_woken();

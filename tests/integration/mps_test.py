@@ -192,8 +192,8 @@ def test_the_daemon_starts_a_server_for_the_first_client():
         assert lines[0].split() == ["PID", "ID", "SERVER", "DEVICE", "NAMESPACE", "COMMAND"]
         assert {line.split()[0] for line in lines[1:]} == pids, lines
         assert all(line.split()[2] == server() for line in lines[1:]), lines
-        uuid, *users = control("get_device_client_list").split()
-        assert uuid.startswith("GPU-") and set(users) == pids
+        device, *users = control("get_device_client_list").splitlines()
+        assert device.startswith("[0] 00:00.0, ") and set(users) == {f"{pid}.1" for pid in pids}
         third = Program()
         shown = subprocess.run(
             [sys.executable, "-c", PROCESSES], capture_output=True, text=True, check=True)

@@ -119,9 +119,9 @@ inline constexpr unsigned kGpuIdle = 1, kSwPowerCap = 4, kHwSlowdown = 8;
   return slowdown | (device.now.power.capped ? kSwPowerCap : 0);
 }
 
-/// Returns the type of a process, as nvidia-smi shows it: it computes.
-[[nodiscard]] inline std::string_view type_text(const device::ProcessSnapshot& /*process*/) {
-  return "C";
+/// Returns the type of a process, as nvidia-smi shows it: it computes, or does so by MPS.
+[[nodiscard]] inline std::string_view type_text(const device::ProcessSnapshot& process) {
+  return process.is_mps_client ? "M+C" : "C";
 }
 
 /// All devices at one time.

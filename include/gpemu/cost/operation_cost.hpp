@@ -25,6 +25,10 @@ struct OperationCost {
   /// The part of the time that memory takes at its full rate, whatever the clock of the
   /// multiprocessors is.
   double memory_share = 0;
+  /// Of a kernel: the share of the multiprocessors that its blocks reach, and how often its blocks
+  /// fill them. Prices do not depend on them; whoever launches it knows them.
+  double width = 1;
+  int waves = 1;
 };
 
 /// What is known of a kernel by its name alone. Cheap to copy; analyse a name once and keep it.
