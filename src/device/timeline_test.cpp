@@ -142,7 +142,7 @@ TEST_F(TimelineTest, StartedWorkIsNotPutOff) {
 
 TEST_F(TimelineTest, KernelsThatFillPartsOfTheGpuRunSideBySide) {
   // As on an H200: two that fill a half each, three quarters and a half, a quarter after one that
-  // fills the GPU (docs/design/kernels-side-by-side.md).
+  // fills the GPU (docs/design/measured-sharing.md).
   Lane& first = add_lane();
   Lane& second = add_lane();
   Lane& third = add_lane();
