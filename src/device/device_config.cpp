@@ -15,7 +15,7 @@ void fill_text(char (&destination)[Size], std::string_view text) {
 }
 
 /// Idle power as a share of the board's limit, where it is not known. Source: gpus/*.toml: 0.10 of
-/// an A10, 0.13 of a V100-SXM2 and of an H100-SXM5, 0.16 of an H200.
+/// an A10, 0.13 of a V100-SXM2 and of an H100-SXM5, 0.17 of an H200.
 constexpr double kTypicalIdleShare = 0.125;
 
 GpuFacts gpu_facts(const profile::GpuSpec& spec) {
