@@ -11,21 +11,24 @@
 
 namespace gpemu::device {
 
-/// What a kernel takes of its GPU while it runs, in parts of kWholeWidth.
+/// What a kernel takes of its GPU while it runs.
 struct Room {
-  std::uint16_t width = kWholeWidth;  ///< of the multiprocessors.
-  std::uint16_t memory = 0;           ///< of the memory's rate; means nothing if it fills the GPU.
+  static constexpr std::uint8_t kWholeRate = 250;
+
+  std::uint16_t width = kWholeWidth;  ///< of the multiprocessors, in parts of kWholeWidth.
+  std::uint8_t memory = 0;  ///< of the memory's rate, of kWholeRate; nothing if it fills the GPU.
 
   [[nodiscard]] bool fills_gpu() const { return width >= kWholeWidth; }
   bool operator==(const Room&) const = default;
 };
 
-/// The kernels of one process that run at the same time because none of them fills the GPU.
+/// The kernels of one process that run at the same time because none of them fills the GPU. Not
+/// inline, so that launches of kernels that fill it stay short.
 class Beside {
  public:
   /// Returns the first time, not before `from`, at which there is room for one more kernel. It
   /// starts after all that were added.
-  [[nodiscard]] TimePoint room_from(TimePoint from, const Room& room) const {
+  [[nodiscard, gnu::noinline]] TimePoint room_from(TimePoint from, Room room) const {
     from = std::max(from, last_start_);
     while (true) {
       std::uint32_t width = room.width, memory = room.memory;
@@ -38,19 +41,17 @@ class Beside {
         ++count;
         next_end = std::min(next_end, kernel.end);
       }
-      const bool fits = width <= kWholeWidth && memory <= kWholeWidth && count <= kMostKernels;
+      const bool fits = width <= kWholeWidth && memory <= Room::kWholeRate && count <= kMostKernels;
       if (fits || count == 1) return from;
       from = next_end;
     }
   }
 
-  void add(TimePoint start, TimePoint end, const Room& room) {
+  [[gnu::noinline]] void add(TimePoint start, TimePoint end, Room room) {
     last_start_ = std::max(last_start_, start);
     std::erase_if(kernels_, [&](const Kernel& kernel) { return kernel.end <= last_start_; });
     if (end > last_start_) kernels_.push_back({.end = end, .room = room});
   }
-
-  void clear() { kernels_.clear(); }
 
  private:
   struct Kernel {

@@ -37,11 +37,11 @@ KernelNeeds needs_of(double memory_share, double width) {
 Room room_of(double memory_share, double width) {
   if (!(width < 1)) [[likely]]
     return {};
-  const auto part = [](double share) {
-    return static_cast<std::uint16_t>(std::clamp(share, 0.0, 1.0) * kWholeWidth + 0.5);
+  const auto part = [](double share, std::uint32_t whole) {
+    return static_cast<std::uint16_t>(share > 0 ? std::min(share, 1.0) * whole + 0.5 : 0);
   };
-  return {.width = std::max<std::uint16_t>(part(width), 1),
-          .memory = memory_share > 0 ? part(memory_share) : std::uint16_t{0}};
+  return {.width = std::max<std::uint16_t>(part(width, kWholeWidth), 1),
+          .memory = static_cast<std::uint8_t>(part(memory_share, Room::kWholeRate))};
 }
 
 }  // namespace

@@ -86,12 +86,11 @@ class Queue {
 struct Task {
   static constexpr std::int16_t kWait = -1;
 
-  static constexpr std::uint16_t kMostBefore = (1 << 15) - 1;
-
   std::int16_t engine = kWait;
-  Room room{};                        ///< that each piece takes.
-  std::uint16_t was_put_off : 1 = 0;  ///< it did not get its time when it was queued.
-  std::uint16_t before : 15 = 0;      ///< pieces before the last one; the lane has their ends.
+  std::uint16_t width = kWholeWidth;  ///< of the Room that each piece takes,
+  std::uint8_t memory = 0;            ///< and so much of the memory.
+  bool was_put_off = false;           ///< it did not get its time when it was queued.
+  std::uint16_t before = 0;           ///< pieces before the last one; the lane has their ends.
   std::uint64_t number = 0;           ///< of the last piece, in the order of queueing.
   TimePoint asked{};                  ///< the first piece cannot start earlier.
   Duration cost{};                    ///< engine time of the first piece.
@@ -99,6 +98,12 @@ struct Task {
   TimePoint end{};                    ///< as expected until it is placed.
   MarkReference waits_for{};          ///< of a wait.
   MarkReference mark{};               ///< of the end, for everything that waits for it.
+
+  [[nodiscard]] Room room() const { return {.width = width, .memory = memory}; }
+  void take(Room room) {
+    width = room.width;
+    memory = room.memory;
+  }
 };
 
 static_assert(sizeof(Task) == 64);

@@ -53,7 +53,7 @@ class Schedule {
 
   /// As Timeline::queue. `waves`: in so many of them a kernel runs, if there are more urgent ones.
   Interval queue(Lane& lane, std::size_t engine, TimePoint now, Duration cost, Bytes bytes,
-                 const Room& room = {}, int waves = 1) GPEMU_REQUIRES(mutex) {
+                 Room room = {}, int waves = 1) GPEMU_REQUIRES(mutex) {
     enter(now);
     if (timeline_.keeps_promises() && timeline_.is_used_by_other(lane, engine, now)) {
       now = take_back_arrivals(now);

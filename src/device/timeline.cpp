@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <limits>
 #include <tuple>
 #include <utility>
 
@@ -21,6 +22,9 @@ constexpr std::size_t kMostLookedAt = 16;
 constexpr int kMostPlacedAhead = 512;
 
 constexpr std::int64_t kOne = 1;
+
+/// More pieces are not joined to one task, which counts them.
+constexpr std::uint16_t kMostJoined = std::numeric_limits<std::uint16_t>::max();
 
 }  // namespace
 
@@ -67,7 +71,7 @@ void Timeline::set_priority(Lane& lane, std::int8_t priority) {
 }
 
 Interval Timeline::queue_waves(Lane& lane, std::size_t engine_index, TimePoint now, Duration cost,
-                               const Room& room, int waves) {
+                               Room room, int waves) {
   const std::int64_t count = std::clamp<std::int64_t>(waves, 1, std::max(cost.count(), kOne));
   Interval all;
   Duration done{};
@@ -87,7 +91,7 @@ Interval Timeline::queue_waves(Lane& lane, std::size_t engine_index, TimePoint n
 }
 
 Interval Timeline::queue(Lane& lane, std::size_t engine_index, TimePoint now, Duration cost,
-                         Bytes bytes, const Room& room) {
+                         Bytes bytes, Room room) {
   LaneGroup& group = *lane.group;
   // Urgent work does not put off what starts now: otherwise, it would matter who has asked for it.
   if (engines_[engine_index].has_priorities && has_work_in_line()) place_until(now);
@@ -120,8 +124,8 @@ Interval Timeline::queue(Lane& lane, std::size_t engine_index, TimePoint now, Du
 
 /// Notes work whose time is final. Inline, because most launches get here.
 [[gnu::always_inline]] inline void Timeline::note_start(Lane& lane, EngineState& engine,
-                                                        TimePoint start, TimePoint end,
-                                                        const Room& room, std::uint64_t moved) {
+                                                        TimePoint start, TimePoint end, Room room,
+                                                        std::uint64_t moved) {
   if (lane.group->observer) report_start(lane, engine, start, end, moved);
   engine.started_end = std::max(engine.started_end, end);
   if (room.fills_gpu()) [[likely]] {
@@ -133,11 +137,28 @@ Interval Timeline::queue(Lane& lane, std::size_t engine_index, TimePoint now, Du
   note_end(lane, end);
 }
 
+/// Notes that an engine's next work, which is ready at a time, has its times.
+[[gnu::always_inline]] inline void Timeline::note_placed(EngineState& engine, const Lane& lane,
+                                                         TimePoint ready, TimePoint start,
+                                                         TimePoint end, Room room) {
+  if (engine.has_priorities) {
+    const std::int8_t before = ready > engine.placed_end ? kMostUrgent : engine.least_urgent;
+    engine.least_urgent = std::max(before, lane.priority);
+  }
+  engine.placed_end = std::max(engine.placed_end, end);
+  if (room.fills_gpu()) [[likely]] {
+    engine.full_end = engine.placed_end;
+  } else {
+    engine.beside.add(start, end, room);
+  }
+  engine.last_ready = std::max(engine.last_ready, ready);
+}
+
 /// Queues work that runs after all work that was queued before on its engine. Inline, because most
 /// launches get here.
 [[gnu::always_inline]] inline Interval Timeline::queue_placed(Lane& lane, std::size_t engine_index,
                                                               TimePoint ready, Duration cost,
-                                                              Bytes bytes, const Room& room) {
+                                                              Bytes bytes, Room room) {
   EngineState& engine = engines_[engine_index];
   const TimePoint from = room_from(engine, ready, room);
   const TimePoint busy_until = engine.placed_end;
@@ -148,11 +169,12 @@ Interval Timeline::queue(Lane& lane, std::size_t engine_index, TimePoint now, Du
           : engine.speed->time_of(engine_index, engine.queue.next_turn(now_, from), cost));
   note_placed(engine, lane, ready, interval.start, interval.end, room);
   lane.expected_end = interval.end;
-  // Time in which several kernels run counts once.
-  const Duration beside = interval.start < busy_until
-                              ? std::min(interval.end, busy_until) - interval.start
-                              : Duration();
-  engine.queue.count(std::max(interval.busy - beside, Duration()), bytes);
+  Duration busy = interval.busy;
+  if (interval.start < busy_until) [[unlikely]] {
+    // Time in which several kernels run counts once.
+    busy = std::max(busy - (std::min(interval.end, busy_until) - interval.start), Duration());
+  }
+  engine.queue.count(busy, bytes);
   if (interval.start <= now_ && lane.tasks.empty()) {
     note_start(lane, engine, interval.start, interval.end, room);
   } else if (can_join_last(lane, engine_index, interval, room)) {
@@ -172,7 +194,7 @@ Interval Timeline::queue(Lane& lane, std::size_t engine_index, TimePoint now, Du
 
 /// Queues work whose time depends on work without a time, or that puts off other work.
 Interval Timeline::queue_unplaced(Lane& lane, std::size_t engine_index, TimePoint ready,
-                                  Duration cost, Bytes bytes, const Room& room, bool in_order) {
+                                  Duration cost, Bytes bytes, Room room, bool in_order) {
   EngineState& engine = engines_[engine_index];
   const TimePoint end = saturating_add(
       ready, engine.speed == nullptr ? cost : engine.speed->time_of(engine_index, ready, cost));
@@ -392,13 +414,13 @@ void Timeline::abandon(std::unique_ptr<Lane> lane, TimePoint now) {
 /// Returns whether work can join a lane's last task, so that its order among all work is known
 /// without it. Requires: all work is placed.
 bool Timeline::can_join_last(Lane& lane, std::size_t engine_index, const Interval& interval,
-                             const Room& room) const {
+                             Room room) const {
   // On a disturbed device, each task keeps what it would cost on a healthy one.
   if (lane.tasks.empty() || engines_[engine_index].speed != nullptr) return false;
   const Task& last = lane.tasks.back();
   return last.engine == static_cast<std::int16_t>(engine_index) && !last.mark &&
-         last.was_put_off == 0 && last.end == interval.start && last.number + 1 == next_number_ &&
-         last.room == room && last.before < Task::kMostBefore &&
+         !last.was_put_off && last.end == interval.start && last.number + 1 == next_number_ &&
+         last.width == room.width && last.memory == room.memory && last.before < kMostJoined &&
          interval.busy == interval.end - interval.start;
 }
 
@@ -412,8 +434,8 @@ void Timeline::split(Lane& lane) {
     for (; task.before > 0; --task.before) {
       Task& piece = lane.tasks.push();
       piece.engine = task.engine;
-      piece.room = task.room;
-      piece.was_put_off = 0;
+      piece.take(task.room());
+      piece.was_put_off = false;
       piece.number = task.number - task.before;
       piece.asked = task.asked;  // Later pieces were queued before it ends.
       piece.cost = task.cost;
@@ -437,16 +459,16 @@ Task& Timeline::push(Lane& lane, std::int16_t engine, TimePoint asked) {
   task.engine = engine;
   task.number = next_number_++;
   task.asked = asked;
-  task.was_put_off = 0;
+  task.was_put_off = false;
   return task;
 }
 
 void Timeline::push_work(Lane& lane, std::size_t engine_index, TimePoint ready,
-                         const Interval& interval, Duration cost, const Room& room) {
+                         const Interval& interval, Duration cost, Room room) {
   // If no unstarted work is before it, it waits for times that nothing else remembers.
   const TimePoint earliest = lane.tasks.empty() ? ready : now_;
   Task& task = push(lane, static_cast<std::int16_t>(engine_index), earliest);
-  task.room = room;
+  task.take(room);
   task.cost = cost;
   task.start = interval.start;
   task.end = interval.end;
@@ -525,11 +547,11 @@ void Timeline::drop_started(Lane& lane, TimePoint now) {
     if (task.mark) std::exchange(task.mark, {})->settle();
     if (task.engine != Task::kWait) {
       EngineState& engine = engine_of(task);
-      note_start(lane, engine, task.start, task.end, task.room,
-                 task.was_put_off != 0 ? task.number : 0);
+      note_start(lane, engine, task.start, task.end, task.room(),
+                 task.was_put_off ? task.number : 0);
       --lane.work[static_cast<std::size_t>(task.engine) % kEngineCount];
       engine.queue.add_unstarted(-task.cost);
-      if (task.was_put_off != 0) engine.queue.fill_gaps(now_, task.start, task.end, task.cost);
+      if (task.was_put_off) engine.queue.fill_gaps(now_, task.start, task.end, task.cost);
     } else {
       task.waits_for = {};
       note_end(lane, task.end);
@@ -560,7 +582,7 @@ void Timeline::drop_pieces(Lane& lane, TimePoint now) {
     task.cost = (task.before > 0 ? lane.ends.front() : task.end) - task.start;
   }
   EngineState& engine = engine_of(task);
-  note_start(lane, engine, start, task.start, task.room);
+  note_start(lane, engine, start, task.start, task.room());
   engine.queue.add_unstarted(-cost);
 }
 
@@ -801,23 +823,6 @@ std::size_t Timeline::first_in_line(EngineState& engine) {
   return best;
 }
 
-/// Notes that an engine's next work, which is ready at a time, has its times.
-void Timeline::note_placed(EngineState& engine, const Lane& lane, TimePoint ready, TimePoint start,
-                           TimePoint end, const Room& room) {
-  if (engine.has_priorities) {
-    const std::int8_t before = ready > engine.placed_end ? kMostUrgent : engine.least_urgent;
-    engine.least_urgent = std::max(before, lane.priority);
-  }
-  engine.placed_end = std::max(engine.placed_end, end);
-  if (room.fills_gpu()) [[likely]] {
-    engine.full_end = engine.placed_end;
-    engine.beside.clear();
-  } else {
-    engine.beside.add(start, end, room);
-  }
-  engine.last_ready = std::max(engine.last_ready, ready);
-}
-
 /// Returns which unplaced work starts next. If several pieces start at the same time, returns the
 /// one that became ready first, because some may take no time.
 Timeline::Next Timeline::next() {
@@ -878,10 +883,10 @@ Lane* Timeline::place_next(TimePoint until) {
   }
   GPEMU_CHECK(interval.start >= from && interval.end >= interval.start,
               "an engine runs work before it is ready");
-  note_placed(engine, lane, task.start, interval.start, interval.end, task.room);
+  note_placed(engine, lane, task.start, interval.start, interval.end, task.room());
   task.start = interval.start;
   task.end = interval.end;
-  task.was_put_off = 1;
+  task.was_put_off = true;
   give_time(lane);
   woken_.push_back(&lane);
   place_woken();

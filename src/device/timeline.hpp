@@ -91,12 +91,12 @@ class Timeline {
   /// known. `room`: what it takes of the compute engine. Requires: the lane's group was added;
   /// cost >= 0.
   Interval queue(Lane& lane, std::size_t engine, TimePoint now, Duration cost, Bytes bytes,
-                 const Room& room = {});
+                 Room room = {});
 
   /// Queues a kernel that runs in so many waves of blocks. Between them, kernels of more urgent
   /// streams can run.
-  Interval queue_waves(Lane& lane, std::size_t engine, TimePoint now, Duration cost,
-                       const Room& room, int waves);
+  Interval queue_waves(Lane& lane, std::size_t engine, TimePoint now, Duration cost, Room room,
+                       int waves);
 
   /// Returns whether kernels of a lane can be put off by more urgent ones.
   [[nodiscard]] bool has_more_urgent(const Lane& lane, std::size_t engine) const {
@@ -203,15 +203,15 @@ class Timeline {
     std::int8_t most_urgent = 0;   ///< the lowest priority of all lanes.
     TimePoint full_end{};          ///< of placed work that fills the GPU,
     TimePoint started_full_end{};  ///< and of started work.
-    Beside beside;                 ///< placed kernels that fill only a part of it,
-    Beside started_beside;         ///< and started ones.
     const Speed* speed = nullptr;  ///< of its device, which disturbs it.
     /// If not null, no other lane has unstarted work on this engine.
     const Lane* only_lane = nullptr;
     /// Other processes can move work of its device, so when work becomes ready is only expected. It
     /// takes its time on the engine when it starts.
     bool follows = false;
-    TimePoint followed{};  ///< until when it followed them.
+    TimePoint followed{};   ///< until when it followed them.
+    Beside beside;          ///< placed kernels that fill only a part of the GPU,
+    Beside started_beside;  ///< and started ones.
   };
   static constexpr std::int8_t kMostUrgent = std::numeric_limits<std::int8_t>::min();
   struct Later;
@@ -240,24 +240,23 @@ class Timeline {
     return engines_[static_cast<std::size_t>(task.engine)];
   }
   /// Returns from when on an engine can run work that is ready at a time.
-  [[nodiscard]] static TimePoint room_from(const EngineState& engine, TimePoint ready,
-                                           const Room& room) {
+  [[nodiscard]] static TimePoint room_from(const EngineState& engine, TimePoint ready, Room room) {
     if (room.fills_gpu() || engine.queue.moves()) return std::max(ready, engine.placed_end);
     return engine.beside.room_from(std::max(ready, engine.full_end), room);
   }
   [[nodiscard]] static TimePoint room_from(const EngineState& engine, const Task& task) {
-    return room_from(engine, task.start, task.room);
+    return room_from(engine, task.start, task.room());
   }
   Interval queue_placed(Lane& lane, std::size_t engine_index, TimePoint ready, Duration cost,
-                        Bytes bytes, const Room& room);
+                        Bytes bytes, Room room);
   Interval queue_unplaced(Lane& lane, std::size_t engine_index, TimePoint ready, Duration cost,
-                          Bytes bytes, const Room& room, bool in_order);
+                          Bytes bytes, Room room, bool in_order);
   Task& push(Lane& lane, std::int16_t engine, TimePoint asked);
   [[nodiscard]] bool can_join_last(Lane& lane, std::size_t engine_index, const Interval& interval,
-                                   const Room& room) const;
+                                   Room room) const;
   static void split(Lane& lane);
   void push_work(Lane& lane, std::size_t engine_index, TimePoint ready, const Interval& interval,
-                 Duration cost, const Room& room);
+                 Duration cost, Room room);
   void wait(Lane& lane, TimePoint now, const Moment& moment);
   void follow_rounds_of(Lane& lane, const MarkReference& mark);
   [[nodiscard]] Ready ready_at_end(const Lane& lane) const;
@@ -274,7 +273,7 @@ class Timeline {
   [[nodiscard]] std::size_t first_in_line(EngineState& engine);
   [[nodiscard]] Next next();
   void note_placed(EngineState& engine, const Lane& lane, TimePoint ready, TimePoint start,
-                   TimePoint end, const Room& room);
+                   TimePoint end, Room room);
   Lane* place_next(TimePoint until);
   void release(const Mark& mark);
   void follow_others(std::size_t engine);
@@ -284,7 +283,7 @@ class Timeline {
                                         Duration cost);
   void start_over(TimePoint now);
   void take_times_away();
-  void note_start(Lane& lane, EngineState& engine, TimePoint start, TimePoint end, const Room& room,
+  void note_start(Lane& lane, EngineState& engine, TimePoint start, TimePoint end, Room room,
                   std::uint64_t moved = 0);
   void report_start(const Lane& lane, const EngineState& engine, TimePoint start, TimePoint end,
                     std::uint64_t moved);

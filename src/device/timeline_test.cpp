@@ -51,11 +51,12 @@ class TimelineTest : public testing::Test {
   }
   /// The same of a kernel that fills a part of the GPU, in tenths.
   Interval queue_part(Lane& lane, std::int64_t cost, int width, int memory = 0) {
-    const auto part = [](int tenths) {
-      return static_cast<std::uint16_t>(tenths * static_cast<int>(kWholeWidth) / 10);
+    const auto part = [](int tenths, std::uint32_t whole) {
+      return static_cast<std::uint16_t>(tenths * static_cast<int>(whole) / 10);
     };
     return timeline_->queue(lane, kKernels, at_ns(0), Duration(cost), 0,
-                            {.width = part(width), .memory = part(memory)});
+                            {.width = part(width, kWholeWidth),
+                             .memory = static_cast<std::uint8_t>(part(memory, Room::kWholeRate))});
   }
   void wait(Lane& lane, const Moment& moment) { timeline_->wait_in_stream(lane, at_ns(0), moment); }
   Moment last_end(Lane& lane) { return timeline_->last_end(lane, at_ns(0)); }
