@@ -241,7 +241,8 @@ class Timeline {
   }
   /// Returns from when on an engine can run work that is ready at a time.
   [[nodiscard]] static TimePoint room_from(const EngineState& engine, TimePoint ready, Room room) {
-    if (room.fills_gpu() || engine.queue.moves()) return std::max(ready, engine.placed_end);
+    if (room.fills_gpu() || engine.queue.moves()) [[likely]]
+      return std::max(ready, engine.placed_end);
     return engine.beside.room_from(std::max(ready, engine.full_end), room);
   }
   [[nodiscard]] static TimePoint room_from(const EngineState& engine, const Task& task) {
