@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Records what our own measurements on a real GPU asked it for, and writes measured/<GPU>/operations.
+"""Records what our own measurements on a real GPU asked it for: measured/<GPU>/operations.
 
-Runs the measured operations and steps once more, unmodified, on the emulated GPU, and puts what they
-ask for beside the times that were measured: measured/README.md describes the files. They come from
-raw.csv, programs.jsonl and the raw tables of a pack of gpemu profile measure.
+Runs the measured operations and steps once more, unmodified, on the emulated GPU, and puts what
+they ask for beside the times that were measured: measured/README.md describes the files. They come
+from raw.csv, programs.jsonl and the raw tables of a pack of gpemu profile measure.
 
 Usage: scripts/generate/record_measured.py FOLDER --pack PACK --gpu GPU [--only operations|steps]
-       [--gpemu COMMAND] [--python PYTHON]    (PyTorch 2.11 of scripts/build/install_torch.sh 2.11.0)
+       [--gpemu COMMAND] [--python PYTHON]
+       (PyTorch 2.11 of scripts/build/install_torch.sh 2.11.0)
 """
 
 import argparse
@@ -135,7 +136,8 @@ def recorded_steps(path):
             if entry.get("mark") == "push":
                 match = re.fullmatch(r"recorded (.*)", entry["text"])
                 if match:
-                    current, depth = steps.setdefault(match[1], []), 0
+                    current = steps[match[1]] = []  # Some are listed twice.
+                    depth = 0
                 else:
                     depth += 1
             elif entry.get("mark") == "pop":

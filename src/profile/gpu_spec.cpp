@@ -128,6 +128,7 @@ class SpecReader {
     spec_.calibration = std::move(calibration.own);
     if (spec_.calibration) spec_.calibration->tensor_rate = tensor_rate(spec_);
     spec_.calibrated_like = std::move(calibration.like);
+    spec_.host_like = std::move(calibration.host_like);
     spec_.other_arithmetic_like = std::move(calibration.other_arithmetic_like);
     spec_.sources = std::move(file_).citations();
     return std::move(spec_);

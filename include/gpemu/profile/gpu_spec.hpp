@@ -76,6 +76,7 @@ struct GpuSpec {
   /// The calibration that prices convolutions and products in 16 bits, if `calibration` does not:
   /// that of kHalfGpu; only set by Database::gpu().
   std::optional<Calibration> half;
+  std::string host_like;              ///< the GPU whose host this one's is like, or empty.
   std::string calibrated_like;        ///< the GPU whose calibration this one uses, or empty.
   std::string other_arithmetic_like;  ///< the GPU of `other_arithmetic`, or empty.
 
