@@ -323,7 +323,7 @@ void add_predict_command(Command app, const World& world) {
       .one_word_each()
       .required();
   command
-      .option("--host", options->host,
+      .option("--host-of", options->host,
               "The GPU in whose host launch times were measured, e.g. H200-SXM-141GB (a host of "
               "2025) or A100-SXM4-40GB (of 2021); default: that of the GPU, or of its time")
       .placeholder("GPU");
