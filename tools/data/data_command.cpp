@@ -20,6 +20,7 @@
 #include "gpemu/data/dataset.hpp"
 #include "gpemu/data/image.hpp"
 #include "gpemu/data/make_dataset.hpp"
+#include "gpemu/data/output_folder.hpp"
 #include "gpemu/report/host_facts.hpp"
 #include "gpemu/report/json_text.hpp"
 #include "gpemu/report/number_text.hpp"
@@ -186,13 +187,11 @@ Result<void> convert_data(const ConvertCommandOptions& options, const World& wor
 /// Makes the images in a folder, and then stores them in the format that is asked for.
 Result<void> make_stored(const MakeOptions& options, const World& world,
                          const std::atomic<bool>& stop) {
-  std::filesystem::path images = options.folder;
-  images += fmt::format(".images-{}", ::getpid());
-  const auto remove = [](const std::filesystem::path* folder) {
-    std::error_code ignored;
-    std::filesystem::remove_all(*folder, ignored);
-  };
-  const std::unique_ptr<const std::filesystem::path, decltype(remove)> removed(&images, remove);
+  const std::filesystem::path named = std::filesystem::absolute(options.folder).lexically_normal();
+  std::filesystem::path beside = named.has_filename() ? named : named.parent_path();
+  beside += ".images";
+  GPEMU_ASSIGN(const data::OutputFolder temporary, data::OutputFolder::create(beside));
+  const std::filesystem::path images = temporary.path() / "folder";
   GPEMU_TRY(data::make_dataset(images, options.make));
   GPEMU_ASSIGN(const data::Dataset source, data::Dataset::open(images, &stop));
   return convert_with_progress(source, options.folder, convert_options(options.stored),
