@@ -101,6 +101,10 @@ class Pool {
   std::optional<Claim> claim() GPEMU_REQUIRES(mutex_);
   Outcome make_sample(const Claim& claim, SampleReader& reader, ImageTransform& transform);
   Result<void> fetch(const Claim& claim, SampleReader& reader, PartBytes& part);
+  [[nodiscard]] Result<std::span<const std::byte>> image_of(const Claim& claim,
+                                                            const SampleCache::Bytes& cached,
+                                                            const PartBytes& part,
+                                                            const SampleReader& reader) const;
   void finish(const Claim& claim, Outcome outcome) GPEMU_REQUIRES(mutex_);
   void note_corrupt(const std::string& file) GPEMU_REQUIRES(mutex_);
 
@@ -165,6 +169,11 @@ Result<void> Pool::start_reading() {
   // Single samples that are read one at a time are read by the workers, several at once.
   if (by_sample && !ahead.async) return {};
   read_ahead_.emplace(dataset_, std::move(ahead));
+  if (options_.cache != nullptr) {
+    return fail(ErrorCode::kInvalidArgument,
+                "a cache of images needs them in files of their own, read one at a time: use a "
+                "folder of images, --order random and --read sync");
+  }
   if (read_ahead_->start()) return {};
   return fail(ErrorCode::kResourceLimit, "cannot start a thread that reads");
 }
@@ -288,6 +297,16 @@ Result<void> Pool::fetch(const Claim& claim, SampleReader& reader, PartBytes& pa
   return {};
 }
 
+/// Returns the image of a sample, wherever its bytes are.
+Result<std::span<const std::byte>> Pool::image_of(const Claim& claim,
+                                                  const SampleCache::Bytes& cached,
+                                                  const PartBytes& part,
+                                                  const SampleReader& reader) const {
+  if (cached) return dataset_.image_in(claim.sample, dataset_.extent(claim.sample), *cached);
+  if (read_ahead_) return dataset_.image_in(claim.sample, part.part, part.bytes());
+  return reader.image();
+}
+
 Outcome Pool::make_sample(const Claim& claim, SampleReader& reader, ImageTransform& transform) {
   const auto position = static_cast<std::size_t>(claim.position);
   const std::size_t floats = sample_floats(options_);
@@ -297,18 +316,19 @@ Outcome Pool::make_sample(const Claim& claim, SampleReader& reader, ImageTransfo
   Outcome outcome;
   PartBytes part;
   const TimePoint start = clock_.now();
-  const Result<void> read = fetch(claim, reader, part);
+  const SampleCache::Bytes cached =
+      options_.cache != nullptr ? options_.cache->find(claim.sample) : nullptr;
+  const Result<void> read = cached ? Result<void>() : fetch(claim, reader, part);
   const TimePoint fetched = clock_.now();
   outcome.work.fetch = fetched - start;
   if (!read) {
     outcome.error = read.error();
   } else {
-    outcome.work.bytes_read = dataset_.samples()[claim.sample].bytes;
+    if (!cached) outcome.work.bytes_read = dataset_.samples()[claim.sample].bytes;
+    if (!cached && options_.cache != nullptr) options_.cache->offer(claim.sample, reader.bytes());
     sim::Rng rng(options_.seed, claim.epoch, claim.sample);
     const auto drawn = [&]() -> Result<Augmentation> {
-      GPEMU_ASSIGN(const auto image, read_ahead_
-                                         ? dataset_.image_in(claim.sample, part.part, part.bytes())
-                                         : reader.image());
+      GPEMU_ASSIGN(const auto image, image_of(claim, cached, part, reader));
       if (!options_.decode) return Augmentation{};
       return transform.apply(image, rng, output);
     }();

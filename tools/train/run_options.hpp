@@ -39,16 +39,15 @@ struct DataOptions {
   std::uint64_t seed = 0;
   bool strict_images = false;
   ReadOptions read;
+  std::string cache = "page";         ///< which files stay in memory, or one of kCachePolicyNames.
+  std::optional<double> cache_share;  ///< of the bytes; nothing: as much as memory holds.
 };
 
 /// The described hosts that load the data, if any.
 struct HostOptions {
   std::string name;  ///< empty: none; the data is real or synthetic.
   std::string dataset = "imagenette-87k";
-  std::string loader;   ///< empty: its first.
-  std::string storage;  ///< empty: its first.
-  std::string cache = "page";
-  double cache_share = 1;
+  std::string loader;  ///< empty: the one of the data's format, or its first.
   std::string peers = "none";
 };
 
@@ -76,6 +75,9 @@ struct RunOptions {
 /// Add the options that `train` and `analyze` share. The second function returns --data.
 void add_gpu_options(Command command, GpuOptions& options);
 Option add_data_options(Command command, DataOptions& options);
+
+/// Adds the options of caches in memory.
+void add_cache_options(Command command, DataOptions& options);
 
 /// Adds the options that place a run on an existing node.
 void add_node_options(Command command, GpuOptions& options);

@@ -172,14 +172,6 @@ OrderedJson failure_json(const train::TrainResult& result) {
           {"time_s", to_seconds(result.failure->time - result.start)}};
 }
 
-/// Returns what was used of described hosts; null without them.
-OrderedJson host_json(const HostOptions& host) {
-  if (host.name.empty()) return nullptr;
-  return {{"name", host.name},       {"dataset", host.dataset}, {"loader", host.loader},
-          {"storage", host.storage}, {"cache", host.cache},     {"cache_share", host.cache_share},
-          {"peers", host.peers}};
-}
-
 std::string headline(const RunReport& report) {
   const RunOptions& options = report.options;
   std::string text = fmt::format("{} ({}), batch {}, on {}", report.model, report.precision,
@@ -383,16 +375,36 @@ OrderedJson gpu_options_json(const GpuOptions& options) {
 
 std::string data_text(const RunOptions& options) {
   if (options.host.name.empty()) return options.data.folder.string();
-  return fmt::format("{} on the host {}", options.host.dataset, options.host.name);
+  const std::string folder = options.data.folder.string();
+  return fmt::format("{} on the host {}", folder.empty() ? options.host.dataset : folder,
+                     options.host.name);
 }
 
-OrderedJson data_options_json(const DataOptions& options) {
-  OrderedJson json = {{"data", options.folder.string()},
-                      {"workers", options.workers},
-                      {"prefetch", options.prefetch_batches},
-                      {"seed", options.seed},
-                      {"strict_images", options.strict_images}};
-  json.update(read_options_json(options.read));
+namespace {
+
+/// Returns what was used of described hosts; null without them.
+OrderedJson host_json(const RunOptions& options) {
+  const HostOptions& host = options.host;
+  if (host.name.empty()) return nullptr;
+  return {{"name", host.name},
+          {"dataset", options.data.folder.empty() ? host.dataset : ""},
+          {"loader", host.loader},
+          {"peers", host.peers}};
+}
+
+}  // namespace
+
+OrderedJson data_options_json(const RunOptions& options) {
+  const DataOptions& data = options.data;
+  OrderedJson json = {{"data", data.folder.string()},
+                      {"workers", data.workers},
+                      {"prefetch", data.prefetch_batches},
+                      {"seed", data.seed},
+                      {"strict_images", data.strict_images}};
+  json.update(read_options_json(data.read));
+  json["cache"] = data.cache;
+  json["cache_share"] = data.cache_share ? OrderedJson(*data.cache_share) : OrderedJson(nullptr);
+  json["host"] = host_json(options);
   return json;
 }
 
@@ -450,8 +462,7 @@ OrderedJson run_json(const RunReport& report) {
                      {"clock", options.clock},
                      {"cold", options.cold}};
   json["options"].update(gpu_options_json(options.gpu));
-  json["options"].update(data_options_json(options.data));
-  json["options"]["host"] = host_json(options.host);
+  json["options"].update(data_options_json(options));
   report::add_provenance(json, report.provenance);
   json["host"]["loop_cpu_s"] = to_seconds(report.loop_cpu);
   json["host"]["spin_s"] = to_seconds(report.spun);

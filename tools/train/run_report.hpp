@@ -102,7 +102,7 @@ inline constexpr std::array<TimePart, 6> kTimeParts = {{
 
 /// Parts that `analyze` has as well.
 [[nodiscard]] nlohmann::ordered_json gpu_options_json(const GpuOptions& options);
-[[nodiscard]] nlohmann::ordered_json data_options_json(const DataOptions& options);
+[[nodiscard]] nlohmann::ordered_json data_options_json(const RunOptions& options);
 [[nodiscard]] nlohmann::ordered_json planned_step_json(const train::StepPlan& plan,
                                                        const GpuOptions& options, bool copied);
 

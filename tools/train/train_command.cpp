@@ -39,10 +39,12 @@ Result<void> check_options(const RunOptions& options) {
     return fail(ErrorCode::kInvalidArgument,
                 "--clock virtual needs --synthetic or --host: reading real files takes real time");
   }
-  if (options.data.folder.empty() && options.data.read != ReadOptions{}) {
-    return fail(ErrorCode::kInvalidArgument,
-                "--order, --read, --window and --storage are for the files of --data; "
-                "--host-storage chooses a described host's storage");
+  if (options.synthetic && (options.data.read != ReadOptions{} || options.data.cache_share ||
+                            options.data.cache != DataOptions{}.cache)) {
+    return fail(
+        ErrorCode::kInvalidArgument,
+        "--order, --read, --window, --storage, --cache and --cache-share are for --data and "
+        "--host: --synthetic reads nothing");
   }
   if (options.clock != "virtual" && described) {
     return fail(ErrorCode::kInvalidArgument,
@@ -132,7 +134,7 @@ struct RunSource {
 };
 
 Result<RunSource> open_source(const RunOptions& options, const TrainingSession& session,
-                              const World& world, const std::atomic<bool>& stop) {
+                              HostPath host, const World& world, const std::atomic<bool>& stop) {
   RunSource source;
   if (options.synthetic) {
     source.steps = options.steps.value_or(kSyntheticSteps);
@@ -141,7 +143,7 @@ Result<RunSource> open_source(const RunOptions& options, const TrainingSession& 
   }
   std::int64_t all = options.epochs;
   if (!options.host.name.empty()) {
-    GPEMU_ASSIGN(source.host, open_host(options, world));
+    source.host = std::move(host);
     all *= source.host.batches_per_epoch;
     source.batches = std::make_unique<train::HostSource>(*source.host.loaders, session.clock(),
                                                          options.epochs, options.steps);
@@ -160,15 +162,21 @@ Result<RunSource> open_source(const RunOptions& options, const TrainingSession& 
 Result<void> run_train(const RunOptions& options, const World& world) {
   GPEMU_TRY(check_options(options));
   const InterruptGuard interrupt;
-  GPEMU_ASSIGN(TrainingSession session,
-               TrainingSession::create(options.gpu, options.clock == "virtual", world));
+  HostPath host;
+  if (!options.host.name.empty()) {
+    GPEMU_ASSIGN(host, open_host(options, world, interrupt.flag()));
+  }
+  GPEMU_ASSIGN(
+      TrainingSession session,
+      TrainingSession::create(options.gpu, options.clock == "virtual", world, host.gpu_time));
   RunReport report{.options = options,
                    .gpu = session.model().gpu().name,
                    .model = session.model().model().name,
                    .precision = session.model().precision(),
                    .plan = session.plan(),
                    .provenance = report::provenance_at(world.time_of_day())};
-  GPEMU_ASSIGN(const RunSource source, open_source(options, session, world, interrupt.flag()));
+  GPEMU_ASSIGN(const RunSource source,
+               open_source(options, session, std::move(host), world, interrupt.flag()));
 
   RunObserver observer(options, report, source.steps, world);
   const Duration cpu_before = world.thread_cpu_time();
@@ -219,6 +227,7 @@ void add_train_command(Command app, const World& world) {
   add_gpu_options(command, options->gpu);
   add_node_options(command, options->gpu);
   add_data_options(command, options->data);
+  add_cache_options(command, options->data);
   add_host_options(command, options->host);
   command.option("--epochs", options->epochs, "Passes over the data set")
       .range(1, 1 << 20)

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/training_session.hpp"
 
-#include <linux/magic.h>
+#include <algorithm>
 #include <optional>
-#include <sys/vfs.h>
 #include <unistd.h>
 #include <utility>
 
@@ -12,8 +11,10 @@
 #include "gpemu/device/device_config.hpp"
 #include "gpemu/device/pinned_memory.hpp"
 #include "gpemu/device/process_priority.hpp"
+#include "gpemu/pipeline/cache.hpp"
 #include "gpemu/profile/database.hpp"
 #include "gpemu/profile/topology_spec.hpp"
+#include "gpemu/report/host_facts.hpp"
 #include "gpemu/report/number_text.hpp"
 #include "gpemu/topology/fabric.hpp"
 
@@ -53,6 +54,22 @@ Result<std::optional<topology::Fabric>> fabric_of_run(const profile::TopologySpe
   return fail(fabric.error().code, "--gpus {} --nodes {}: {}{}", options.gpus, options.nodes,
               fabric.error().message,
               options.nodes == 1 ? "; --nodes asks for several machines" : "");
+}
+
+/// Makes the cache that the options name; null if that is the kernel's.
+std::unique_ptr<train::PolicyCache> make_cache(const DataOptions& options,
+                                               const data::Dataset& dataset) {
+  const auto policy = static_cast<pipeline::CachePolicy>(
+      std::ranges::find(pipeline::kCachePolicyNames, options.cache) -
+      pipeline::kCachePolicyNames.begin());
+  if (policy == pipeline::CachePolicy::kPage) return nullptr;
+  const double bytes =
+      options.cache_share
+          ? *options.cache_share * static_cast<double>(dataset.total_bytes())
+          : static_cast<double>(std::min(dataset.total_bytes(), report::host_facts().memory));
+  return std::make_unique<train::PolicyCache>(dataset, [&](std::span<const std::uint32_t> sizes) {
+    return pipeline::make_cache(policy, static_cast<Bytes>(bytes), sizes, options.seed);
+  });
 }
 
 }  // namespace
@@ -125,7 +142,7 @@ Result<void> TrainingSession::open_devices(const GpuOptions& options) {
 }
 
 Result<TrainingSession> TrainingSession::create(const GpuOptions& options, bool virtual_clock,
-                                                const World& world) {
+                                                const World& world, Duration preprocessing) {
   TrainingSession session;
   if (virtual_clock) session.virtual_clock_ = std::make_unique<sim::VirtualClock>();
   session.clock_ = virtual_clock ? session.virtual_clock_.get() : &world.clock;
@@ -152,6 +169,13 @@ Result<TrainingSession> TrainingSession::create(const GpuOptions& options, bool 
                cost::StepCostModel::create(database, options.model, gpu, options.precision));
   session.model_ = std::make_unique<cost::StepCostModel>(std::move(model));
   GPEMU_TRY(session.make_plan(options, world));
+  if (preprocessing > Duration::zero()) {
+    // What a host file says is not the cost model's.
+    session.plan_.parts.insert(
+        session.plan_.parts.begin(),
+        {.name = "preprocess",
+         .cost = {.time = preprocessing, .evidence = cost::Evidence::kAnalytic}});
+  }
   if (!session.node_) GPEMU_TRY(session.create_node(options, world));
   GPEMU_TRY(session.open_devices(options));
 
@@ -179,7 +203,10 @@ Result<DataPath> open_data(const DataOptions& options, const GpuOptions& gpu,
   DataPath path;
   GPEMU_ASSIGN(data::Dataset dataset, open_dataset(options.folder, &stop));
   path.dataset = std::make_unique<data::Dataset>(std::move(dataset));
-  GPEMU_ASSIGN(path.storage, make_storage(options.read, world));
+  path.cache = make_cache(options, *path.dataset);
+  GPEMU_ASSIGN(path.storage,
+               make_storage(options.read, world,
+                            path.cache ? data::PageCache::kIgnored : data::PageCache::kUsed));
   const std::size_t images = path.dataset->samples().size();
   if (images < static_cast<std::size_t>(gpu.batch)) {
     return fail(ErrorCode::kInvalidArgument,
@@ -194,6 +221,7 @@ Result<DataPath> open_data(const DataOptions& options, const GpuOptions& gpu,
                                      .crop = shape[1],
                                      .stop_on_corrupt = options.strict_images};
   set_reading(loader_options, options.read, *path.dataset, path.storage.get());
+  loader_options.cache = path.cache.get();
   path.not_locked = std::make_shared<std::atomic<Bytes>>(0);
   const auto allocate_counted = [not_locked = path.not_locked](Bytes size) {
     return allocate_pinned(size, *not_locked);
@@ -205,18 +233,6 @@ Result<DataPath> open_data(const DataOptions& options, const GpuOptions& gpu,
                                     world.clock));
   path.loader = std::make_unique<data::Loader>(std::move(loader));
   return path;
-}
-
-Result<void> make_cold(const data::Dataset& dataset, const std::atomic<bool>& stop) {
-  struct statfs system{};
-  if (::statfs(dataset.root().c_str(), &system) == 0 &&
-      (system.f_type == TMPFS_MAGIC || system.f_type == RAMFS_MAGIC)) {
-    log(LogLevel::kWarning,
-        "{} lies in memory (tmpfs): reading it cold is as fast as reading it "
-        "cached",
-        dataset.root().string());
-  }
-  return dataset.drop_page_cache(&stop);
 }
 
 }  // namespace gpemu::tools

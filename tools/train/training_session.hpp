@@ -12,6 +12,7 @@
 #include "gpemu/data/loader.hpp"
 #include "gpemu/device/device.hpp"
 #include "gpemu/sim/clock.hpp"
+#include "gpemu/train/policy_cache.hpp"
 #include "gpemu/train/trainer.hpp"
 
 #include "cli/world.hpp"
@@ -22,11 +23,13 @@ namespace gpemu::tools {
 /// The emulated GPUs of a run and what a step costs on them. Thread safety: none.
 class TrainingSession {
  public:
-  /// Opens the cost model, creates or attaches to the node, and allocates the device memory.
+  /// Opens the cost model, creates or attaches to the node, and allocates the device memory. Each
+  /// GPU begins a step with `preprocessing`.
   ///
   /// Errors: faults in the options, naming them; kOutOfMemory; those of the node.
   [[nodiscard]] static Result<TrainingSession> create(const GpuOptions& options, bool virtual_clock,
-                                                      const World& world);
+                                                      const World& world,
+                                                      Duration preprocessing = {});
 
   [[nodiscard]] Result<train::TrainResult> run(train::BatchSource& source,
                                                const std::atomic<bool>& stop,
@@ -65,6 +68,7 @@ struct DataPath {
   // Declared in dependency order.
   std::unique_ptr<data::Dataset> dataset;
   std::unique_ptr<data::StorageDevice> storage;  ///< null: as fast as the files are.
+  std::unique_ptr<train::PolicyCache> cache;     ///< null: the page cache alone.
   std::unique_ptr<data::Loader> loader;
   /// Bytes of its pinned buffers that are not locked because the user's limit is too low.
   std::shared_ptr<std::atomic<Bytes>> not_locked;
@@ -79,11 +83,5 @@ struct DataPath {
 [[nodiscard]] Result<DataPath> open_data(const DataOptions& options, const GpuOptions& gpu,
                                          const profile::ModelInfo& model, const World& world,
                                          const std::atomic<bool>& stop);
-
-/// Drops the data set from the page cache; warns if that has no effect because the files are in
-/// memory.
-///
-/// Errors: those of Dataset::drop_page_cache().
-[[nodiscard]] Result<void> make_cold(const data::Dataset& dataset, const std::atomic<bool>& stop);
 
 }  // namespace gpemu::tools

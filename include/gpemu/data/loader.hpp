@@ -31,6 +31,24 @@ using HostAllocator = std::function<Result<HostBuffer>(Bytes size)>;
 /// Returns an allocator of ordinary, pageable memory.
 [[nodiscard]] HostAllocator pageable_allocator();
 
+/// A cache of samples in the process's memory, which workers ask before they read a file.
+///
+/// Thread safety: any thread.
+class SampleCache {
+ public:
+  using Bytes = std::shared_ptr<const std::vector<std::byte>>;
+
+  SampleCache() = default;
+  SampleCache(const SampleCache&) = delete;
+  SampleCache& operator=(const SampleCache&) = delete;
+  virtual ~SampleCache() = default;
+
+  /// Returns the bytes of a sample's extent; null if it does not have them.
+  [[nodiscard]] virtual Bytes find(std::uint32_t sample) = 0;
+  /// Offers the bytes of a sample that it did not have.
+  virtual void offer(std::uint32_t sample, std::span<const std::byte> bytes) = 0;
+};
+
 struct LoaderOptions {
   int batch = 1;             ///< samples per batch.
   int workers = 1;           ///< threads that read, decode and transform.
@@ -46,6 +64,8 @@ struct LoaderOptions {
   bool async = false;
   /// Parts of files that are read ahead, and units that quasi-random order shuffles.
   std::size_t window = 16;
+  /// Needs an order in which samples are read one at a time; must outlive the loader. Null: none.
+  SampleCache* cache = nullptr;
   /// Reads as slowly as this describes; must outlive the loader. Null: as fast as the files are.
   StorageDevice* storage = nullptr;
 };

@@ -32,8 +32,9 @@ class SampleReader {
   /// Errors: kCorruptData, without a name, if it is cut off or fails its checksum.
   [[nodiscard]] Result<std::span<const std::byte>> image() const;
 
-  /// Returns how many bytes the last read got from the file.
+  /// Returns how many bytes the last read got from the file, and what they are.
   [[nodiscard]] Bytes bytes_read() const { return filled_; }
+  [[nodiscard]] std::span<const std::byte> bytes() const { return {buffer_.get(), filled_}; }
 
  private:
   const Dataset* dataset_;
