@@ -36,22 +36,16 @@ class EpochPlan {
   EpochPlan(const PipelineSetup& setup, int files_per_batch, std::uint64_t epoch,
             std::span<const Owner> owners)
       : files_per_batch_(static_cast<std::size_t>(files_per_batch)) {
-    const auto nodes = static_cast<std::size_t>(setup.nodes);
-    files_.resize(nodes);
-    const std::vector<FileId> order =
-        data::shuffled_order(setup.file_bytes.size(), setup.seed, epoch);
+    std::vector<FileId> order = data::shuffled_order(setup.file_bytes.size(), setup.seed, epoch);
     if (setup.cache.peers == Peers::kLocality) {
-      by_locality(order, owners, setup.nodes);
+      files_ = divide_among_nodes(order, owners, setup.nodes, files_per_batch_);
       return;
     }
     // As PyTorch's DistributedSampler: the order begins again until all have equally many.
-    const std::size_t each = (order.size() + nodes - 1) / nodes;
-    for (std::size_t node = 0; node < nodes; ++node) {
-      files_[node].reserve(each);
-      for (std::size_t i = 0; i < each; ++i) {
-        files_[node].push_back(order[(i * nodes + node) % order.size()]);
-      }
-    }
+    const auto nodes = static_cast<std::size_t>(setup.nodes);
+    const std::size_t files = order.size();
+    for (std::size_t i = 0; order.size() % nodes != 0; ++i) order.push_back(order[i % files]);
+    files_ = divide_among_nodes(order, {}, setup.nodes, files_per_batch_);
   }
 
   [[nodiscard]] std::size_t batches() const {
@@ -65,17 +59,6 @@ class EpochPlan {
   }
 
  private:
-  void by_locality(std::span<const FileId> order, std::span<const Owner> owners, int nodes) {
-    const std::size_t global = files_per_batch_ * files_.size();
-    for (std::size_t begin = 0; begin < order.size(); begin += global) {
-      const auto batch = order.subspan(begin, std::min(global, order.size() - begin));
-      const auto parts = assign_by_locality(batch, owners, nodes);
-      for (std::size_t node = 0; node < parts.size(); ++node) {
-        files_[node].insert(files_[node].end(), parts[node].begin(), parts[node].end());
-      }
-    }
-  }
-
   std::size_t files_per_batch_;
   std::vector<std::vector<FileId>> files_;
 };

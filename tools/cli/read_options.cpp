@@ -49,10 +49,11 @@ Result<data::Dataset> open_dataset(const std::filesystem::path& folder,
 }
 
 Result<std::unique_ptr<data::StorageDevice>> make_storage(const ReadOptions& options,
-                                                          const World& world) {
+                                                          const World& world,
+                                                          data::PageCache page_cache) {
   if (options.storage.empty()) return nullptr;
   GPEMU_ASSIGN(profile::StorageSpec spec, profile::find_storage(world.storage, options.storage));
-  return std::make_unique<data::StorageDevice>(std::move(spec), world.clock);
+  return std::make_unique<data::StorageDevice>(std::move(spec), world.clock, page_cache);
 }
 
 std::optional<StorageFacts> storage_facts(data::StorageDevice* storage) {

@@ -29,8 +29,9 @@ void add_read_options(Command command, ReadOptions& options);
                                                  const std::atomic<bool>* stop = nullptr);
 
 /// Makes the described device; null if none is named. Errors: those of find_storage.
-[[nodiscard]] Result<std::unique_ptr<data::StorageDevice>> make_storage(const ReadOptions& options,
-                                                                        const World& world);
+[[nodiscard]] Result<std::unique_ptr<data::StorageDevice>> make_storage(
+    const ReadOptions& options, const World& world,
+    data::PageCache page_cache = data::PageCache::kUsed);
 
 /// What a described device did.
 struct StorageFacts {

@@ -24,22 +24,21 @@ void add_host_options(Command command, HostOptions& options) {
       .needs("--host");
   command.option("--host-storage", options.storage, "A storage of the host; default: its first")
       .needs("--host");
-  command.option("--cache", options.cache, "How each node caches files")
-      .one_of({"page", "random", "minio", "small-first"})
-      .needs("--host")
-      .show_default();
+  command
+      .option("--cache", options.cache,
+              "How each node caches files; default with --host: page. With --data, a cache of real "
+              "samples in place of the page cache; default: none")
+      .one_of({"page", "random", "minio", "small-first"});
   command
       .option("--cache-share", options.cache_share,
               "The part of the data set's bytes that a node can cache")
       .real_range(0, 100)
-      .needs("--host")
       .show_default();
   command
       .option("--peers", options.peers,
               "partitioned: nodes read from each other's caches; locality: and prepare what they "
               "cache")
       .one_of({"none", "partitioned", "locality"})
-      .needs("--host")
       .show_default();
 }
 
@@ -59,7 +58,7 @@ Result<HostPath> open_host(const RunOptions& options, const World& world) {
                                    .nodes = nodes,
                                    .workers = options.data.workers,
                                    .prefetch = options.data.prefetch_batches,
-                                   .cache = host.cache,
+                                   .cache = host.cache.empty() ? "page" : host.cache,
                                    .cache_share = host.cache_share,
                                    .peers = host.peers,
                                    .step_ms = 1,  // The trainer's steps count.

@@ -47,9 +47,16 @@ struct HostOptions {
   std::string dataset = "imagenette-87k";
   std::string loader;   ///< empty: its first.
   std::string storage;  ///< empty: its first.
-  std::string cache = "page";
+  // Also of real files:
+  std::string cache;  ///< empty: on a described host, the page cache; else none.
   double cache_share = 1;
   std::string peers = "none";
+};
+
+/// The other processes that train together with this one, on real files.
+struct JoinOptions {
+  std::string place;          ///< RANK/NODES@HOST:PORT, or "cluster"; empty: none.
+  std::filesystem::path log;  ///< of samples; empty: none.
 };
 
 /// Where the results go besides the terminal. Empty paths are not written.
@@ -65,6 +72,7 @@ struct RunOptions {
   GpuOptions gpu;
   DataOptions data;
   HostOptions host;
+  JoinOptions join;
   OutputOptions output;
   int epochs = 1;
   std::optional<std::int64_t> steps;  ///< the maximum, if given.

@@ -175,8 +175,12 @@ OrderedJson failure_json(const train::TrainResult& result) {
 /// Returns what was used of described hosts; null without them.
 OrderedJson host_json(const HostOptions& host) {
   if (host.name.empty()) return nullptr;
-  return {{"name", host.name},       {"dataset", host.dataset}, {"loader", host.loader},
-          {"storage", host.storage}, {"cache", host.cache},     {"cache_share", host.cache_share},
+  return {{"name", host.name},
+          {"dataset", host.dataset},
+          {"loader", host.loader},
+          {"storage", host.storage},
+          {"cache", host.cache.empty() ? "page" : host.cache},
+          {"cache_share", host.cache_share},
           {"peers", host.peers}};
 }
 
@@ -226,6 +230,7 @@ OrderedJson data_json(const DataFacts& data, const train::TrainResult& result) {
           {"format", data.format},
           {"bytes_read", work.bytes_read},
           {"storage", storage_json(data.storage)},
+          {"nodes", data.nodes ? nodes_json(*data.nodes) : OrderedJson(nullptr)},
           {"corrupt_files", data.corrupt_files},
           {"not_locked_bytes", data.not_locked},
           {"worker_fetch_s", to_seconds(work.fetch)},
@@ -358,6 +363,7 @@ std::string run_text(const RunReport& report, const report::Terminal& terminal) 
   if (report.data && report.data->storage) {
     text += fmt::format("storage     {}\n", storage_text(*report.data->storage, result.elapsed));
   }
+  if (report.data && report.data->nodes) text += nodes_text(*report.data->nodes);
   text += faults + end;
   if (report.data && result.work.corrupt > 0) {
     const auto& files = report.data->corrupt_files;

@@ -16,6 +16,7 @@
 #include "gpemu/report/terminal.hpp"
 #include "gpemu/train/trainer.hpp"
 
+#include "train/node_data.hpp"
 #include "train/run_options.hpp"
 
 namespace gpemu::tools {
@@ -29,6 +30,7 @@ struct DataFacts {
   std::string format = "folder";
   std::optional<StorageFacts> storage;  ///< of the described device, if there is one.
   int described_cores = 0;              ///< of all described hosts; 0 without.
+  std::optional<NodeFacts> nodes;       ///< of a run with a cache, or several nodes.
 };
 
 /// Everything that is reported about a run of `gpemu train`.

@@ -16,6 +16,7 @@
 #include "cli/command_line.hpp"
 #include "cli/interrupt.hpp"
 #include "train/host_data.hpp"
+#include "train/node_data.hpp"
 #include "train/run_page.hpp"
 #include "train/run_report.hpp"
 #include "train/training_session.hpp"
@@ -43,6 +44,10 @@ Result<void> check_options(const RunOptions& options) {
     return fail(ErrorCode::kInvalidArgument,
                 "--order, --read, --window and --storage are for the files of --data; "
                 "--host-storage chooses a described host's storage");
+  }
+  if (options.data.folder.empty() && !described &&
+      (!options.host.cache.empty() || options.host.peers != "none")) {
+    return fail(ErrorCode::kInvalidArgument, "--cache and --peers need --data or --host");
   }
   if (options.clock != "virtual" && described) {
     return fail(ErrorCode::kInvalidArgument,
@@ -112,12 +117,14 @@ Result<void> write_outputs(const RunReport& report, const train::TraceRecorder& 
 
 /// Where the batches of a run come from.
 struct RunSource {
-  DataPath data;  ///< empty if no real files are read.
-  HostPath host;  ///< empty without a described host.
+  NodeData nodes;  ///< empty without a cache or other nodes.
+  DataPath data;   ///< empty if no real files are read.
+  HostPath host;   ///< empty without a described host.
   std::unique_ptr<train::BatchSource> batches;
+  const train::NodesSource* of_nodes = nullptr;  ///< the same, if there are nodes.
   std::int64_t steps = 0;
 
-  [[nodiscard]] std::optional<DataFacts> facts() const {
+  [[nodiscard]] std::optional<DataFacts> facts(const RunOptions& options) const {
     if (host.loaders) {
       return DataFacts{.images = host.files, .bytes = host.bytes, .described_cores = host.cores};
     }
@@ -127,17 +134,20 @@ struct RunSource {
                      .corrupt_files = data.loader->corrupt_files(),
                      .not_locked = *data.not_locked,
                      .format = std::string(data.dataset->format_name()),
-                     .storage = storage_facts(data.storage.get())};
+                     .storage = storage_facts(data.storage.get()),
+                     .nodes = of_nodes != nullptr
+                                  ? std::optional(facts_of(options, nodes, *of_nodes))
+                                  : std::nullopt};
   }
 };
 
-Result<RunSource> open_source(const RunOptions& options, const TrainingSession& session,
-                              const World& world, const std::atomic<bool>& stop) {
-  RunSource source;
+/// `source` stays where it is: its parts refer to each other.
+Result<void> open_source(const RunOptions& options, const TrainingSession& session,
+                         const World& world, const std::atomic<bool>& stop, RunSource& source) {
   if (options.synthetic) {
     source.steps = options.steps.value_or(kSyntheticSteps);
     source.batches = std::make_unique<train::SyntheticSource>(options.gpu.batch, source.steps);
-    return source;
+    return {};
   }
   std::int64_t all = options.epochs;
   if (!options.host.name.empty()) {
@@ -145,6 +155,15 @@ Result<RunSource> open_source(const RunOptions& options, const TrainingSession& 
     all *= source.host.batches_per_epoch;
     source.batches = std::make_unique<train::HostSource>(*source.host.loaders, session.clock(),
                                                          options.epochs, options.steps);
+  } else if (uses_nodes(options)) {
+    GPEMU_ASSIGN(source.data,
+                 open_node_data(options, session.model().model(), world, stop, source.nodes));
+    if (options.cold) GPEMU_TRY(make_cold(*source.data.dataset, stop));
+    const auto together = std::int64_t{options.gpu.batch} * source.nodes.group->nodes();
+    all *= (std::ssize(source.data.dataset->samples()) + together - 1) / together;
+    auto batches = make_nodes_source(options, source.data, source.nodes, stop);
+    source.of_nodes = batches.get();
+    source.batches = std::move(batches);
   } else {
     GPEMU_ASSIGN(source.data,
                  open_data(options.data, options.gpu, session.model().model(), world, stop));
@@ -154,7 +173,7 @@ Result<RunSource> open_source(const RunOptions& options, const TrainingSession& 
         std::make_unique<train::LoaderSource>(*source.data.loader, options.epochs, options.steps);
   }
   source.steps = std::min(all, options.steps.value_or(all));
-  return source;
+  return {};
 }
 
 Result<void> run_train(const RunOptions& options, const World& world) {
@@ -168,7 +187,8 @@ Result<void> run_train(const RunOptions& options, const World& world) {
                    .precision = session.model().precision(),
                    .plan = session.plan(),
                    .provenance = report::provenance_at(world.time_of_day())};
-  GPEMU_ASSIGN(const RunSource source, open_source(options, session, world, interrupt.flag()));
+  RunSource source;
+  GPEMU_TRY(open_source(options, session, world, interrupt.flag(), source));
 
   RunObserver observer(options, report, source.steps, world);
   const Duration cpu_before = world.thread_cpu_time();
@@ -182,7 +202,7 @@ Result<void> run_train(const RunOptions& options, const World& world) {
   if (options.clock == "real") report.provenance.load = meter.read();
   report.loop_cpu = world.thread_cpu_time() - cpu_before;
   report.spun = session.spun();
-  report.data = source.facts();
+  report.data = source.facts(options);
   report.first_steps = observer.first_steps();
   if (!options.output.quiet && !report::is_printed(options.output.json)) {
     report::print_out("{}", run_text(report, world.terminal()));
@@ -213,13 +233,16 @@ void add_train_command(Command app, const World& world) {
       "  gpemu train --topology dgx-a100 --gpus 8 --model resnet50 --batch 512 --synthetic "
       "--faults faults.toml\n"
       "  gpemu train --gpu P100-PCIE-16GB --gpus 8 --model alexnet --batch 256 --host "
-      "chameleon-p100 --workers 24 --cache minio --cache-share 0.4 --epochs 2 --clock virtual\n");
+      "chameleon-p100 --workers 24 --cache minio --cache-share 0.4 --epochs 2 --clock virtual\n"
+      "  gpemu cluster run -- gpemu train --gpu V100-PCIE-32GB --model resnet18 --data photos "
+      "--storage hdd --cache minio --cache-share 0.5 --peers partitioned --join cluster\n");
   auto options = std::make_shared<RunOptions>();
   command.last_value_counts();  // So that a script can append options to common ones.
   add_gpu_options(command, options->gpu);
   add_node_options(command, options->gpu);
   add_data_options(command, options->data);
   add_host_options(command, options->host);
+  add_join_options(command, options->join);
   command.option("--epochs", options->epochs, "Passes over the data set")
       .range(1, 1 << 20)
       .show_default();

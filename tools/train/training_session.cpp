@@ -168,7 +168,7 @@ Result<TrainingSession> TrainingSession::create(const GpuOptions& options, bool 
 
 Result<DataPath> open_data(const DataOptions& options, const GpuOptions& gpu,
                            const profile::ModelInfo& model, const World& world,
-                           const std::atomic<bool>& stop) {
+                           const std::atomic<bool>& stop, const LoaderHooks* hooks) {
   const auto& shape = model.input_shape;
   if (shape[0] != 3 || shape[1] != shape[2]) {
     return fail(ErrorCode::kUnsupported,
@@ -179,7 +179,9 @@ Result<DataPath> open_data(const DataOptions& options, const GpuOptions& gpu,
   DataPath path;
   GPEMU_ASSIGN(data::Dataset dataset, open_dataset(options.folder, &stop));
   path.dataset = std::make_unique<data::Dataset>(std::move(dataset));
-  GPEMU_ASSIGN(path.storage, make_storage(options.read, world));
+  GPEMU_ASSIGN(path.storage,
+               make_storage(options.read, world,
+                            hooks != nullptr ? hooks->page_cache : data::PageCache::kUsed));
   const std::size_t images = path.dataset->samples().size();
   if (images < static_cast<std::size_t>(gpu.batch)) {
     return fail(ErrorCode::kInvalidArgument,
@@ -194,6 +196,16 @@ Result<DataPath> open_data(const DataOptions& options, const GpuOptions& gpu,
                                      .crop = shape[1],
                                      .stop_on_corrupt = options.strict_images};
   set_reading(loader_options, options.read, *path.dataset, path.storage.get());
+  if (hooks != nullptr) {
+    if (loader_options.order.value_or(data::ReadOrder::kRandom) != data::ReadOrder::kRandom) {
+      return fail(ErrorCode::kInvalidArgument,
+                  "--order {} excludes --cache and --join, which need a random order",
+                  options.read.order);
+    }
+    loader_options.order = data::ReadOrder::kRandom;
+    loader_options.drop_last = false;
+    if (hooks->source) loader_options.source = hooks->source(*path.dataset, path.storage.get());
+  }
   path.not_locked = std::make_shared<std::atomic<Bytes>>(0);
   const auto allocate_counted = [not_locked = path.not_locked](Bytes size) {
     return allocate_pinned(size, *not_locked);

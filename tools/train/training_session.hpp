@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <span>
 #include <vector>
@@ -70,15 +71,25 @@ struct DataPath {
   std::shared_ptr<std::atomic<Bytes>> not_locked;
 };
 
+/// What a loader of several nodes does differently.
+struct LoaderHooks {
+  data::PageCache page_cache = data::PageCache::kUsed;  ///< of the described storage, if any.
+  /// Makes what the loader reads from, in place of the files; none: the files.
+  std::function<data::SampleSource*(const data::Dataset& dataset, data::StorageDevice* storage)>
+      source;
+};
+
 /// Opens the data set and starts a loader for it, into pinned memory unless `gpu.pageable`.
-/// `world`, whose clock measures the loader's work, must outlive it.
+/// `world`, whose clock measures the loader's work, must outlive it. With `hooks`, it loads any
+/// part of an epoch, in random order.
 ///
 /// Errors: those of the data set, which `stop` ends, the storage and the loader; kInvalidArgument
 /// if it holds less than a batch; kResourceLimit if the host is out of memory; kUnsupported if the
 /// model's input is not a square image.
 [[nodiscard]] Result<DataPath> open_data(const DataOptions& options, const GpuOptions& gpu,
                                          const profile::ModelInfo& model, const World& world,
-                                         const std::atomic<bool>& stop);
+                                         const std::atomic<bool>& stop,
+                                         const LoaderHooks* hooks = nullptr);
 
 /// Drops the data set from the page cache; warns if that has no effect because the files are in
 /// memory.

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <vector>
+
+#include "gpemu/base/error.hpp"
+#include "gpemu/base/file.hpp"
+#include "gpemu/base/units.hpp"
+#include "gpemu/sim/clock.hpp"
+
+namespace gpemu::peers {
+
+/// How long a thread waits for bytes of another node before it gives up, and for how long a
+/// connection survives a network that is cut: some times what a read from a busy disk takes.
+inline constexpr int kPatienceS = 10;
+
+/// The address of a TCP socket. The host is a name or a number.
+struct Address {
+  std::string host;
+  std::uint16_t port = 0;
+
+  [[nodiscard]] std::string str() const;
+};
+
+/// Errors: kInvalidArgument saying what is wrong with the text, e.g. "10.77.0.1:29500".
+[[nodiscard]] Result<Address> parse_address(std::string_view text);
+
+/// Until when something is waited for.
+struct Wait {
+  sim::Clock& clock;
+  TimePoint until;
+  const std::atomic<bool>& stop;
+
+  [[nodiscard]] bool is_over() const {
+    return clock.now() >= until || stop.load(std::memory_order_relaxed);
+  }
+};
+
+/// Errors: kUnavailable naming the address.
+[[nodiscard]] Result<FileDescriptor> listen_at(const Address& address);
+/// Returns a connection, or one that is not valid if the wait is over. Errors: kIo.
+[[nodiscard]] Result<FileDescriptor> accept_at(const FileDescriptor& listener, const Wait& wait);
+/// Connects, and tries again as long as nobody listens there and the wait is not over.
+///
+/// Errors: kUnavailable naming the address.
+[[nodiscard]] Result<FileDescriptor> connect_to(const Address& address, const Wait& wait);
+
+/// Return the numbers of the socket's other and own end.
+[[nodiscard]] Address peer_of(const FileDescriptor& socket);
+[[nodiscard]] Address own_of(const FileDescriptor& socket);
+
+/// Move all bytes, or return false: the connection has ended, or nothing moved for kPatienceS.
+[[nodiscard]] bool send_all(const FileDescriptor& socket, std::span<const std::byte> bytes);
+[[nodiscard]] bool receive_all(const FileDescriptor& socket, std::span<std::byte> bytes);
+
+/// Sends and receives a message with its size. Receiving refuses more than `most` bytes.
+[[nodiscard]] bool send_message(const FileDescriptor& socket, std::span<const std::byte> message);
+[[nodiscard]] bool receive_message(const FileDescriptor& socket, std::vector<std::byte>& message,
+                                   Bytes most);
+
+/// Writes numbers and texts one after the other, as they are in memory: the nodes of a group are of
+/// one kind of processor.
+class Packer {
+ public:
+  template <typename T>
+  Packer& add(T value) {
+    static_assert(std::is_trivially_copyable_v<T>);
+    const auto bytes = std::as_bytes(std::span(&value, 1));
+    bytes_.insert(bytes_.end(), bytes.begin(), bytes.end());
+    return *this;
+  }
+  template <typename T>
+  Packer& add_all(std::span<const T> values) {
+    add(static_cast<std::uint32_t>(values.size()));
+    const auto bytes = std::as_bytes(values);
+    bytes_.insert(bytes_.end(), bytes.begin(), bytes.end());
+    return *this;
+  }
+  Packer& add_text(std::string_view text) { return add_all(std::span(text)); }
+  [[nodiscard]] const std::vector<std::byte>& bytes() const { return bytes_; }
+
+ private:
+  std::vector<std::byte> bytes_;
+};
+
+/// Reads them again. After bytes that do not fit, it is not good, and values are zero or empty.
+class Unpacker {
+ public:
+  explicit Unpacker(std::span<const std::byte> bytes) : rest_(bytes) {}
+
+  template <typename T>
+  void take(T& value) {
+    copy(&value, sizeof value, 1);
+  }
+  template <typename T>
+  void take_all(std::vector<T>& values) {
+    std::uint32_t count = 0;
+    take(count);
+    if (rest_.size() / sizeof(T) < count) good_ = false;
+    values.resize(good_ ? count : 0);
+    copy(values.data(), sizeof(T), values.size());
+  }
+  void take_text(std::string& text) {
+    std::vector<char> characters;
+    take_all(characters);
+    text.assign(characters.begin(), characters.end());
+  }
+  /// Returns whether all bytes were read, and no more.
+  [[nodiscard]] bool done() const { return good_ && rest_.empty(); }
+
+ private:
+  void copy(void* to, std::size_t size, std::size_t count);
+
+  std::span<const std::byte> rest_;
+  bool good_ = true;
+};
+
+}  // namespace gpemu::peers
