@@ -17,6 +17,18 @@ set(GPEMU_URING uring)
 if(GPEMU_PORTABLE)
   set(GPEMU_URING $<BUILD_INTERFACE:-l:liburing.a> $<INSTALL_INTERFACE:uring>)
 endif()
+# gRPC without its TLS, for remote preprocessing: a library that the command loads when it is asked
+# for that.
+find_library(GPEMU_GRPCPP grpc++_unsecure)
+find_library(GPEMU_GRPC_CORE grpc_unsecure)
+find_library(GPEMU_GPR gpr)
+mark_as_advanced(GPEMU_GRPCPP GPEMU_GRPC_CORE GPEMU_GPR)
+if(GPEMU_GRPCPP AND GPEMU_GRPC_CORE AND GPEMU_GPR)
+  set(GPEMU_GRPC ON)
+  set(GPEMU_GRPC_LIBRARIES ${GPEMU_GRPCPP} ${GPEMU_GRPC_CORE} ${GPEMU_GPR})
+else()
+  message(STATUS "No gRPC: gpemu is built without remote preprocessing")
+endif()
 find_package(Ceres 2.1 REQUIRED)  # Its headers have derivatives, its library the solver.
 find_package(CLI11 2 REQUIRED)
 find_package(fmt 9 REQUIRED)

@@ -24,10 +24,12 @@ ALLOWED = {
     "data": {"base", "sim", "profile"},
     "pipeline": {"base", "sim", "profile", "data"},
     "peers": {"base", "sim", "data", "pipeline"},
-    "train": {"base", "sim", "profile", "topology", "cost", "device", "data", "pipeline", "peers"},
+    "train": {"base", "sim", "profile", "topology", "cost", "device", "data", "pipeline", "peers",
+              "service"},
     "cuda": {"abi", "base", "sim", "profile", "topology", "cost", "device", "mps"},
     "capi": {"abi", "base", "sim", "profile", "topology", "cost", "calibrate", "device", "data",
              "train", "cuda"},
+    "service": {"base", "sim", "data"},
     # Modules of the command, which libgpemu.so does not use.
     "experiment": {"base", "profile", "cost", "pipeline"},
     "report": {"base"},

@@ -208,13 +208,4 @@ bool receive_message(const FileDescriptor& socket, std::vector<std::byte>& messa
   return receive_all(socket, message);
 }
 
-void Unpacker::copy(void* to, std::size_t size, std::size_t count) {
-  if (!good_ || rest_.size() < size * count) {
-    good_ = false;
-    return;
-  }
-  if (count > 0) std::memcpy(to, rest_.data(), size * count);
-  rest_ = rest_.subspan(size * count);
-}
-
 }  // namespace gpemu::peers

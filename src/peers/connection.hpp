@@ -7,7 +7,6 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <type_traits>
 #include <vector>
 
 #include "gpemu/base/error.hpp"
@@ -64,62 +63,5 @@ struct Wait {
 [[nodiscard]] bool send_message(const FileDescriptor& socket, std::span<const std::byte> message);
 [[nodiscard]] bool receive_message(const FileDescriptor& socket, std::vector<std::byte>& message,
                                    Bytes most);
-
-/// Writes numbers and texts one after the other, as they are in memory: the nodes of a group are of
-/// one kind of processor.
-class Packer {
- public:
-  template <typename T>
-  Packer& add(T value) {
-    static_assert(std::is_trivially_copyable_v<T>);
-    const auto bytes = std::as_bytes(std::span(&value, 1));
-    bytes_.insert(bytes_.end(), bytes.begin(), bytes.end());
-    return *this;
-  }
-  template <typename T>
-  Packer& add_all(std::span<const T> values) {
-    add(static_cast<std::uint32_t>(values.size()));
-    const auto bytes = std::as_bytes(values);
-    bytes_.insert(bytes_.end(), bytes.begin(), bytes.end());
-    return *this;
-  }
-  Packer& add_text(std::string_view text) { return add_all(std::span(text)); }
-  [[nodiscard]] const std::vector<std::byte>& bytes() const { return bytes_; }
-
- private:
-  std::vector<std::byte> bytes_;
-};
-
-/// Reads them again. After bytes that do not fit, it is not good, and values are zero or empty.
-class Unpacker {
- public:
-  explicit Unpacker(std::span<const std::byte> bytes) : rest_(bytes) {}
-
-  template <typename T>
-  void take(T& value) {
-    copy(&value, sizeof value, 1);
-  }
-  template <typename T>
-  void take_all(std::vector<T>& values) {
-    std::uint32_t count = 0;
-    take(count);
-    if (rest_.size() / sizeof(T) < count) good_ = false;
-    values.resize(good_ ? count : 0);
-    copy(values.data(), sizeof(T), values.size());
-  }
-  void take_text(std::string& text) {
-    std::vector<char> characters;
-    take_all(characters);
-    text.assign(characters.begin(), characters.end());
-  }
-  /// Returns whether all bytes were read, and no more.
-  [[nodiscard]] bool done() const { return good_ && rest_.empty(); }
-
- private:
-  void copy(void* to, std::size_t size, std::size_t count);
-
-  std::span<const std::byte> rest_;
-  bool good_ = true;
-};
 
 }  // namespace gpemu::peers

@@ -18,6 +18,7 @@
 
 #include "gpemu/base/condition.hpp"
 #include "gpemu/base/mutex.hpp"
+#include "gpemu/base/packing.hpp"
 #include "gpemu/base/thread.hpp"
 
 #include "connection.hpp"

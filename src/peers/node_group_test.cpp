@@ -7,6 +7,8 @@
 
 #include <gtest/gtest.h>
 
+#include "gpemu/base/packing.hpp"
+
 #include "connection.hpp"
 
 namespace gpemu::peers {

@@ -8,6 +8,7 @@
 #include <sys/time.h>
 #include <utility>
 
+#include "gpemu/base/packing.hpp"
 #include "gpemu/base/thread.hpp"
 
 #include "connection.hpp"

@@ -31,6 +31,7 @@
 #include "cli/interrupt.hpp"
 #include "cli/read_options.hpp"
 #include "data/data_bench.hpp"
+#include "data/service_command.hpp"
 
 namespace gpemu::tools {
 namespace {
@@ -445,6 +446,7 @@ void add_data_command(Command app, const World& world) {
   add_show(data);
   add_bench(data, world);
   add_transform(data);
+  add_data_service_commands(data, world);
 }
 
 }  // namespace gpemu::tools

@@ -11,6 +11,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "gpemu/base/file.hpp"
 #include "gpemu/base/text.hpp"
 #include "gpemu/report/number_text.hpp"
 
@@ -113,22 +114,6 @@ Result<void> join_nodes(const RunOptions& options, const peers::GroupPlace& plac
   return {};
 }
 
-Result<FileDescriptor> open_log(const std::filesystem::path& path) {
-  if (path.empty()) return FileDescriptor();
-  FileDescriptor file(
-      ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0644));
-  if (file.valid()) return file;
-  return fail(ErrorCode::kIo, "cannot write {}: {}", printable(path.string()),
-              errno_message(errno));
-}
-
-Result<void> write_line(int file, const std::string& path, std::string_view line) {
-  std::string text(line);
-  text += '\n';
-  if (::write(file, text.data(), text.size()) == std::ssize(text)) return {};
-  return fail(ErrorCode::kIo, "cannot write {}: {}", printable(path), errno_message(errno));
-}
-
 }  // namespace
 
 void add_join_options(Command command, JoinOptions& options) {
@@ -138,11 +123,27 @@ void add_join_options(Command command, JoinOptions& options) {
               "0/2@10.77.0.1:29500, where node 0 listens; cluster: as `gpemu cluster run` says. "
               "--batch counts the samples of each node")
       .needs("--data");
-  command
-      .option("--log-samples", options.log,
-              "Write to this file which samples were prepared, and which steps were done, as lines "
-              "of JSON; for a run with --cache or --join")
-      .needs("--data");
+  command.option(
+      "--log-samples", options.log,
+      "Write to this file which samples were prepared, and which steps were done, as lines "
+      "of JSON; for a run with --cache, --join or --data-service");
+}
+
+Result<train::SampleLog> open_sample_log(const std::filesystem::path& path) {
+  if (path.empty()) return train::SampleLog();
+  const auto file = std::make_shared<FileDescriptor>(
+      ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0644));
+  const auto cannot_write = [path] {
+    return fail(ErrorCode::kIo, "cannot write {}: {}", printable(path.string()),
+                errno_message(errno));
+  };
+  if (!file->valid()) return cannot_write();
+  return [file, cannot_write](std::string_view line) -> Result<void> {
+    std::string text(line);
+    text += '\n';
+    if (::write(file->get(), text.data(), text.size()) == std::ssize(text)) return {};
+    return cannot_write();
+  };
 }
 
 bool uses_nodes(const RunOptions& options) {
@@ -161,7 +162,7 @@ Result<DataPath> open_node_data(const RunOptions& options, const profile::ModelI
                 "--peers {} with --data needs --cache, e.g. minio, and --join", options.host.peers);
   }
   GPEMU_ASSIGN(const peers::GroupPlace place, place_of(options.join.place, world));
-  GPEMU_ASSIGN(nodes.log, open_log(options.join.log));
+  GPEMU_ASSIGN(nodes.log, open_sample_log(options.join.log));
   LoaderHooks hooks;
   if (!options.host.cache.empty()) {
     hooks.page_cache = data::PageCache::kIgnored;
@@ -184,12 +185,8 @@ std::unique_ptr<train::NodesSource> make_nodes_source(const RunOptions& options,
       .batch = options.gpu.batch,
       .seed = options.data.seed,
       .by_locality = nodes.peers == pipeline::Peers::kLocality,
+      .log = nodes.log,
   };
-  if (nodes.log.valid()) {
-    source.log = [file = nodes.log.get(), name = options.join.log.string()](std::string_view line) {
-      return write_line(file, name, line);
-    };
-  }
   return std::make_unique<train::NodesSource>(*path.loader, *path.dataset, nodes.cache.get(),
                                               *nodes.group, std::move(source), stop);
 }

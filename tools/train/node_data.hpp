@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
@@ -10,7 +11,6 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include "gpemu/base/error.hpp"
-#include "gpemu/base/file.hpp"
 #include "gpemu/base/units.hpp"
 #include "gpemu/peers/node_group.hpp"
 #include "gpemu/peers/shared_cache.hpp"
@@ -26,7 +26,7 @@ namespace gpemu::tools {
 /// What a run of real nodes has besides its loader: its cache, if any, and the other nodes.
 struct NodeData {
   // Declared in dependency order.
-  FileDescriptor log;
+  train::SampleLog log;
   std::unique_ptr<peers::SharedCache> cache;
   std::unique_ptr<peers::NodeGroup> group;
   pipeline::Peers peers = pipeline::Peers::kNone;
@@ -34,6 +34,9 @@ struct NodeData {
 
 /// Adds the options of a run that is one of several nodes.
 void add_join_options(Command command, JoinOptions& options);
+
+/// Opens a file for lines about samples; none if the path is empty. Errors: kIo.
+[[nodiscard]] Result<train::SampleLog> open_sample_log(const std::filesystem::path& path);
 
 /// Returns whether real files are cached, or divided among nodes.
 [[nodiscard]] bool uses_nodes(const RunOptions& options);

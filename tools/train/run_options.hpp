@@ -53,6 +53,12 @@ struct HostOptions {
   std::string peers = "none";
 };
 
+/// The workers elsewhere that prepare batches, if any.
+struct ServiceOptions {
+  std::string dispatcher;  ///< HOST:PORT; empty: none.
+  std::string job;         ///< that clients share; empty: the run's own.
+};
+
 /// The other processes that train together with this one, on real files.
 struct JoinOptions {
   std::string place;          ///< RANK/NODES@HOST:PORT, or "cluster"; empty: none.
@@ -73,6 +79,7 @@ struct RunOptions {
   DataOptions data;
   HostOptions host;
   JoinOptions join;
+  ServiceOptions service;
   OutputOptions output;
   int epochs = 1;
   std::optional<std::int64_t> steps;  ///< the maximum, if given.

@@ -51,6 +51,7 @@ double worker_rate(const train::TrainResult& result) {
 }
 
 std::string workers_advice(const RunReport& report) {
+  if (report.data && report.data->service) return "more remote workers would help";
   const double rate = worker_rate(report.result);
   if (rate <= 0) return "more workers would help";
   const double step_s = to_seconds(planned_step(report.plan, report.options.gpu, true));
@@ -188,7 +189,10 @@ std::string headline(const RunReport& report) {
   const RunOptions& options = report.options;
   std::string text = fmt::format("{} ({}), batch {}, on {}", report.model, report.precision,
                                  options.gpu.batch, gpus_text(options.gpu, report.gpu));
-  if (report.data) {
+  if (report.data && report.data->service) {
+    text += fmt::format("; data from {} ({} images, {:.1f} MiB)", printable(data_text(options)),
+                        report.data->images, to_mib(report.data->bytes));
+  } else if (report.data) {
     text += fmt::format("; {} worker{} over {} ({} images, {:.1f} MiB)", options.data.workers,
                         report::plural(options.data.workers), printable(data_text(options)),
                         report.data->images, to_mib(report.data->bytes));
@@ -227,10 +231,11 @@ OrderedJson data_json(const DataFacts& data, const train::TrainResult& result) {
   const data::BatchWork& work = result.work;
   return {{"images", data.images},
           {"bytes", data.bytes},
-          {"format", data.format},
+          {"format", data.format.empty() ? OrderedJson(nullptr) : OrderedJson(data.format)},
           {"bytes_read", work.bytes_read},
           {"storage", storage_json(data.storage)},
           {"nodes", data.nodes ? nodes_json(*data.nodes) : OrderedJson(nullptr)},
+          {"service", data.service ? service_json(*data.service) : OrderedJson(nullptr)},
           {"corrupt_files", data.corrupt_files},
           {"not_locked_bytes", data.not_locked},
           {"worker_fetch_s", to_seconds(work.fetch)},
@@ -363,6 +368,7 @@ std::string run_text(const RunReport& report, const report::Terminal& terminal) 
   if (report.data && report.data->storage) {
     text += fmt::format("storage     {}\n", storage_text(*report.data->storage, result.elapsed));
   }
+  if (report.data && report.data->service) text += service_text(*report.data->service);
   if (report.data && report.data->nodes) text += nodes_text(*report.data->nodes);
   text += faults + end;
   if (report.data && result.work.corrupt > 0) {
@@ -388,6 +394,9 @@ OrderedJson gpu_options_json(const GpuOptions& options) {
 }
 
 std::string data_text(const RunOptions& options) {
+  if (!options.service.dispatcher.empty()) {
+    return fmt::format("the service at {}", options.service.dispatcher);
+  }
   if (options.host.name.empty()) return options.data.folder.string();
   return fmt::format("{} on the host {}", options.host.dataset, options.host.name);
 }

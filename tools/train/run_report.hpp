@@ -18,6 +18,7 @@
 
 #include "train/node_data.hpp"
 #include "train/run_options.hpp"
+#include "train/service_data.hpp"
 
 namespace gpemu::tools {
 
@@ -27,10 +28,11 @@ struct DataFacts {
   Bytes bytes = 0;
   std::vector<std::string> corrupt_files;  ///< the first few.
   Bytes not_locked = 0;                    ///< of pinned buffers, beyond the user's limit.
-  std::string format = "folder";
-  std::optional<StorageFacts> storage;  ///< of the described device, if there is one.
-  int described_cores = 0;              ///< of all described hosts; 0 without.
-  std::optional<NodeFacts> nodes;       ///< of a run with a cache, or several nodes.
+  std::string format = "folder";           ///< empty: only remote workers know it.
+  std::optional<StorageFacts> storage;     ///< of the described device, if there is one.
+  int described_cores = 0;                 ///< of all described hosts; 0 without.
+  std::optional<NodeFacts> nodes;          ///< of a run with a cache, or several nodes.
+  std::optional<ServiceFacts> service;     ///< of a run with remote workers.
 };
 
 /// Everything that is reported about a run of `gpemu train`.

@@ -32,7 +32,8 @@ constexpr std::size_t kPicturedSteps = 12;
 
 Result<void> check_options(const RunOptions& options) {
   const bool described = !options.host.name.empty();
-  if (!options.synthetic && !described && options.data.folder.empty()) {
+  const bool remote = !options.service.dispatcher.empty();
+  if (!options.synthetic && !described && !remote && options.data.folder.empty()) {
     return fail(ErrorCode::kInvalidArgument,
                 "where is the data? Name a data set with --data, or use --synthetic");
   }
@@ -117,9 +118,10 @@ Result<void> write_outputs(const RunReport& report, const train::TraceRecorder& 
 
 /// Where the batches of a run come from.
 struct RunSource {
-  NodeData nodes;  ///< empty without a cache or other nodes.
-  DataPath data;   ///< empty if no real files are read.
-  HostPath host;   ///< empty without a described host.
+  NodeData nodes;       ///< empty without a cache or other nodes.
+  DataPath data;        ///< empty if no real files are read.
+  HostPath host;        ///< empty without a described host.
+  ServicePath service;  ///< empty without remote workers.
   std::unique_ptr<train::BatchSource> batches;
   const train::NodesSource* of_nodes = nullptr;  ///< the same, if there are nodes.
   std::int64_t steps = 0;
@@ -127,6 +129,15 @@ struct RunSource {
   [[nodiscard]] std::optional<DataFacts> facts(const RunOptions& options) const {
     if (host.loaders) {
       return DataFacts{.images = host.files, .bytes = host.bytes, .described_cores = host.cores};
+    }
+    if (service.client) {
+      return DataFacts{.images = service.client->images(),
+                       .bytes = service.client->bytes(),
+                       .not_locked = *service.not_locked,
+                       .format = "",
+                       .service = ServiceFacts{.dispatcher = options.service.dispatcher,
+                                               .workers_seen = service.client->workers_seen(),
+                                               .workers_lost = service.client->workers_lost()}};
     }
     if (!data.dataset) return std::nullopt;
     return DataFacts{.images = data.dataset->samples().size(),
@@ -155,6 +166,10 @@ Result<void> open_source(const RunOptions& options, const TrainingSession& sessi
     all *= source.host.batches_per_epoch;
     source.batches = std::make_unique<train::HostSource>(*source.host.loaders, session.clock(),
                                                          options.epochs, options.steps);
+  } else if (!options.service.dispatcher.empty()) {
+    GPEMU_ASSIGN(source.service, open_service(options, session.model().model(), world, stop));
+    all = source.service.batches;
+    source.batches = std::move(source.service.source);
   } else if (uses_nodes(options)) {
     GPEMU_ASSIGN(source.data,
                  open_node_data(options, session.model().model(), world, stop, source.nodes));
@@ -243,6 +258,7 @@ void add_train_command(Command app, const World& world) {
   add_data_options(command, options->data);
   add_host_options(command, options->host);
   add_join_options(command, options->join);
+  add_service_options(command, options->service);
   command.option("--epochs", options->epochs, "Passes over the data set")
       .range(1, 1 << 20)
       .show_default();
@@ -252,7 +268,8 @@ void add_train_command(Command app, const World& world) {
       .positive();
   command.flag("--synthetic", options->synthetic, "No data path: batches are already on the GPU")
       .excludes("--data")
-      .excludes("--host");
+      .excludes("--host")
+      .excludes("--data-service");
   command.flag("--cold", options->cold, "Drop the data set from the page cache first")
       .needs("--data");
   command

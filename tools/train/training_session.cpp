@@ -166,16 +166,26 @@ Result<TrainingSession> TrainingSession::create(const GpuOptions& options, bool 
   return session;
 }
 
+Result<void> check_input(const profile::ModelInfo& model) {
+  const auto& shape = model.input_shape;
+  if (shape[0] == 3 && shape[1] == shape[2]) return {};
+  return fail(ErrorCode::kUnsupported,
+              "{} takes an input of {}x{}x{}; only square RGB images are supported: use "
+              "--synthetic",
+              model.name, shape[0], shape[1], shape[2]);
+}
+
+data::HostAllocator batch_allocator(bool pageable, std::shared_ptr<std::atomic<Bytes>> not_locked) {
+  if (pageable) return data::pageable_allocator();
+  return [not_locked = std::move(not_locked)](Bytes size) {
+    return allocate_pinned(size, *not_locked);
+  };
+}
+
 Result<DataPath> open_data(const DataOptions& options, const GpuOptions& gpu,
                            const profile::ModelInfo& model, const World& world,
                            const std::atomic<bool>& stop, const LoaderHooks* hooks) {
-  const auto& shape = model.input_shape;
-  if (shape[0] != 3 || shape[1] != shape[2]) {
-    return fail(ErrorCode::kUnsupported,
-                "{} takes an input of {}x{}x{}; only square RGB images are supported: use "
-                "--synthetic",
-                model.name, shape[0], shape[1], shape[2]);
-  }
+  GPEMU_TRY(check_input(model));
   DataPath path;
   GPEMU_ASSIGN(data::Dataset dataset, open_dataset(options.folder, &stop));
   path.dataset = std::make_unique<data::Dataset>(std::move(dataset));
@@ -193,7 +203,7 @@ Result<DataPath> open_data(const DataOptions& options, const GpuOptions& gpu,
                                      .workers = options.workers,
                                      .prefetch_batches = options.prefetch_batches,
                                      .seed = options.seed,
-                                     .crop = shape[1],
+                                     .crop = model.input_shape[1],
                                      .stop_on_corrupt = options.strict_images};
   set_reading(loader_options, options.read, *path.dataset, path.storage.get());
   if (hooks != nullptr) {
@@ -207,14 +217,9 @@ Result<DataPath> open_data(const DataOptions& options, const GpuOptions& gpu,
     if (hooks->source) loader_options.source = hooks->source(*path.dataset, path.storage.get());
   }
   path.not_locked = std::make_shared<std::atomic<Bytes>>(0);
-  const auto allocate_counted = [not_locked = path.not_locked](Bytes size) {
-    return allocate_pinned(size, *not_locked);
-  };
   GPEMU_ASSIGN(data::Loader loader,
                data::Loader::create(*path.dataset, loader_options,
-                                    gpu.pageable ? data::pageable_allocator()
-                                                 : data::HostAllocator(allocate_counted),
-                                    world.clock));
+                                    batch_allocator(gpu.pageable, path.not_locked), world.clock));
   path.loader = std::make_unique<data::Loader>(std::move(loader));
   return path;
 }

@@ -61,6 +61,14 @@ class TrainingSession {
   std::unique_ptr<train::Trainer> trainer_;
 };
 
+/// Errors: kUnsupported if the model does not take square RGB images.
+[[nodiscard]] Result<void> check_input(const profile::ModelInfo& model);
+
+/// Returns an allocator of page-locked memory, or of any with `pageable`. It counts in `not_locked`
+/// the bytes that the user's limit did not allow to lock.
+[[nodiscard]] data::HostAllocator batch_allocator(bool pageable,
+                                                  std::shared_ptr<std::atomic<Bytes>> not_locked);
+
 /// A data set and the workers that load it.
 struct DataPath {
   // Declared in dependency order.

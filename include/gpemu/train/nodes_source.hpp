@@ -3,9 +3,7 @@
 
 #include <atomic>
 #include <cstdint>
-#include <functional>
 #include <optional>
-#include <string_view>
 #include <vector>
 
 #include "gpemu/base/error.hpp"
@@ -31,8 +29,7 @@ class NodesSource final : public BatchSource {
     int batch = 1;  ///< samples of this node's part; as of the loader.
     std::uint64_t seed = 0;
     bool by_locality = false;  ///< nodes prepare what they cache, as far as all have as much.
-    /// Takes a line of JSON about what was prepared or done; none: nobody.
-    std::function<Result<void>(std::string_view line)> log;
+    SampleLog log;             ///< of what was prepared, and which steps were done.
   };
   /// What passed in an epoch.
   struct Epoch {
