@@ -158,6 +158,10 @@ Result<void> Pool::start_reading() {
   const bool by_sample = order_kind_ == ReadOrder::kRandom;
   ReadAhead::Options ahead{
       .by_sample = by_sample, .window = options_.window, .storage = options_.storage};
+  if (options_.async && dataset_.objects() != nullptr) {
+    return fail(ErrorCode::kInvalidArgument,
+                "objects of s3:// are not read asynchronously: use more workers");
+  }
   if (options_.async) {
     Result<AsyncReader> reader = AsyncReader::create();
     if (!reader && reader.error().code != ErrorCode::kUnsupported) {

@@ -14,8 +14,7 @@ Result<SampleBytes> read_sample(const Dataset& dataset, std::uint32_t sample,
   const Bytes size = std::min(part.bytes, kMostPartBytes);
   auto memory = std::make_unique_for_overwrite<std::byte[]>(size);
   SampleBytes read;
-  GPEMU_ASSIGN(read.size,
-               read_part(dataset.files()[part.file], part, {memory.get(), size}, storage));
+  GPEMU_ASSIGN(read.size, read_part(dataset, part, {memory.get(), size}, storage));
   read.memory = std::move(memory);
   return read;
 }

@@ -8,10 +8,10 @@
 #include <chrono>
 #include <optional>
 #include <poll.h>
-#include <random>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <thread>
+#include <unistd.h>
 #include <utility>
 
 #include <fmt/ranges.h>
@@ -181,8 +181,8 @@ class Joiner {
     GPEMU_ASSIGN(listener, listen_at(first));
     addresses.assign(nodes(), first);
     // Tells apart groups that use the same address one after the other.
-    std::random_device random;
-    group = (std::uint64_t{random()} << 32 | random()) | 1;
+    group = static_cast<std::uint64_t>(wait_.clock.now().time_since_epoch().count()) << 16 ^
+            static_cast<std::uint64_t>(::getpid());
     std::string refusal;
     while (refusal.empty()) {
       const std::optional<std::size_t> missing = first_missing();

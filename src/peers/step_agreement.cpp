@@ -62,13 +62,13 @@ Result<void> StepAgreement::check(const AgreementMessage& message) const {
   const std::size_t nodes = member_.size();
   if (message.kind == AgreementMessage::Kind::kLeave &&
       (message.arrived.size() != nodes || message.left.size() != nodes)) {
-    return fail(ErrorCode::kCorruptData, "a node tells of another number of nodes");
+    return fail(ErrorCode::kCorruptData, "a node counts another number of nodes");
   }
   // A node is at most two steps ahead of this one: one that this one has not noticed to be done,
   // and one for which it waits.
   const auto too_far = [this](std::uint64_t step) { return step > done_ + 3; };
   if (too_far(message.step) || std::ranges::any_of(message.arrived, too_far)) {
-    return fail(ErrorCode::kCorruptData, "a node tells of a step that is far ahead");
+    return fail(ErrorCode::kCorruptData, "a node is at a step that is far ahead");
   }
   return {};
 }

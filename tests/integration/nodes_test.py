@@ -3,9 +3,9 @@
 """Processes that train together on real files: which samples each one gets, from which cache, and
 what the others do when one of them is killed.
 
-The processes run on this machine and reach each other over its loopback interface. With the argument
-`namespaces`, each is in a network namespace of its own instead, which `gpemu cluster` makes; that
-needs root, and ends with 77, which CTest calls skipped, where it is missing.
+The processes run on this machine and reach each other over its loopback interface. With the
+argument `namespaces`, each is in a network namespace of its own instead, which `gpemu cluster`
+makes; that needs root, and ends with 77, which CTest calls skipped, where it is missing.
 
 Usage: nodes_test.py GPEMU_COMMAND [namespaces]
 """
@@ -182,7 +182,7 @@ class NodesTest(unittest.TestCase):
         deadline = time.monotonic() + SECONDS
         while not (log.exists() and log.read_text().count('"epoch":1,') >= 6):
             for process in processes:
-                self.assertIsNone(process.poll(), process.communicate()[1] if process.poll() else "")
+                self.assertIsNone(process.poll())
             self.assertLess(time.monotonic(), deadline)
             time.sleep(0.002)
         for victim in victims:

@@ -36,9 +36,19 @@ void add_read_options(Command command, ReadOptions& options) {
                  "the one that a TOML file describes (docs/reference/storage-file.md)");
 }
 
-Result<data::Dataset> open_dataset(const std::filesystem::path& folder,
+data::ObjectStoreSettings object_settings(const World& world) {
+  std::string value;
+  return data::object_store_settings([&](const char* name) -> const char* {
+    const std::optional<std::string> found = world.variable(name);
+    if (!found) return nullptr;
+    value = *found;
+    return value.c_str();
+  });
+}
+
+Result<data::Dataset> open_dataset(const std::filesystem::path& folder, const World& world,
                                    const std::atomic<bool>* stop) {
-  GPEMU_ASSIGN(data::Dataset dataset, data::Dataset::open(folder, stop));
+  GPEMU_ASSIGN(data::Dataset dataset, data::Dataset::open(folder, stop, object_settings(world)));
   if (dataset.skipped_count() > 0) {
     log(LogLevel::kWarning, "{} file{} or folder{} of {} left out, e.g. {}",
         dataset.skipped_count(), report::plural(static_cast<std::int64_t>(dataset.skipped_count())),

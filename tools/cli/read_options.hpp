@@ -26,7 +26,11 @@ void add_read_options(Command command, ReadOptions& options);
 
 /// Opens a data set, and warns about what it leaves out. Errors: those of Dataset::open.
 [[nodiscard]] Result<data::Dataset> open_dataset(const std::filesystem::path& folder,
+                                                 const World& world,
                                                  const std::atomic<bool>* stop = nullptr);
+
+/// Returns where objects are by the environment's variables.
+[[nodiscard]] data::ObjectStoreSettings object_settings(const World& world);
 
 /// Makes the described device; null if none is named. Errors: those of find_storage.
 [[nodiscard]] Result<std::unique_ptr<data::StorageDevice>> make_storage(

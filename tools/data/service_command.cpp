@@ -44,10 +44,12 @@ Result<void> check_listen(const std::string& listen) {
 Result<void> dispatch(const DispatchOptions& options, const World& world) {
   GPEMU_TRY(check_listen(options.listen));
   const InterruptGuard interrupt;
-  GPEMU_ASSIGN(const data::Dataset dataset, open_dataset(options.folder, &interrupt.flag()));
+  GPEMU_ASSIGN(const data::Dataset dataset, open_dataset(options.folder, world, &interrupt.flag()));
   GPEMU_ASSIGN(service::Rpc * rpc, remote_calls(world));
   std::error_code error;
-  const std::filesystem::path place = std::filesystem::absolute(options.folder, error);
+  const std::filesystem::path place = data::is_object_path(options.folder.string())
+                                          ? options.folder
+                                          : std::filesystem::absolute(options.folder, error);
   GPEMU_ASSIGN(const auto dispatcher,
                service::DataDispatcher::start(*rpc, options.listen, dataset, place, world.clock));
   report::print_out("dispatching {} images of {} at {}:{}; Ctrl-C ends it\n",
@@ -66,7 +68,7 @@ Result<void> work(const WorkOptions& options, const World& world) {
   const auto open = [&](const std::string& place) -> Result<std::unique_ptr<data::Dataset>> {
     GPEMU_ASSIGN(
         data::Dataset dataset,
-        open_dataset(options.folder.empty() ? std::filesystem::path(place) : options.folder,
+        open_dataset(options.folder.empty() ? std::filesystem::path(place) : options.folder, world,
                      &interrupt.flag()));
     return std::make_unique<data::Dataset>(std::move(dataset));
   };

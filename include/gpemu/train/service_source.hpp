@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "gpemu/base/error.hpp"
+#include "gpemu/base/units.hpp"
 #include "gpemu/data/loader.hpp"
 #include "gpemu/service/data_client.hpp"
 #include "gpemu/train/batch_source.hpp"
