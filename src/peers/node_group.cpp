@@ -184,12 +184,14 @@ class Joiner {
     group = static_cast<std::uint64_t>(wait_.clock.now().time_since_epoch().count()) << 16 ^
             static_cast<std::uint64_t>(::getpid());
     std::string refusal;
+    ErrorCode code = ErrorCode::kInvalidArgument;
     while (refusal.empty()) {
       const std::optional<std::size_t> missing = first_missing();
       if (!missing) break;
       GPEMU_ASSIGN(FileDescriptor socket, accept_at(listener, wait_));
       if (!socket.valid()) {
         refusal = not_there(*missing).error().message;
+        code = ErrorCode::kUnavailable;
         break;
       }
       Hello other;
@@ -208,8 +210,7 @@ class Joiner {
     }
     if (wait_.stop.load(std::memory_order_relaxed)) return not_there(0);
     if (refusal.empty()) return {};
-    return fail(first_missing() ? ErrorCode::kUnavailable : ErrorCode::kInvalidArgument, "{}",
-                refusal);
+    return fail(code, "{}", refusal);
   }
 
   [[nodiscard]] std::string refusal_of(const Hello& other) const {

@@ -25,8 +25,7 @@ struct DoneStep {
 /// Nodes with queues between them, which deliver in order and whenever the test says so.
 class Net {
  public:
-  Net(int nodes, std::size_t samples, std::uint64_t seed)
-      : nodes_(nodes), samples_(samples), random_(seed) {
+  Net(int nodes, std::size_t samples, std::uint64_t seed) : samples_(samples), random_(seed) {
     for (int node = 0; node < nodes; ++node) {
       machines_.push_back(std::make_unique<StepAgreement>(nodes, node, [node] {
         return std::vector<pipeline::FileId>{static_cast<pipeline::FileId>(node)};
@@ -145,7 +144,6 @@ class Net {
     return true;
   }
 
-  int nodes_;
   std::size_t samples_;
   sim::Rng random_;
   std::vector<std::unique_ptr<StepAgreement>> machines_;

@@ -95,7 +95,7 @@ void add_data_service_commands(Command data, const World& world) {
               "Folder with one folder of images per class, or files of another format")
       .required();
   dispatcher.option("--listen", dispatching->listen, "HOST:PORT of this host")
-      .placeholder("HOST:PORT")
+      .placeholder("ADDRESS")
       .show_default();
   dispatcher.notes(
       "Workers are started with `gpemu data work`; training takes its batches from them with "
@@ -113,7 +113,7 @@ void add_data_service_commands(Command data, const World& world) {
   worker
       .option("--listen", working->work.listen,
               "HOST:PORT at which training reaches this worker; port 0: any that is free")
-      .placeholder("HOST:PORT")
+      .placeholder("ADDRESS")
       .show_default();
   worker.option("--workers", working->work.threads, "Threads that read and decode; default: cores")
       .range(1, 1024);

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "gpemu/base/text.hpp"
+#include "gpemu/report/number_text.hpp"
 
 #include "cli/remote_calls.hpp"
 #include "train/node_data.hpp"
@@ -18,7 +19,7 @@ void add_service_options(Command command, ServiceOptions& options) {
   command
       .option("--data-service", options.dispatcher,
               "Take batches from the workers of this dispatcher (`gpemu data dispatch`), HOST:PORT")
-      .placeholder("HOST:PORT")
+      .placeholder("ADDRESS")
       .excludes("--data")
       .excludes("--host");
   command
@@ -55,8 +56,9 @@ Result<ServicePath> open_service(const RunOptions& options, const profile::Model
 
 std::string service_text(const ServiceFacts& facts) {
   return fmt::format(
-      "service     {}: {} workers{}\n", printable(facts.dispatcher), facts.workers_seen,
-      facts.workers_lost > 0 ? fmt::format(", {} of them died", facts.workers_lost) : "");
+      "service     {}: {} worker{}{}\n", printable(facts.dispatcher), facts.workers_seen,
+      report::plural(static_cast<std::int64_t>(facts.workers_seen)),
+      facts.workers_lost > 0 ? fmt::format(", {} of which died", facts.workers_lost) : "");
 }
 
 nlohmann::ordered_json service_json(const ServiceFacts& facts) {
