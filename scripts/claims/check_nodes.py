@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Compares the caches of several nodes that train on real files: network namespaces that are joined
-by TCP, each with a disk of a sixth of the rates of storage/hdd.toml: the nodes share the cores of
+by TCP, each with a disk of a twelfth of the rates of storage/hdd.toml: the nodes share the cores of
 this machine, which must not be what limits three of them.
 
 For one, two and three nodes, trains for three epochs on the same images and takes the last one:
@@ -37,7 +37,7 @@ GPU, MODEL = "V100-PCIE-32GB", "alexnet"
 BATCH = 8
 SHARE = 0.4  # of the data set that one node can cache: three nodes can cache it all
 EPOCHS = 3
-SLOWER = 6
+SLOWER = 12
 DISK = f"""name = "slow-hdd"
 title = "the disk of storage/hdd.toml, {SLOWER} times slower"
 requests_at_once = 1
@@ -204,7 +204,7 @@ def kill_one(gpemu, folder, images):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--gpemu", default=ROOT / "build/release/tools/gpemu")
-    parser.add_argument("--images", type=int, default=360)
+    parser.add_argument("--images", type=int, default=240)
     parser.add_argument("--folder", type=pathlib.Path, default=ROOT / "build")
     arguments = parser.parse_args()
     folder = pathlib.Path(tempfile.mkdtemp(prefix="check_nodes_", dir=arguments.folder))
