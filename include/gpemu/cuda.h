@@ -11,8 +11,9 @@
  *     the GPU that GPEMU_GPU names, with GPEMU_MEMORY_MIB of memory if that is set.
  *     CUDA_VISIBLE_DEVICES selects and orders devices. After fork in a process that had attached,
  *     every call in the child yields GPEMU_CUDA_ERROR_NOT_INITIALIZED.
- *  3. Handles are pointers. A handle that is not alive yields GPEMU_CUDA_ERROR_INVALID_HANDLE,
- *     whatever its value; no handle is ever dereferenced unchecked.
+ *  3. Handles are pointers. A handle that is not alive yields GPEMU_CUDA_ERROR_INVALID_HANDLE or,
+ *     of a graph, its nodes and executable graphs, GPEMU_CUDA_ERROR_INVALID_VALUE, as from the real
+ *     driver, whatever its value; no handle is ever dereferenced unchecked.
  *  4. Stream arguments accept CUDA's special values: NULL (the legacy default stream of the current
  *     device), 1 (legacy) and 2 (per-thread default stream).
  *  5. Device addresses are in ranges that this process has reserved, so no host pointer equals a
@@ -56,6 +57,7 @@ enum {
   GPEMU_CUDA_ERROR_INVALID_IMAGE = 200,
   GPEMU_CUDA_ERROR_INVALID_CONTEXT = 201,
   GPEMU_CUDA_ERROR_NOT_MAPPED = 211,
+  GPEMU_CUDA_ERROR_UNSUPPORTED_LIMIT = 215,
   GPEMU_CUDA_ERROR_PEER_ACCESS_UNSUPPORTED = 217,
   GPEMU_CUDA_ERROR_NVLINK_UNCORRECTABLE = 220,
   GPEMU_CUDA_ERROR_FILE_NOT_FOUND = 301,
@@ -154,6 +156,12 @@ GPEMU_API gpemu_cuda_status gpemu_cuda_get_device(int32_t device, const gpemu_cu
 
 /* Yields the compute mode that a device has now, cudaComputeMode. Errors: INVALID_DEVICE. */
 GPEMU_API gpemu_cuda_status gpemu_cuda_get_compute_mode(int32_t device, int32_t* mode);
+
+/* The limits of the current device's context, by their numbers in CUlimit. They have no effect,
+ * because no kernel is executed; the context's end resets them. Errors: INVALID_VALUE for a number
+ * or value out of range, UNSUPPORTED_LIMIT if the device does not have it or it is only read. */
+GPEMU_API gpemu_cuda_status gpemu_cuda_get_limit(int32_t limit, uint64_t* value);
+GPEMU_API gpemu_cuda_status gpemu_cuda_set_limit(int32_t limit, uint64_t value);
 
 /* The calling thread's context stack, as in the driver. A device's ordinal identifies its context,
  * because each process has one context per device, the primary one; -1 means no context. Setting
@@ -740,7 +748,7 @@ GPEMU_API gpemu_cuda_status gpemu_cuda_exec_set_enabled(gpemu_cuda_exec_handle e
 GPEMU_API gpemu_cuda_status gpemu_cuda_exec_destroy(gpemu_cuda_exec_handle exec);
 GPEMU_API gpemu_cuda_status gpemu_cuda_graph_launch(gpemu_cuda_exec_handle exec,
                                                     gpemu_cuda_stream_handle stream);
-/* Prepares for launches; their times do not change. Errors: INVALID_HANDLE. */
+/* Prepares for launches; their times do not change. Errors: INVALID_VALUE. */
 GPEMU_API gpemu_cuda_status gpemu_cuda_graph_upload(gpemu_cuda_exec_handle exec,
                                                     gpemu_cuda_stream_handle stream);
 /* An object of the caller that graphs own. `destroy` is called when the last reference is released.

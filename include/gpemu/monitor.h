@@ -103,8 +103,9 @@ GPEMU_API gpemu_status gpemu_monitor_get_xids(int32_t index, int32_t* xids, int3
 typedef struct gpemu_monitor_state {
   size_t struct_size;
   uint64_t memory_total, memory_used;
-  uint64_t energy_mj;    /* millijoules since the host started; 0 for a private node */
-  int32_t process_count; /* processes with a context on the device */
+  uint64_t energy_mj;       /* millijoules since the host started; 0 for a private node */
+  int32_t process_count;    /* processes with a context on the device */
+  uint64_t memory_reserved; /* that the driver keeps, beside memory_total */
 } gpemu_monitor_state;
 GPEMU_API gpemu_status gpemu_monitor_get_state(int32_t index, gpemu_monitor_state* state);
 

@@ -60,7 +60,8 @@ typedef enum gpemu_operation_kind GPEMU_INT {
    * bytes that it is assumed to move (0: its name was not examined), arithmetic operations (0: not
    * known). `name` is the mangled name; `arguments` is the launch's argument array. */
   GPEMU_OPERATION_KERNEL = 0,
-  /* batch, m, n, k. */
+  /* batch, m, n, k. The access is GPEMU_ACCESS_STRIDED if rows of an operand or of the result are
+   * no multiples of 16 bytes apart. */
   GPEMU_OPERATION_MATMUL = 1,
   /* batch, in channels, out channels, groups, spatial dimensions (1 to 3), then three entries each
    * (1 if unused): input size, filter size, output size, stride, dilation. For all three kinds, the
@@ -69,14 +70,15 @@ typedef enum gpemu_operation_kind GPEMU_INT {
   GPEMU_OPERATION_CONVOLUTION_BACKWARD_DATA = 3,
   GPEMU_OPERATION_CONVOLUTION_BACKWARD_FILTER = 4,
   /* batch, query heads, key and value heads, query length, key and value length, head size, 1 if
-   * causal. */
+   * causal, and which kernel: a gpemu_attention. */
   GPEMU_OPERATION_ATTENTION_FORWARD = 5,
   GPEMU_OPERATION_ATTENTION_BACKWARD = 6,
   /* layers, directions, sequence length, batch, input size, hidden size, gates (1, 3 or 4). */
   GPEMU_OPERATION_RNN_FORWARD = 7,
   GPEMU_OPERATION_RNN_BACKWARD = 8,
   /* elements, channels (0: not known), how often an element is read or written (0: three times, or
-   * five times backward: one pass for the statistics and one over the elements). */
+   * five times backward: one pass for the statistics and one over the elements), and rows that have
+   * a block of threads each (0: not known). `channels_last` is 1 for images with NHWC. */
   GPEMU_OPERATION_NORMALIZATION_FORWARD = 9,
   GPEMU_OPERATION_NORMALIZATION_BACKWARD = 10,
   /* input elements, output elements, window elements, additional bytes per output element: the
@@ -107,8 +109,16 @@ enum { GPEMU_OPERATION_SHAPE_LENGTH = 20 };
 /* How elements are found in memory. */
 typedef enum gpemu_access GPEMU_INT {
   GPEMU_ACCESS_CONTIGUOUS = 0, /* side by side, several by one instruction; or not known */
-  GPEMU_ACCESS_STRIDED = 1     /* each by an index that is computed for it */
+  GPEMU_ACCESS_STRIDED = 1,    /* each by an index that is computed for it */
+  GPEMU_ACCESS_CONVERTED = 2   /* side by side, one by one, of several types */
 } gpemu_access;
+
+/* Families of attention kernels. */
+typedef enum gpemu_attention GPEMU_INT {
+  GPEMU_ATTENTION_CUDNN = 0,
+  GPEMU_ATTENTION_FLASH = 1,    /* FlashAttention 2, in PyTorch */
+  GPEMU_ATTENTION_EFFICIENT = 2 /* memory-efficient attention, in PyTorch */
+} gpemu_attention;
 
 /* One operation. The code that describes a call fills it in. After the call that takes it, only the
  * cost model's copies are kept. */
@@ -117,7 +127,7 @@ typedef struct gpemu_operation {
   gpemu_operation_kind kind;
   gpemu_data_type type;         /* of the operands in memory */
   gpemu_data_type compute_type; /* of the arithmetic; GPEMU_TYPE_UNKNOWN: the same */
-  int32_t channels_last;        /* convolutions: 1 for NHWC */
+  int32_t channels_last;        /* convolutions, batch normalization: 1 for NHWC */
   int64_t shape[GPEMU_OPERATION_SHAPE_LENGTH];
   const char* name;       /* the library's function or the kernel's mangled name; never NULL */
   void* const* arguments; /* kernels only, else NULL */

@@ -269,8 +269,8 @@ ControlDaemon::Answer ControlDaemon::execute(const Words& words) {
   }
   if (name == "start_server") return start_for(words);
   if (name == "ps") {
-    return ask_all(words, fmt::format("{:<9} {:<5} {:<9} {:<22} {:<12} {}\n", "PID", "ID", "SERVER",
-                                      "DEVICE", "NAMESPACE", "COMMAND"));
+    return ask_all(words, fmt::format("{:<10}{:<10}{:<15}{:<26}{:<15}{:<15}\n", "PID", "ID",
+                                      "SERVER", "DEVICE", "NAMESPACE", "COMMAND"));
   }
   if (name == "get_device_client_list" && words.size() == 1) return ask_all(words, "");
   if (name.find("_default_") != std::string::npos) return execute_default(words);
@@ -294,8 +294,7 @@ ControlDaemon::Answer ControlDaemon::execute_default(const Words& words) {
   if (name == "get_default_device_pinned_mem_limit" && words.size() == 2) {
     const auto found = defaults_.device_memory.find(words[1]);
     const bool has_limit = found != defaults_.device_memory.end();
-    return {.good = true,
-            .text = has_limit ? fmt::format("{}M\n", found->second / kMiB) : "no limit\n"};
+    return {.good = true, .text = has_limit ? fmt::format("{}M\n", found->second / kMiB) : ""};
   }
   if (name == "set_default_device_pinned_mem_limit" && words.size() == 3) {
     const auto size = parse_size(words[2]);

@@ -15,6 +15,7 @@ set -euo pipefail
 # The dependencies of each release of PyTorch; newest first.
 declare -A packages=(
   [2.15.0]="torchvision==0.29.2 triton==3.9.0 nvidia-cuda-nvrtc==13.2.86"
+  [2.11.0]="torchvision==0.26.0 triton==3.6.0 nvidia-cuda-nvrtc==13.0.88"
   [2.8.0]="torchvision==0.23.0 triton==3.4.0 nvidia-cuda-nvrtc-cu12==12.8.93"
   [2.5.1]="torchvision==0.20.1 triton==3.1.0 nvidia-cuda-nvrtc-cu12==12.4.127"
 )

@@ -38,7 +38,9 @@ HEAD = "\n".join((
     "value has its bar: in nine of ten cases, the truth should be at most the factor 1 + bar above "
     "or below.",
     "",
-    "If you measure one of them, [send it](../how-to/send-a-measurement.md), above all if it is "
+    "The column of the H200 [was checked](checked-predictions.md) since. If you measure another "
+    "one,",
+    "[send it](../how-to/send-a-measurement.md), above all if it is "
     "far off.",
     "", ""))
 

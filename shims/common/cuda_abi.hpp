@@ -24,6 +24,7 @@ constexpr int kInvalidValue = GPEMU_CUDA_ERROR_INVALID_VALUE;
 
 /// CUDA_ERROR_UNSUPPORTED_LIMIT and cudaErrorUnsupportedLimit.
 constexpr int kUnsupportedLimit = 215;
+constexpr int kPrimaryContextActive = 708;
 
 /// CU_DEVICE_INVALID and cudaInvalidDeviceId.
 constexpr int kNoDevice = -2;
@@ -175,6 +176,7 @@ enum DeviceAttribute {
   kDeviceHostNumaMultinodeIpcSupported = 143,
   kDeviceHostMemoryPoolsSupported = 144,
   kDeviceHostVirtualMemoryManagementSupported = 145,
+  kDeviceHostAllocDmaBufSupported = 146,
   kDeviceOnlyPartialHostNativeAtomicSupported = 147,
 };
 
@@ -238,6 +240,15 @@ constexpr unsigned kAllContextFlags = 0xff;
 /// (portable, mapped, I/O memory, read-only), which are those of the runtime.
 constexpr unsigned kAllHostFlags = 1 | 2 | 4;
 constexpr unsigned kAllRegisterFlags = 1 | 2 | 4 | 8;
+/// Memory of a device that is not a GPU, which the host does not have.
+constexpr unsigned kIoMemory = 4;
+
+/// Returns the flags that the driver shows of host memory: it maps all, and does not show that it
+/// is only read. Source: an H200, driver 580.159.
+constexpr unsigned shown_host_flags(unsigned flags) {
+  constexpr unsigned kMapped = 2;
+  return (flags & kAllHostFlags) | kMapped;
+}
 
 /// CUevent_flags: blocking, without timing, between processes.
 constexpr unsigned kAllEventFlags = 1 | 2 | 4;
@@ -360,14 +371,3 @@ struct UpdateResult {
   Node error_node, error_from_node;
 };
 static_assert(sizeof(UpdateResult) == 24);
-
-/// CUlimit, cudaLimit: the defaults. Source: CUDA C++ Programming Guide, "cudaDeviceSetLimit".
-inline constexpr size_t kLimits[] = {
-    1024,     // stack of a thread
-    1 << 20,  // buffer of device-side printf
-    8 << 20,  // heap of device-side malloc
-    2,        // nesting of device-side synchronisation
-    2048,     // pending device-side launches
-    128,      // largest fetch into the L2
-    0,        // persisting lines of the L2
-};

@@ -15,11 +15,12 @@ bool is_int(int attribute) {
 int get_memory_info(size_t* free_bytes, size_t* total_bytes) {
   uint64_t free = 0;
   uint64_t total = 0;
-  const int status = free_bytes == nullptr || total_bytes == nullptr
-                         ? kInvalidValue
-                         : gpemu_cuda_mem_info(&free, &total);
-  if (status == kSuccess) {
+  const int status = gpemu_cuda_mem_info(&free, &total);
+  // Either may be null. Source: an H200, driver 580.159.
+  if (status == kSuccess && free_bytes != nullptr) {
     *free_bytes = free;
+  }
+  if (status == kSuccess && total_bytes != nullptr) {
     *total_bytes = total;
   }
   return status;

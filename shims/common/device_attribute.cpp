@@ -18,8 +18,9 @@ struct Constant {
 };
 
 // Attributes that all devices from compute capability 6.0 on share, and those of features that are
-// not emulated (graphics, NUMA, remote writes), which are 0. Source: CUDA C++ Programming Guide,
-// "Technical Specifications per Compute Capability".
+// not emulated (graphics, NUMA, remote writes), which are 0. Sources: CUDA C++ Programming Guide,
+// "Technical Specifications per Compute Capability"; tests/shims/recorded/h200.csv, the attributes
+// of an H200, which says of each that differs why it does.
 constexpr Constant kConstants[] = {
     {kDeviceWarpSize, 32},
     {kDeviceMaxPitch, INT_MAX},
@@ -38,11 +39,11 @@ constexpr Constant kConstants[] = {
     {kDeviceMaximumTexture2dLayeredLayers, 2048},
     {kDeviceSurfaceAlignment, 512},
     {kDeviceEccEnabled, 1},
-    {kDeviceTccDriver, 1},
+    {kDeviceTccDriver, 0},  // of Windows
     {kDeviceUnifiedAddressing, 1},
     {kDeviceMaximumTexture1dLayeredWidth, 32768},
     {kDeviceMaximumTexture1dLayeredLayers, 2048},
-    {kDeviceCanTex2dGather, 0},  // deprecated
+    {kDeviceCanTex2dGather, 1},  // deprecated
     {kDeviceMaximumTexture2dGatherWidth, 32768},
     {kDeviceMaximumTexture2dGatherHeight, 32768},
     {kDeviceMaximumTexture3dWidthAlternate, 8192},
@@ -81,7 +82,7 @@ constexpr Constant kConstants[] = {
     {kDevicePageableMemoryAccess, 0},
     {kDeviceConcurrentManagedAccess, 0},
     {kDeviceComputePreemptionSupported, 1},
-    {kDeviceCanUseHostPointerForRegisteredMem, 0},
+    {kDeviceCanUseHostPointerForRegisteredMem, 1},
     {kDeviceCanUseStreamMemOpsV1, 0},
     {kDeviceCanUse64BitStreamMemOpsV1, 0},
     {kDeviceCanUseStreamWaitValueNorV1, 0},
@@ -99,7 +100,7 @@ constexpr Constant kConstants[] = {
     {kDeviceMaxAccessPolicyWindowSize, 0},
     {kDeviceGpuDirectRdmaWithCudaVmmSupported, 0},
     {kDeviceSparseCudaArraySupported, 0},
-    {kDeviceReadOnlyHostRegisterSupported, 0},
+    {kDeviceReadOnlyHostRegisterSupported, 1},
     {kDeviceTimelineSemaphoreInteropSupported, 0},
     {kDeviceGpuDirectRdmaSupported, 0},
     {kDeviceGpuDirectRdmaFlushWritesOptions, 0},
@@ -110,7 +111,6 @@ constexpr Constant kConstants[] = {
     {kDeviceCanUseStreamWaitValueNor, 0},
     {kDeviceDmaBufSupported, 0},
     {kDeviceIpcEventSupported, 1},
-    {kDeviceMemSyncDomainCount, 1},
     {kDeviceHandleTypeFabricSupported, 0},
     {kDeviceUnifiedFunctionPointers, 1},
     {kDeviceNumaConfig, 0},
@@ -129,6 +129,7 @@ constexpr Constant kConstants[] = {
     {kDeviceHostNumaMultinodeIpcSupported, 0},
     {kDeviceHostMemoryPoolsSupported, 0},
     {kDeviceHostVirtualMemoryManagementSupported, 0},
+    {kDeviceHostAllocDmaBufSupported, 0},
     {kDeviceOnlyPartialHostNativeAtomicSupported, 0},
 };
 
@@ -190,7 +191,8 @@ constexpr Fact kFacts[] = {
      [](const Device& d) { return clamped(d.reserved_shared_memory_per_block); }},
     {kDeviceMemoryPoolsSupported, [](const Device& d) { return d.memory_pools; }},
     {kDeviceClusterLaunch, [](const Device& d) { return d.cluster_launch; }},
-    // Tensor maps came with clusters.
+    // Tensor maps came with clusters, and so did several domains of memory synchronisation.
+    {kDeviceMemSyncDomainCount, [](const Device& d) { return d.cluster_launch != 0 ? 4 : 1; }},
     {kDeviceTensorMapAccessSupported, [](const Device& d) { return d.cluster_launch; }},
 };
 // clang-format on
@@ -272,11 +274,14 @@ int find_device_by_pci_bus_id(int* device, const char* text) {
 }
 
 int get_peer_attribute(int* value, int attribute, int device, int peer) {
-  if (value == nullptr || attribute < kPerformanceRank || attribute > kPeerArrayAccess) {
+  if (value == nullptr) {
     return GPEMU_CUDA_ERROR_INVALID_VALUE;
   }
   if (device == peer) {
     return GPEMU_CUDA_ERROR_INVALID_DEVICE;
+  }
+  if (attribute < kPerformanceRank || attribute > kPeerArrayAccess) {
+    return GPEMU_CUDA_ERROR_INVALID_VALUE;
   }
   int32_t can = 0;
   if (const int status = gpemu_cuda_can_access_peer(device, peer, &can);

@@ -205,10 +205,16 @@ int available_dynamic_shared(size_t* bytes, gpemu_cuda_kernel_handle kernel, int
   if (status != GPEMU_CUDA_SUCCESS) {
     return status;
   }
+  int32_t most_blocks = 0;
+  status = gpemu_cuda_occupancy(kernel, threads_per_block, 0, &most_blocks);
+  if (status != GPEMU_CUDA_SUCCESS || blocks > most_blocks) {
+    return status != GPEMU_CUDA_SUCCESS ? status : static_cast<int>(GPEMU_CUDA_ERROR_INVALID_VALUE);
+  }
+  // An H200 with driver 580.159 does not subtract the memory that the driver reserves in a block.
   const uint64_t share = device->shared_memory_per_multiprocessor / blocks;
-  const uint64_t taken = device->reserved_shared_memory_per_block + info.static_shared_bytes;
-  const uint64_t free = share > taken ? share - taken : 0;
-  *bytes = std::min(free, device->shared_memory_per_block_optin);
+  const uint64_t free =
+      share > info.static_shared_bytes ? share - info.static_shared_bytes : uint64_t{0};
+  *bytes = std::min(free, info.max_dynamic_shared_bytes);
   return GPEMU_CUDA_SUCCESS;
 }
 

@@ -31,6 +31,7 @@ struct Work {
   gpemu_operation_kind kind;
   gpemu_data_type type;
   gpemu_data_type compute_type;
+  gpemu_access access = GPEMU_ACCESS_CONTIGUOUS;
 };
 
 /// Puts the work on the context's stream.

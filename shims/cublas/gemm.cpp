@@ -73,7 +73,13 @@ int multiply(const char* function, const Context& context, const Product& p, con
     return submit(context, {function, GPEMU_OPERATION_ELEMENTWISE, type, type},
                   {elements, elements, 1});
   }
-  return submit(context, {function, GPEMU_OPERATION_MATMUL, type, compute_type},
+  // Rows that begin at multiples of 16 bytes are read by wider instructions.
+  constexpr int64_t kWidest = 16;
+  const int64_t each = gpemu_data_type_bytes(type);
+  const bool aligned = p.leading_a * each % kWidest == 0 && p.leading_b * each % kWidest == 0 &&
+                       p.leading_c * each % kWidest == 0;
+  const gpemu_access access = aligned ? GPEMU_ACCESS_CONTIGUOUS : GPEMU_ACCESS_STRIDED;
+  return submit(context, {function, GPEMU_OPERATION_MATMUL, type, compute_type, access},
                 {p.batch, p.m, p.n, p.k});
 }
 

@@ -53,6 +53,7 @@ int submit(const Context& context, const Work& work, std::initializer_list<int64
   operation.kind = work.kind;
   operation.type = work.type;
   operation.compute_type = work.compute_type;
+  operation.access = work.access;
   operation.name = work.function;
   size_t i = 0;
   for (const int64_t entry : shape) {

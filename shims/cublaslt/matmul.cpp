@@ -39,6 +39,16 @@ bool fits(const Layout& layout) {
          (order > kByRows || leading >= (order == kByColumns ? size.rows : size.columns));
 }
 
+/// Returns whether the rows of all matrices begin at multiples of 16 bytes.
+bool is_aligned(std::initializer_list<const void*> layouts, gpemu_data_type type) {
+  constexpr int64_t kWidest = 16;
+  return std::ranges::all_of(layouts, [type](const void* layout) {
+    const Layout* const found = find_object<Layout>(layout);
+    return found == nullptr ||
+           found->get<int64_t>(kLayoutLeading, 0) * gpemu_data_type_bytes(type) % kWidest == 0;
+  });
+}
+
 /// Reads the description of a matmul.
 int describe(const void* descriptor, const Matrices& matrices, Product* product) {
   const Matmul* const matmul = find_object<Matmul>(descriptor);
@@ -308,6 +318,9 @@ GPEMU_SHIM_EXPORT int cublasLtMatmul(void* handle, void* descriptor, const void*
   operation.shape[1] = product.m;
   operation.shape[2] = product.n;
   operation.shape[3] = product.k;
+  operation.access = is_aligned({a_layout, b_layout, d_layout}, product.type)
+                         ? GPEMU_ACCESS_CONTIGUOUS
+                         : GPEMU_ACCESS_STRIDED;
   // Without a sum, the result is only scaled.
   const int status = product.k == 0
                          ? elementwise("cublasLtMatmul", product.type,

@@ -53,7 +53,7 @@ constexpr int kLoaded = 1;
 constexpr int kLastGranularity = 1;
 
 /// CUmoduleLoadingMode.
-constexpr int kEagerLoading = 1;
+constexpr int kLazyLoading = 2;
 
 /// CUtensorMapDataType: the floating-point types are in one range; the last three are packed.
 enum TensorType : int {

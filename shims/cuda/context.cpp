@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // A process has one context per device: those that a program creates are the primary one too.
-#include <iterator>
 
 #include "cuda.hpp"
 #include "cuda_stream.hpp"
@@ -65,11 +64,6 @@ int with_peer(Context peer, Call&& call) {
                          : with_device(peer, call);
 }
 
-int check_device(Device device) {
-  const gpemu_cuda_device* info = nullptr;
-  return gpemu_cuda_get_device(device, &info);
-}
-
 // How the host waits (the lowest three bits) is gpemu's choice; mapping host memory is always on.
 int check_flags(unsigned flags) {
   return (flags & ~kAllContextFlags) != 0 ? kInvalidValue : kSuccess;
@@ -111,13 +105,21 @@ GPEMU_SHIM_EXPORT int cuDevicePrimaryCtxGetState(Device device, unsigned* flags,
   return status;
 }
 
-GPEMU_SHIM_EXPORT int cuDevicePrimaryCtxSetFlags(Device device, unsigned flags) {
-  const int status = check_device(device);
+// Since its second version, it takes the flags of an active context, too. Source: an H200, driver
+// 580.159.
+GPEMU_SHIM_EXPORT int cuDevicePrimaryCtxSetFlags_v2(Device device, unsigned flags) {
+  const gpemu_cuda_device* info = nullptr;
+  const int status = gpemu_cuda_get_device(device, &info);
   return status == kSuccess ? check_flags(flags) : status;
 }
 
-GPEMU_SHIM_EXPORT int cuDevicePrimaryCtxSetFlags_v2(Device device, unsigned flags) {
-  return cuDevicePrimaryCtxSetFlags(device, flags);
+GPEMU_SHIM_EXPORT int cuDevicePrimaryCtxSetFlags(Device device, unsigned flags) {
+  int32_t active = 0;
+  const int status = cuDevicePrimaryCtxSetFlags_v2(device, flags);
+  if (status != kSuccess || gpemu_cuda_context_active(device, &active) != kSuccess) {
+    return status;
+  }
+  return active != 0 ? kPrimaryContextActive : kSuccess;
 }
 
 GPEMU_SHIM_EXPORT int cuCtxCreate(Context* context, unsigned flags, Device device) {
@@ -219,11 +221,11 @@ GPEMU_SHIM_EXPORT int cuCtxGetApiVersion(Context context, unsigned* version) {
 }
 
 GPEMU_SHIM_EXPORT int cuCtxGetLimit(size_t* value, int limit) {
-  return in_context([=] {
-    return limit < 0 || limit >= static_cast<int>(std::size(kLimits))
-               ? kUnsupportedLimit
-               : put_result(kSuccess, value, kLimits[limit]);
-  });
+  return in_context([=] { return gpemu_cuda_get_limit(limit, value); });
+}
+
+GPEMU_SHIM_EXPORT int cuCtxSetLimit(int limit, size_t value) {
+  return in_context([=] { return gpemu_cuda_set_limit(limit, value); });
 }
 
 GPEMU_SHIM_EXPORT int cuCtxGetStreamPriorityRange(int* least, int* greatest) {
@@ -250,11 +252,6 @@ GPEMU_SHIM_EXPORT int cuCtxSetSharedMemConfig(int config) {
 GPEMU_SHIM_EXPORT int cuCtxEnablePeerAccess(Context peer, unsigned flags) {
   return in_context([=] {
     return flags != 0 ? kInvalidValue : with_peer(peer, [](Device device) {
-      int32_t current = -1;
-      const int status = gpemu_cuda_context_current(&current);
-      if (status != kSuccess || current == device) {
-        return status != kSuccess ? status : static_cast<int>(GPEMU_CUDA_ERROR_INVALID_CONTEXT);
-      }
       return static_cast<int>(gpemu_cuda_enable_peer_access(device));
     });
   });

@@ -162,6 +162,9 @@ GPEMU_SHIM_EXPORT int cuMemFree_v2(Address address) {
 
 GPEMU_SHIM_EXPORT int cuMemGetAddressRange_v2(Address* base, size_t* bytes, Address address) {
   return in_context([=] {
+    if (base == nullptr && bytes == nullptr) {  // Source: an H200, driver 580.159.
+      return kSuccess;
+    }
     gpemu_cuda_pointer info{};
     const int status = pointer_info(address, &info);
     if (status == kSuccess && base != nullptr) {
@@ -175,6 +178,12 @@ GPEMU_SHIM_EXPORT int cuMemGetAddressRange_v2(Address* base, size_t* bytes, Addr
 }
 
 GPEMU_SHIM_EXPORT int cuMemAllocHost_v2(void** memory, size_t bytes) {
+  if (memory != nullptr && bytes == 0) {  // no error, unlike of cuMemHostAlloc
+    return in_context([=] {
+      *memory = nullptr;
+      return kSuccess;
+    });
+  }
   return host_allocate(memory, bytes, 0);
 }
 
@@ -190,7 +199,7 @@ GPEMU_SHIM_EXPORT int cuMemFreeHost(void* memory) {
 
 GPEMU_SHIM_EXPORT int cuMemHostRegister_v2(void* memory, size_t bytes, unsigned flags) {
   return in_context([=] {
-    return memory == nullptr || bytes == 0 || (flags & ~kAllRegisterFlags) != 0
+    return memory == nullptr || bytes == 0 || (flags & (~kAllRegisterFlags | kIoMemory)) != 0
                ? kInvalidValue
                : gpemu_cuda_host_register(memory, bytes, flags);
   });
@@ -212,7 +221,8 @@ GPEMU_SHIM_EXPORT int cuMemHostGetDevicePointer_v2(Address* address, void* memor
 }
 
 GPEMU_SHIM_EXPORT int cuMemHostGetFlags(unsigned* flags, void* memory) {
-  return get_host_part(memory, flags, [](const gpemu_cuda_pointer& info) { return info.flags; });
+  return get_host_part(memory, flags,
+                       [](const gpemu_cuda_pointer& info) { return shown_host_flags(info.flags); });
 }
 
 GPEMU_SHIM_EXPORT int cuPointerGetAttribute(void* data, int attribute, Address address) {

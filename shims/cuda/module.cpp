@@ -88,9 +88,9 @@ GPEMU_SHIM_EXPORT int cuModuleGetGlobal_v2(Address* address, size_t* bytes, Modu
   return get_variable(address, bytes, module, name);
 }
 
-// Kernels are known as soon as their module is.
+// The default since CUDA 12.2.
 GPEMU_SHIM_EXPORT int cuModuleGetLoadingMode(int* mode) {
-  return put_result(kSuccess, mode, kEagerLoading);
+  return put_result(kSuccess, mode, kLazyLoading);
 }
 
 GPEMU_SHIM_EXPORT int cuLibraryLoadData(Module* library, const void* image,

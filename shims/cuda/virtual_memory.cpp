@@ -128,7 +128,7 @@ GPEMU_SHIM_EXPORT int cuMemImportFromShareableHandle(uint64_t* handle, void* sha
 
 GPEMU_TWINS(cuMemAllocAsync, _ptsz, (Address * address, size_t bytes, Stream stream),
             return in_context([=] {
-              return address == nullptr || bytes == 0
+              return address == nullptr
                          ? kInvalidValue
                          : gpemu_cuda_malloc_async(bytes, nullptr, on(stream), address);
             });)
@@ -140,9 +140,8 @@ GPEMU_TWINS(cuMemAllocFromPoolAsync, _ptsz,
                          : gpemu_cuda_malloc_async(bytes, pool, on(stream), address);
             });)
 
-GPEMU_TWINS(cuMemFreeAsync, _ptsz, (Address address, Stream stream), return in_context([=] {
-              return address == 0 ? kInvalidValue : gpemu_cuda_free_async(address, on(stream));
-            });)
+GPEMU_TWINS(cuMemFreeAsync, _ptsz, (Address address, Stream stream),
+            return in_context([=] { return gpemu_cuda_free_async(address, on(stream)); });)
 
 GPEMU_SHIM_EXPORT int cuMemPoolCreate(Pool* pool, const PoolProperties* properties) {
   return create_pool(pool, properties, "cuMemPoolCreate of host memory or for other processes");

@@ -43,7 +43,9 @@ inline int find_kernel(const void* function, Kernel* kernel) {
   gpemu_cuda_kernel_info info{};
   const auto handle = static_cast<Kernel>(const_cast<void*>(function));
   if (gpemu_cuda_kernel_get_info(handle, &info) != kSuccess) {
-    return status;
+    // The runtime of CUDA 13 takes other pointers for handles. Source: an H200, CUDA 13.0.
+    const bool is_handle = GPEMU_CUDA_MAJOR >= 13 && function != nullptr;
+    return is_handle ? static_cast<int>(GPEMU_CUDA_ERROR_INVALID_HANDLE) : status;
   }
   *kernel = handle;
   return kSuccess;

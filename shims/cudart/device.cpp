@@ -1,22 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <iterator>
-
 #include "cuda_stream.hpp"
 #include "cudart.hpp"
 #include "device_attribute.hpp"
 
 namespace {
-
-int get_limit(size_t* value, int limit) {
-  if (value == nullptr) {
-    return kInvalidValue;
-  }
-  if (limit < 0 || limit >= static_cast<int>(std::size(kLimits))) {
-    return kUnsupportedLimit;
-  }
-  *value = kLimits[limit];
-  return kSuccess;
-}
 
 // Caches and shared-memory banks are advice that the hardware since Maxwell does not need.
 int accept_advice(int value, int largest) {
@@ -122,8 +109,13 @@ GPEMU_SHIM_EXPORT int cudaDeviceCanAccessPeer(int* can, int device, int peer) {
 }
 
 GPEMU_SHIM_EXPORT int cudaDeviceEnablePeerAccess(int peer, unsigned flags) {
-  return in_context(
-      [=] { return flags != 0 ? kInvalidValue : gpemu_cuda_enable_peer_access(peer); });
+  return in_context([=] {
+    const gpemu_cuda_device* info = nullptr;
+    const int status = gpemu_cuda_get_device(peer, &info);
+    return status != kSuccess ? status
+           : flags != 0       ? kInvalidValue
+                              : static_cast<int>(gpemu_cuda_enable_peer_access(peer));
+  });
 }
 
 GPEMU_SHIM_EXPORT int cudaDeviceDisablePeerAccess(int peer) {
@@ -135,7 +127,11 @@ GPEMU_SHIM_EXPORT int cudaDeviceGetStreamPriorityRange(int* least, int* greatest
 }
 
 GPEMU_SHIM_EXPORT int cudaDeviceGetLimit(size_t* value, int limit) {
-  return record(get_limit(value, limit));
+  return in_context([=] { return gpemu_cuda_get_limit(limit, value); });
+}
+
+GPEMU_SHIM_EXPORT int cudaDeviceSetLimit(int limit, size_t value) {
+  return in_context([=] { return gpemu_cuda_set_limit(limit, value); });
 }
 
 GPEMU_SHIM_EXPORT int cudaDeviceGetCacheConfig(int* config) {
@@ -174,7 +170,11 @@ GPEMU_SHIM_EXPORT int cudaThreadExit() {
 }
 
 GPEMU_SHIM_EXPORT int cudaThreadGetLimit(size_t* value, int limit) {
-  return record(get_limit(value, limit));
+  return cudaDeviceGetLimit(value, limit);
+}
+
+GPEMU_SHIM_EXPORT int cudaThreadSetLimit(int limit, size_t value) {
+  return cudaDeviceSetLimit(limit, value);
 }
 
 GPEMU_SHIM_EXPORT int cudaThreadGetCacheConfig(int* config) {

@@ -237,9 +237,8 @@ GPEMU_TWINS(
                ? status
                : set_dependencies(on(stream), dependencies, count, kSetDependencies);)
 
-GPEMU_TWINS(cudaStreamEndCapture, _ptsz, (Stream stream, Graph* graph), return in_context([=] {
-              return graph == nullptr ? kInvalidValue : gpemu_cuda_end_capture(on(stream), graph);
-            });)
+GPEMU_TWINS(cudaStreamEndCapture, _ptsz, (Stream stream, Graph* graph),
+            return in_context([=] { return gpemu_cuda_end_capture(on(stream), graph); });)
 
 GPEMU_TWINS(cudaStreamIsCapturing, _ptsz, (Stream stream, int* status),
             return get_capture(on(stream), status, nullptr, nullptr, nullptr, nullptr);)

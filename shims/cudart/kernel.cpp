@@ -12,10 +12,19 @@ gpemu_cuda_launch launch_of(const Dim3& grid, const Dim3& block, size_t shared, 
           .arguments = arguments};
 }
 
+/// Launches a kernel. The runtime of CUDA 13 has one status for all grids and blocks that cannot be
+/// launched. Source: an H200, driver 580.159, CUDA 13.0.
+int launch_kernel(Kernel kernel, const gpemu_cuda_launch& launch, Stream stream) {
+  const int status = gpemu_cuda_launch_kernel(kernel, &launch, stream);
+  const bool cannot_run = status == GPEMU_CUDA_ERROR_INVALID_CONFIGURATION ||
+                          status == GPEMU_CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
+  return GPEMU_CUDA_MAJOR >= 13 && cannot_run ? kInvalidValue : status;
+}
+
 int launch_function(const void* function, const gpemu_cuda_launch& launch, Stream stream) {
   Kernel kernel = nullptr;
   const int status = find_kernel(function, &kernel);
-  return status == kSuccess ? gpemu_cuda_launch_kernel(kernel, &launch, stream) : status;
+  return status == kSuccess ? launch_kernel(kernel, launch, stream) : status;
 }
 
 int launch_with(const LaunchConfig* config, const void* function, void** arguments, Stream stream) {
@@ -103,7 +112,7 @@ GPEMU_TWINS(__cudaLaunchKernel, _ptsz,
             (Kernel kernel, Dim3 grid, Dim3 block, void** arguments, size_t shared, Stream stream),
             return in_context([&] {
               const gpemu_cuda_launch launch = launch_of(grid, block, shared, arguments);
-              return gpemu_cuda_launch_kernel(kernel, &launch, on(stream));
+              return launch_kernel(kernel, launch, on(stream));
             });)
 
 GPEMU_SHIM_EXPORT int __cudaGetKernel(Kernel* kernel, const void* function) {

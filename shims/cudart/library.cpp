@@ -138,10 +138,11 @@ GPEMU_SHIM_EXPORT void* __cudaGetProcAddress(const char* /*symbol*/) {
 
 // Undocumented tables of functions are not offered: programs that link the runtime statically ask
 // for them.
-GPEMU_SHIM_EXPORT int cudaGetExportTable(const void** table, const void* /*id*/) {
-  gpemu_cuda_not_supported(GPEMU_SHIM_SONAME, "cudaGetExportTable");
-  if (table != nullptr) {
-    *table = nullptr;
+GPEMU_SHIM_EXPORT int cudaGetExportTable(const void** table, const void* id) {
+  if (table == nullptr || id == nullptr) {
+    return record(kInvalidValue);
   }
+  gpemu_cuda_not_supported(GPEMU_SHIM_SONAME, "cudaGetExportTable");
+  *table = nullptr;
   return record(GPEMU_CUDA_ERROR_NOT_FOUND);
 }

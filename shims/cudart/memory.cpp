@@ -137,7 +137,7 @@ GPEMU_SHIM_EXPORT int cudaFreeHost(void* memory) {
 
 GPEMU_SHIM_EXPORT int cudaHostRegister(void* memory, size_t bytes, unsigned flags) {
   return in_context([=] {
-    return memory == nullptr || bytes == 0 || (flags & ~kAllRegisterFlags) != 0
+    return memory == nullptr || bytes == 0 || (flags & (~kAllRegisterFlags | kIoMemory)) != 0
                ? kInvalidValue
                : gpemu_cuda_host_register(memory, bytes, flags);
   });
@@ -155,7 +155,8 @@ GPEMU_SHIM_EXPORT int cudaHostGetDevicePointer(void** device_memory, void* memor
 }
 
 GPEMU_SHIM_EXPORT int cudaHostGetFlags(unsigned* flags, void* memory) {
-  return get_host_part(memory, flags, [](const gpemu_cuda_pointer& info) { return info.flags; });
+  return get_host_part(memory, flags,
+                       [](const gpemu_cuda_pointer& info) { return shown_host_flags(info.flags); });
 }
 
 GPEMU_SHIM_EXPORT int cudaMemGetInfo(size_t* free_bytes, size_t* total_bytes) {
@@ -206,8 +207,7 @@ GPEMU_TWINS(cudaMallocFromPoolAsync, _ptsz, (void** memory, size_t bytes, Pool p
             });)
 
 GPEMU_TWINS(cudaFreeAsync, _ptsz, (void* memory, Stream stream), return in_context([=] {
-              return memory == nullptr ? kInvalidValue
-                                       : gpemu_cuda_free_async(address_of(memory), on(stream));
+              return gpemu_cuda_free_async(address_of(memory), on(stream));
             });)
 
 GPEMU_SHIM_EXPORT int cudaMemPoolCreate(Pool* pool, const PoolProperties* properties) {

@@ -94,6 +94,8 @@ enum BackendAttribute : int {
   kEngineLayouts = 1304,
   kEngineBehaviourNotes = 1305,
   kMatmulA = 1520,
+  kPointwiseMode = 0,
+  kPointwiseDescriptor = 750,
   kMatmulB = 1521,
   kReductionX = 1610,
   kReductionY = 1611,

@@ -105,14 +105,15 @@ bool add_matmul(const BackendDescriptor& operation, int64_t engine,
 
 /// Query, key and value: [batch, heads, length, head size].
 bool add_attention(const std::vector<int64_t>& query, const std::vector<int64_t>& key,
-                   gpemu_data_type type, bool backward, std::vector<gpemu_operation>* out) {
+                   gpemu_data_type type, bool backward, bool causal,
+                   std::vector<gpemu_operation>* out) {
   if (query.size() != 4 || key.size() != 4) {
     return false;
   }
   out->push_back(make_operation(
       backward ? "cudnn::attention_backward" : "cudnn::attention_forward",
       backward ? GPEMU_OPERATION_ATTENTION_BACKWARD : GPEMU_OPERATION_ATTENTION_FORWARD, type,
-      {query[0], query[1], key[1], query[2], key[2], query[3], 0}));
+      {query[0], query[1], key[1], query[2], key[2], query[3], causal ? 1 : 0}));
   return true;
 }
 
@@ -123,12 +124,26 @@ bool add_unified_attention(const BackendDescriptor& operation, std::vector<gpemu
       operation.child(backward ? kAttentionBackwardQ : kAttentionForwardQ);
   const BackendDescriptor* const key =
       operation.child(backward ? kAttentionBackwardK : kAttentionForwardK);
-  return add_attention(sizes_of(query), sizes_of(key), tensor_type(query), backward, out);
+  return add_attention(sizes_of(query), sizes_of(key), tensor_type(query), backward, false, out);
+}
+
+/// Returns whether a graph compares the rows' numbers with the columns' to leave out what comes
+/// later. A mask for padding compares them with a length, by another operation. Source:
+/// cudnnPointwiseMode_t in cudnn_graph.h.
+bool is_causal(const Descriptors& operations) {
+  constexpr int32_t kGreater = 302, kGreaterOrEqual = 303;
+  return std::ranges::any_of(operations, [&](const auto& operation) {
+    const BackendDescriptor* const pointwise = operation->child(kPointwiseDescriptor);
+    const int32_t mode =
+        pointwise == nullptr ? -1 : pointwise->template get<int32_t>(kPointwiseMode, -1);
+    return mode == kGreater || mode == kGreaterOrEqual;
+  });
 }
 
 /// Attention as a graph of products with a softmax in between: two products forward, five backward.
 /// The first one multiplies the query by the key, which is given transposed.
-bool add_attention_graph(const Descriptors& products, std::vector<gpemu_operation>* out) {
+bool add_attention_graph(const Descriptors& operations, const Descriptors& products,
+                         std::vector<gpemu_operation>* out) {
   constexpr size_t kForwardProducts = 2;
   const BackendDescriptor* const query = products.front()->child(kMatmulA);
   auto key = sizes_of(products.front()->child(kMatmulB));
@@ -137,7 +152,7 @@ bool add_attention_graph(const Descriptors& products, std::vector<gpemu_operatio
   }
   std::swap(key[2], key[3]);
   return add_attention(sizes_of(query), key, tensor_type(query), products.size() > kForwardProducts,
-                       out);
+                       is_causal(operations), out);
 }
 
 /// Elements that operations read from and write to memory.
@@ -218,7 +233,7 @@ bool add_heavy(const Descriptors& operations, int64_t engine, std::vector<gpemu_
       return false;
     }
   }
-  if (products.size() > 1 && add_attention_graph(products, out)) {
+  if (products.size() > 1 && add_attention_graph(operations, products, out)) {
     return true;
   }
   return std::ranges::all_of(

@@ -19,8 +19,10 @@ int normalize(const char* name, gpemu_operation_kind kind, const void* handle, c
   if (context == nullptr || x == nullptr || !has_images(*x)) {
     return kBadParam;
   }
-  return submit(*context, make_operation(name, kind, type_of(x->data_type),
-                                         {entry_of(elements_of(x->sizes)), x->sizes[1]}));
+  gpemu_operation operation = make_operation(name, kind, type_of(x->data_type),
+                                             {entry_of(elements_of(x->sizes)), x->sizes[1]});
+  operation.channels_last = x->strides.size() > 1 && x->strides[1] == 1 && x->sizes[1] > 1 ? 1 : 0;
+  return submit(*context, operation);
 }
 
 /// Ends a call whose results are not computed, unless it failed with `status`.

@@ -122,7 +122,8 @@ GPEMU_SHIM_EXPORT int nvmlDeviceGetMemoryInfo(Handle* device, nvml::Memory* memo
     return nvml::kSuccess;
   }
   return nvml::with_state(device, [memory](const State& state) {
-    *memory = {state.memory_total, state.memory_total - state.memory_used, state.memory_used};
+    *memory = {state.memory_total + state.memory_reserved, state.memory_total - state.memory_used,
+               state.memory_reserved + state.memory_used};
     return static_cast<int>(nvml::kSuccess);
   });
 }
@@ -138,8 +139,8 @@ GPEMU_SHIM_EXPORT int nvmlDeviceGetMemoryInfo_v2(Handle* device, nvml::MemoryV2*
     return nvml::kSuccess;
   }
   return nvml::with_state(device, [memory](const State& state) {
-    *memory = {memory->version, state.memory_total, 0, state.memory_total - state.memory_used,
-               state.memory_used};
+    *memory = {memory->version, state.memory_total + state.memory_reserved, state.memory_reserved,
+               state.memory_total - state.memory_used, state.memory_used};
     return static_cast<int>(nvml::kSuccess);
   });
 }

@@ -110,6 +110,8 @@ Result<std::vector<StepTime>> measured_steps(const JoinedRecordings& recorded,
     GPEMU_ASSIGN(const std::vector<std::string> precisions,
                  database.precisions(recorded.models[i], gpu));
     if (precisions.empty()) continue;
+    // Such a GPU has steps of its own, with what they ask for (calibrate_published()).
+    if (precisions.size() > 1) return std::vector<StepTime>{};
     const auto model = cost::StepCostModel::create(database, recorded.models[i], gpu);
     if (!model) {
       const bool unknown = model.error().code == ErrorCode::kNotFound ||

@@ -8,6 +8,7 @@
 #include <map>
 #include <numeric>
 
+#include "gpemu/calibrate/evaluate.hpp"
 #include "gpemu/calibrate/fit.hpp"
 #include "gpemu/cost/operation_cost.hpp"
 #include "gpemu/cost/operation_time.hpp"
@@ -21,6 +22,7 @@ using cost::PublishedStep;
 /// The host's time to launch a step, in seconds. The order of the operations is not known, so that
 /// biases that are added after convolutions count as operations of their own.
 double host_seconds(const PublishedStep& step, const profile::OperationParameters& parameters) {
+  if (step.is_operation) return 0;
   double launches = 0;
   for (const auto& [operation, forward, backward] : step.operations) {
     launches += forward * parameters.at(cost::host_cost(operation, nullptr, true)) +
@@ -37,25 +39,63 @@ std::string part_of(const cost::DescribedOperation& operation, const profile::Gp
   return std::string(cost::kOperationClassNames.at(static_cast<int>(operation.operation_class)));
 }
 
-/// Published steps on one GPU.
+/// The parameters of a calibration that a fit chooses.
+enum class Arithmetic : std::uint8_t {
+  kAll,     ///< of all work, on a GPU whose calibration has those for one kind of arithmetic.
+  kCommon,  ///< of work in 16 bits, and of what has no arithmetic.
+  kTf32,    ///< of products, convolutions and attention.
+  kFp32,
+};
+
+Arithmetic arithmetic_of(const cost::OperationWork& work) {
+  using Kind = cost::OperationWork::Kind;
+  const bool depends = work.kind == Kind::kConvolution || work.kind == Kind::kGroupedConvolution ||
+                       work.kind == Kind::kDepthwiseConvolution || work.kind == Kind::kMatmul ||
+                       work.kind == Kind::kAttention;
+  if (!depends || work.half) return Arithmetic::kCommon;
+  return work.tensor_cores ? Arithmetic::kTf32 : Arithmetic::kFp32;
+}
+
+/// What a single operation counts in a fit, beside a step: its conditions are simpler than those in
+/// a step, and there are more of them.
+constexpr double kOperationWeight = 0.5;
+
+/// Published steps on one GPU, as far as they depend on parameters of some arithmetic.
 class PublishedTimes final : public Measurements {
  public:
-  explicit PublishedTimes(const profile::GpuSpec& gpu) : rates_(cost::gpu_rates(gpu)) {}
+  PublishedTimes(const profile::GpuSpec& gpu, Arithmetic fitted)
+      : rates_(cost::gpu_rates(gpu)), model_(gpu), fitted_(fitted) {}
 
+  /// Adds a step unless too little of it depends on the parameters.
   void add(const PublishedStep& step, const profile::GpuSpec& gpu, double measured_seconds,
            double host_seconds) {
-    Row& row = rows_.emplace_back();
+    Row row;
     row.measured = measured_seconds;
     row.host = host_seconds;
+    row.weight = step.is_operation ? kOperationWeight : 1;
+    double varied = 0;
     for (const auto& [operation, forward, backward] : step.operations) {
-      const auto work = cost::operation_work(operation.at(1), gpu);
-      row.works.push_back({.work = work,
-                           .count = static_cast<double>(forward + backward),
-                           .least = cost::least_seconds(work, rates_)});
+      const auto described = operation.at(1);
+      const auto work = cost::operation_work(described, gpu);
+      const double count = static_cast<double>(forward + backward);
+      const bool varies = fitted_ == Arithmetic::kAll || fitted_ == arithmetic_of(work);
+      if (varies) {
+        row.works.push_back(
+            {.work = work, .count = count, .least = cost::least_seconds(work, rates_)});
+      }
+      if (fitted_ == Arithmetic::kAll) continue;
+      const double seconds = count * to_seconds(model_.price(described).estimate.time);
+      (varies ? varied : row.constant) += seconds;
     }
+    constexpr double kLittle = 0.3;
+    const bool much = fitted_ == Arithmetic::kAll || varied > kLittle * (varied + row.constant);
+    if (much) rows_.push_back(std::move(row));
   }
 
   [[nodiscard]] int count() const override { return static_cast<int>(rows_.size()); }
+  [[nodiscard]] double weight(int index) const {
+    return rows_[static_cast<std::size_t>(index)].weight;
+  }
 
   void compare(std::span<const double> logarithms, std::span<double> residuals,
                std::span<double> derivatives) const override {
@@ -71,8 +111,10 @@ class PublishedTimes final : public Measurements {
       std::ranges::fill(slopes, 0.0);
       const double device = device_seconds(row, values, slopes);
       const double predicted = std::max(device, row.host);
-      residuals[i] = std::log(predicted / row.measured);
-      for (double& slope : slopes) slope = device < row.host ? 0 : slope / predicted;
+      residuals[i] = row.weight * std::log(predicted / row.measured);
+      for (double& slope : slopes) {
+        slope = device < row.host ? 0 : row.weight * slope / predicted;
+      }
     }
   }
 
@@ -84,6 +126,8 @@ class PublishedTimes final : public Measurements {
   };
   struct Row {
     double measured = 0, host = 0;
+    double constant = 0;  ///< of operations that do not depend on the parameters, in seconds.
+    double weight = 1;
     std::vector<CountedWork> works;
   };
 
@@ -96,7 +140,7 @@ class PublishedTimes final : public Measurements {
     if (!slopes.empty()) {
       std::ranges::transform(values, parameters.begin(), [](double value) { return Jet(value); });
     }
-    double sum = 0;
+    double sum = row.constant;
     for (const auto& [work, count, least] : row.works) {
       if (slopes.empty()) {
         sum += count * std::max(cost::operation_seconds(work, rates_, values.data()), least);
@@ -117,6 +161,8 @@ class PublishedTimes final : public Measurements {
   }
 
   cost::GpuRates rates_;
+  cost::OperationCostModel model_;
+  Arithmetic fitted_;
   std::vector<Row> rows_;
 };
 
@@ -143,6 +189,30 @@ double PublishedAnswer::miss() const {
   return std::max(ratio, 1 / ratio) - 1;
 }
 
+Result<profile::GpuSpec> without_own_steps(
+    profile::GpuSpec gpu, const std::function<Result<profile::GpuSpec>(std::string_view)>& find) {
+  using Pair = std::pair<std::string_view, std::string_view>;
+  constexpr std::string_view kA100 = "A100-SXM4-40GB", kH200 = "H200-SXM-141GB";
+  constexpr std::array kNearest = {Pair{kA100, kH200}, Pair{kH200, kA100},
+                                   Pair{profile::kHalfGpu, kA100}};
+  if (!gpu.calibration || gpu.calibration->gpu != gpu.name) return gpu;
+  const auto found = std::ranges::find(kNearest, gpu.name, &Pair::first);
+  const std::string_view nearest = found == kNearest.end() ? nearest_gpu(gpu.name) : found->second;
+  if (nearest.empty()) return gpu;
+  GPEMU_ASSIGN(profile::GpuSpec like, find(nearest));
+  if (like.half && like.half->gpu == gpu.name) {
+    GPEMU_ASSIGN(const profile::GpuSpec other, find(kH200));
+    like.half = other.calibration;
+  }
+  std::copy(gpu.calibration->parameters.begin() + profile::kFirstHostParameter,
+            gpu.calibration->parameters.end(),
+            like.calibration->parameters.begin() + profile::kFirstHostParameter);
+  gpu.calibration = std::move(like.calibration);
+  gpu.other_arithmetic = std::move(like.other_arithmetic);
+  gpu.half = std::move(like.half);
+  return gpu;
+}
+
 PublishedAnswer predict_published(const PublishedStep& step, const profile::GpuSpec& gpu) {
   const cost::OperationCostModel model(gpu);
   double busy = 0, slack = 0;
@@ -166,24 +236,39 @@ PublishedAnswer predict_published(const PublishedStep& step, const profile::GpuS
   for (auto& [name, part] : answer.parts) part /= seconds;
   answer.predicted_seconds = seconds;
   answer.bar = (slack + kHostError * (seconds - busy)) / seconds;
+  answer.host_share = host / seconds;
   return answer;
 }
 
-Result<profile::Calibration> calibrate_published(
-    std::span<const PublishedStep> steps, const profile::GpuSpec& gpu,
-    const profile::Calibration& start, const std::function<bool(const PublishedStep&)>& chosen) {
-  PublishedTimes times(gpu);
+namespace {
+
+struct PublishedFit {
+  std::span<const PublishedStep> steps;
+  const std::function<bool(const PublishedStep&)>& chosen;
   std::map<std::string, int> models;
-  for (const PublishedStep& step : steps) {
+  int count = 0;
+};
+
+/// Fits the parameters of some arithmetic to the steps on a GPU, from those in its calibration.
+Result<profile::OperationParameters> fit_parameters(PublishedFit& fit, const profile::GpuSpec& gpu,
+                                                    Arithmetic arithmetic,
+                                                    const profile::OperationParameters& start,
+                                                    double* error) {
+  PublishedTimes times(gpu, arithmetic);
+  for (const PublishedStep& step : fit.steps) {
     const auto time =
         std::ranges::find(step.seconds, gpu.name, &decltype(step.seconds)::value_type::first);
-    if (step.precision == "fp32" || time == step.seconds.end()) continue;
-    if (!chosen(step)) continue;
-    times.add(step, gpu, time->second, host_seconds(step, start.parameters));
-    ++models[step.model];
+    if (time == step.seconds.end() || !fit.chosen(step)) continue;
+    if (arithmetic == Arithmetic::kAll && step.precision == "fp32") continue;
+    const int before = times.count();
+    times.add(step, gpu, time->second, host_seconds(step, start));
+    if (times.count() > before && !step.is_operation) {
+      ++fit.models[step.model];
+      ++fit.count;
+    }
   }
   if (times.count() == 0) {
-    return fail(ErrorCode::kNotFound, "no published step in 16 bits ran on {}", gpu.name);
+    return fail(ErrorCode::kNotFound, "no published step of this arithmetic ran on {}", gpu.name);
   }
   // How far the GPU may be from the measured one: as one GPU from all, and as these from typical.
   std::vector<profile::Parameter> parameters(cost::kOperationParameters.begin(),
@@ -191,25 +276,69 @@ Result<profile::Calibration> calibrate_published(
   for (profile::Parameter& parameter : parameters) {
     parameter.shared_spread = std::hypot(parameter.shared_spread, parameter.own_spread);
   }
-  std::vector<int> device(profile::kFirstHostParameter);
-  std::iota(device.begin(), device.end(), 0);
+  const bool products = arithmetic == Arithmetic::kTf32 || arithmetic == Arithmetic::kFp32;
+  std::vector<int> chosen(static_cast<std::size_t>(products ? profile::kFirstCommonParameter
+                                                            : profile::kFirstHostParameter));
+  std::iota(chosen.begin(), chosen.end(), 0);
   std::vector<double> logarithms;
-  for (const double value : start.parameters) logarithms.push_back(std::log(value));
-  GPEMU_ASSIGN(const std::vector<double> fitted, refit(parameters, times, logarithms, device));
-  profile::Calibration calibration = start;
-  calibration.gpu = gpu.name;
-  calibration.models = static_cast<int>(models.size());
-  calibration.steps = times.count();
-  calibration.tensor_cores = calibration.half = true;
-  calibration.tensor_rate = profile::tensor_rate(gpu);
-  std::ranges::transform(fitted, calibration.parameters.begin(),
+  for (const double value : start) logarithms.push_back(std::log(value));
+  GPEMU_ASSIGN(const std::vector<double> fitted, refit(parameters, times, logarithms, chosen));
+  profile::OperationParameters result{};
+  std::ranges::transform(fitted, result.begin(),
                          [](double logarithm) { return std::exp(logarithm); });
   std::vector<double> residuals(static_cast<std::size_t>(times.count()));
   times.compare(fitted, residuals, {});
-  calibration.error = 0;
-  for (const double residual : residuals) {
-    calibration.error += std::abs(std::exp(residual) - 1) / static_cast<double>(residuals.size());
+  *error = 0;
+  for (int i = 0; i < times.count(); ++i) {
+    *error += std::abs(std::exp(residuals[static_cast<std::size_t>(i)] / times.weight(i)) - 1) /
+              times.count();
   }
+  return result;
+}
+
+}  // namespace
+
+Result<profile::Calibration> calibrate_published(
+    std::span<const PublishedStep> steps, profile::GpuSpec gpu, const profile::Calibration& start,
+    const std::function<bool(const PublishedStep&)>& chosen) {
+  profile::Calibration calibration = start;
+  calibration.gpu = gpu.name;
+  calibration.tensor_cores = calibration.half = true;
+  calibration.tensor_rate = profile::tensor_rate(gpu);
+  // Where single operations were measured, they were in all kinds of arithmetic.
+  const bool all = std::ranges::any_of(steps, [&](const PublishedStep& step) {
+    return step.is_operation && step.precision == "fp32" &&
+           std::ranges::find(step.seconds, gpu.name, &decltype(step.seconds)::value_type::first) !=
+               step.seconds.end();
+  });
+  PublishedFit fit{.steps = steps, .chosen = chosen};
+  if (!all) {
+    gpu.calibration = calibration;
+    GPEMU_ASSIGN(calibration.parameters,
+                 fit_parameters(fit, gpu, Arithmetic::kAll, start.parameters, &calibration.error));
+  } else {
+    if (!calibration.tf32) calibration.tf32 = start.parameters;
+    if (!calibration.fp32) calibration.fp32 = start.parameters;
+    gpu.calibration = calibration;
+    double ignored = 0;
+    GPEMU_ASSIGN(calibration.parameters, fit_parameters(fit, gpu, Arithmetic::kCommon,
+                                                        start.parameters, &calibration.error));
+    const auto with_common = [&](profile::OperationParameters products) {
+      std::copy(calibration.parameters.begin() + profile::kFirstCommonParameter,
+                calibration.parameters.end(), products.begin() + profile::kFirstCommonParameter);
+      return products;
+    };
+    calibration.tf32 = with_common(*calibration.tf32);
+    calibration.fp32 = with_common(*calibration.fp32);
+    gpu.calibration = calibration;
+    GPEMU_ASSIGN(calibration.fp32,
+                 fit_parameters(fit, gpu, Arithmetic::kFp32, *calibration.fp32, &ignored));
+    gpu.calibration = calibration;
+    GPEMU_ASSIGN(calibration.tf32,
+                 fit_parameters(fit, gpu, Arithmetic::kTf32, *calibration.tf32, &ignored));
+  }
+  calibration.models = std::max(static_cast<int>(fit.models.size()), 1);
+  calibration.steps = std::max(fit.count, 1);
   return calibration;
 }
 

@@ -249,6 +249,7 @@ std::vector<Process> visible(std::vector<Process> processes) {
 /// A device's memory, as this process sees it.
 struct Memory {
   Bytes total = 0, used = 0;
+  Bytes reserved = 0;  ///< by the driver, beside the total.
 };
 
 /// With a limit, as HAMi shows it in a container: the limit is all there is, and only processes of
@@ -260,7 +261,11 @@ Memory memory_seen(int index, const device::DeviceSnapshot& device) {
     const gpemu::Lock lock(state.mutex);
     limit = state.memory_limits.limit(index, device.memory_total);
   }
-  if (!limit) return {.total = device.memory_total, .used = device.memory_used};
+  if (!limit) {
+    return {.total = device.memory_total,
+            .used = device.memory_used,
+            .reserved = device.facts.reserved_memory_bytes};
+  }
   Bytes used = 0;
   // Each is at most the device's.
   for (const auto& process : visible(device.processes)) {
@@ -485,7 +490,8 @@ gpemu_status gpemu_monitor_get_state(int32_t index, gpemu_monitor_state* state) 
         .memory_used = memory.used,
         // A damaged segment may say anything.
         .energy_mj = static_cast<std::uint64_t>(std::clamp(energy_j * 1000, 0.0, 0x1p63)),
-        .process_count = static_cast<std::int32_t>(gpemu::visible(device.processes).size())};
+        .process_count = static_cast<std::int32_t>(gpemu::visible(device.processes).size()),
+        .memory_reserved = memory.reserved};
     return gpemu::fill(state, filled, "gpemu_monitor_get_state");
   });
 }

@@ -230,6 +230,44 @@ TEST(KernelDescription, BatchNormHasTheSizesOfItsInput) {
   EXPECT_EQ(describe(kBatchNormBackward).size(), 8U) << "a launch whose argument makes no sense";
 }
 
+TEST(KernelDescription, WithTheChannelsLast) {
+  // Names of PyTorch 2.11. Batch normalization has the numbers of pixels and channels.
+  const auto normalization = [](const char* name, std::initializer_list<std::int64_t> arguments) {
+    Launched launched(name, {2, 128, 1, 32, 16, 1}, arguments);
+    EXPECT_EQ(launched.describe().operation.channels_last, 1) << name;
+    return launched.shape();
+  };
+  constexpr std::int64_t kElements = 50176 * 64;
+  EXPECT_EQ(
+      normalization("_ZN2at6native50batch_norm_collect_statistics_channels_last_kernelINS0_6Inv"
+                    "StdEN3c104HalfEfLi4EEEvPKT0_PT1_S9_PVS8_PiiiS8_",
+                    {0, 0, 0, 0, 0, 50176, 64, 0}),
+      (Shape{kElements, 64, 1}));
+  EXPECT_EQ(
+      normalization("_ZN2at6native47batch_norm_transform_input_channels_last_kernelIN3c104HalfE"
+                    "fS3_Li4EEEvPKT_S6_PKT0_S9_PKT1_SC_PS4_iib",
+                    {0, 0, 0, 0, 0, 0, 0, 50176, 64, 0}),
+      (Shape{kElements, 64, 2}));
+  EXPECT_EQ(
+      normalization("_ZN2at6native47batch_norm_backward_reduce_channels_last_kernelILi4EN3c104H"
+                    "alfEfS3_EEvPKT0_S6_PKT1_S9_PS7_SA_PT2_SC_PVS7_Piii",
+                    {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 50176, 64}),
+      (Shape{kElements, 64, 2}));
+  EXPECT_EQ(
+      normalization("_ZN2at6native46batch_norm_backward_elemt_channels_last_kernelILi4EN3c104Ha"
+                    "lfEfS3_EEvPKT0_S6_PKT1_S9_PKT2_S9_S9_PS4_S7_ii",
+                    {0, 0, 0, 0, 0, 0, 0, 0, 0, 50176, 64}),
+      (Shape{kElements, 64, 3}));
+  // Max pooling has images and channels, then the sizes.
+  Launched pooling(
+      "_ZN2at6native52_GLOBAL__N__e57809e0_19_DilatedMaxPool2d_cu_6258b57421max_pool_forward_"
+      "nhwcIN3c"
+      "104HalfEiEEvPKT_iT0_S8_S8_S8_S8_iiiiiiiiS8_S8_S8_S8_iiPS5_Pl",
+      {64, 1, 28, 32, 32, 1}, {0, 64, 64, 112, 112, 56, 56, 3, 3, 2, 2, 1, 1, 1, 1});
+  EXPECT_EQ(pooling.kind(), GPEMU_OPERATION_POOLING);
+  EXPECT_EQ(pooling.shape(), (Shape{64LL * 64 * 112 * 112, 64LL * 64 * 56 * 56, 9, 8}));
+}
+
 TEST(KernelDescription, UnknownKernelsKeepTheirLaunch) {
   Launched unknown(kUnknown, {10, 2, 1, 64, 1, 1, 256}, {7});
   EXPECT_EQ(unknown.kind(), GPEMU_OPERATION_KERNEL);

@@ -86,11 +86,32 @@ constexpr std::array kNameParts = {
              0, 0, GPEMU_OPERATION_NORMALIZATION_FORWARD, "iEEvN"},
     NamePart{"batch_norm_backward_kernel", Class::kNormalization, Elements::kFromAccessor, 5, 0, 0,
              GPEMU_OPERATION_NORMALIZATION_BACKWARD, "iEEvN"},
+    // With the channels last, two arguments are the number of pixels and of channels.
+    NamePart{"batch_norm_collect_statistics_channels_last_kernel", Class::kNormalization,
+             Elements::kFromProduct, 1, 5, 6, GPEMU_OPERATION_NORMALIZATION_FORWARD, "PiiiS"},
+    NamePart{"batch_norm_transform_input_channels_last_kernel", Class::kNormalization,
+             Elements::kFromProduct, 2, 7, 8, GPEMU_OPERATION_NORMALIZATION_FORWARD, "_iib"},
+    NamePart{"batch_norm_backward_reduce_channels_last_kernel", Class::kNormalization,
+             Elements::kFromProduct, 2, 10, 11, GPEMU_OPERATION_NORMALIZATION_BACKWARD, "Piii"},
+    NamePart{"batch_norm_backward_elemt_channels_last_kernel", Class::kNormalization,
+             Elements::kFromProduct, 3, 10, 11, GPEMU_OPERATION_NORMALIZATION_BACKWARD, "lii"},
+    NamePart{"batch_norm_backward_elemt_channels_last_kernel", Class::kNormalization,
+             Elements::kFromProduct, 3, 9, 10, GPEMU_OPERATION_NORMALIZATION_BACKWARD, "_ii"},
     NamePart{"batch_norm", Class::kNormalization, Elements::kFromThreads, 8},
     NamePart{"max_pool_forward_nchw", Class::kPooling, Elements::kFromPooling, 7, 3, 1,
              GPEMU_OPERATION_POOLING, "viPKT_llliiiiiiiiii"},
     NamePart{"max_pool_backward_nchw", Class::kPooling, Elements::kFromPooling, 5, 4, 1,
              GPEMU_OPERATION_POOLING_BACKWARD, "vPKT_PKlillliiiiiiiiii"},
+    // Since PyTorch 2.9, the type of the sizes is a parameter.
+    NamePart{"max_pool_forward_nchw", Class::kPooling, Elements::kFromPooling, 7, 3, 1,
+             GPEMU_OPERATION_POOLING, "vT0_PKT_llliiiiiiiiii"},
+    NamePart{"max_pool_backward_nchw", Class::kPooling, Elements::kFromPooling, 5, 4, 1,
+             GPEMU_OPERATION_POOLING_BACKWARD, "vPKT_PKlT1_"},
+    // With the channels last, the numbers of images and channels come before the sizes.
+    NamePart{"max_pool_forward_nhwc", Class::kPooling, Elements::kFromPooling, 7, 3, 1,
+             GPEMU_OPERATION_POOLING, "vPKT_i"},
+    NamePart{"max_pool_backward_nhwc", Class::kPooling, Elements::kFromPooling, 5, 4, 1,
+             GPEMU_OPERATION_POOLING_BACKWARD, "vPKT_PKli"},
     NamePart{"avg_pool2d_out_cuda_frameI", Class::kPooling, Elements::kFromPooling, 2, 3, 1,
              GPEMU_OPERATION_POOLING, "viPKT_lllliiiiiii"},
     NamePart{"avg_pool2d_backward_out_cuda_frameI", Class::kPooling, Elements::kFromPooling, 2, 3,
@@ -105,6 +126,9 @@ constexpr std::array kNameParts = {
     NamePart{"upsample", Class::kPooling, Elements::kFromThreads, 5},
     NamePart{"conv_depthwise2d_forward_kernel", Class::kConvolution, Elements::kFromDepthwise, 12,
              5, 0, GPEMU_OPERATION_CONVOLUTION_FORWARD, "EEbT1_iiiiiiiiiiiiii"},
+    NamePart{"conv_depthwise2d_forward_kernel_generic", Class::kConvolution,
+             Elements::kFromDepthwise, 12, 5, 0, GPEMU_OPERATION_CONVOLUTION_FORWARD,
+             "EEbT0_iiiiiiiiiiiiii"},
     NamePart{"conv_depthwise2d_backward_kernel", Class::kConvolution, Elements::kFromDepthwise, 12,
              3, 0, GPEMU_OPERATION_CONVOLUTION_BACKWARD_DATA, "T2_iiiiiiiiiiiiiii"},
     NamePart{"conv_depthwise2d_grad_weight_kernel", Class::kConvolution, Elements::kFromDepthwise,
@@ -199,6 +223,14 @@ int tensors_of(std::string_view name, int otherwise) {
 
 /// Reads the sizes of the blocks of queries and of the heads from an attention kernel's name.
 void read_attention(std::string_view name, KernelTraits& traits) {
+  traits.attention =
+      contains(name, "fmha_cutlass") ? GPEMU_ATTENTION_EFFICIENT : GPEMU_ATTENTION_FLASH;
+  // After the traits, the name has whether there is dropout, and whether it is causal, e.g.
+  // Flash_kernel_traits<64, 128, 128, 4, half_t>>, false, true, ...
+  const std::size_t flags = name.find("EELb", name.find("19Flash_kernel_traits"));
+  constexpr std::size_t kCausal = 8;
+  traits.causal = flags != std::string_view::npos && flags + kCausal < name.size() &&
+                  name[flags + kCausal] == '1';
   // Its grid says nothing about the queries; its argument does.
   if (contains(name, "fmha_cutlassB")) return;
   if (contains(name, "fmha_cutlass")) {
@@ -240,9 +272,8 @@ void read_concatenation(std::string_view name, KernelTraits& traits) {
 /// carry the tensors' strides.
 void read_strides(std::string_view name, KernelTraits& traits) {
   const bool strided = contains(name, "18elementwise_kernelI");
-  if (strided || contains(name, "unrolled_elementwise_kernel")) {
-    traits.access = GPEMU_ACCESS_STRIDED;
-  }
+  if (strided) traits.access = GPEMU_ACCESS_STRIDED;
+  if (contains(name, "unrolled_elementwise_kernel")) traits.access = GPEMU_ACCESS_CONVERTED;
   if (!strided || !contains(name, "gpu_kernel_impl_nocast")) return;
   const bool unary = contains(name, "UnaryFunctor") || contains(name, "direct_copy_kernel");
   if (!unary && !contains(name, "BinaryFunctor") && !contains(name, "CUDAFunctor_add")) return;
@@ -288,7 +319,6 @@ bool has_arguments(const KernelTraits& traits, const std::vector<KernelParameter
            parameters[index].kind == ParameterKind::kOther &&
            contains(parameters[index].type, part);
   };
-  const bool backward = traits.kind == GPEMU_OPERATION_POOLING_BACKWARD;
   const int argument = traits.argument;
   switch (traits.elements) {
     case Elements::kFromThreads:
@@ -315,7 +345,7 @@ bool has_arguments(const KernelTraits& traits, const std::vector<KernelParameter
       return is_struct(0, "GenericPackedTensorAccessor<");
     case Elements::kFromPooling:
       if (traits.second_argument == 0) return integers(argument, 4);  // Adaptive: no window.
-      if (backward && traits.tensors > 2) return integers(argument - 2, 8);
+      if (traits.images_first) return integers(argument - 2, 8);
       return integers(0, 1) && integers(argument, 6);
     case Elements::kFromDepthwise:
       return integers(argument, traits.kind == GPEMU_OPERATION_CONVOLUTION_FORWARD ? 15 : 16);
@@ -372,6 +402,9 @@ KernelTraits kernel_traits(std::string_view mangled_name) {
   // Other software may have a kernel with the name of one of PyTorch's; its arguments must not be
   // read.
   if (traits.foreign) return by_threads;
+  traits.images_first = contains(mangled_name, "max_pool_backward") ||
+                        contains(mangled_name, "max_pool_forward_nhwc");
+  traits.channels_last = contains(mangled_name, "channels_last_kernel");
   read_name(mangled_name, traits);
   const auto parameters = kernel_parameters(mangled_name);
   return parameters && has_arguments(traits, *parameters) ? traits : by_threads;

@@ -91,6 +91,13 @@ TEST(KernelTraits, ReadsTheTilesOfAttention) {
   EXPECT_EQ(flash.head_size, 64);
   EXPECT_EQ(flash.rows_per_block, 128);
   EXPECT_EQ(flash.type, GPEMU_TYPE_FP16);
+  EXPECT_EQ(flash.attention, GPEMU_ATTENTION_FLASH);
+  EXPECT_FALSE(flash.causal);
+  EXPECT_TRUE(kernel_traits("_ZN13pytorch_flash16flash_fwd_kernelI23Flash_fwd_kernel_traitsILi64ELi"
+                            "128ELi64ELi4ELb0ELb0EN7cutlass6half_tE19Flash_kernel_traitsILi64ELi128"
+                            "ELi64ELi4ES3_EELb0ELb1ELb0ELb0ELb0ELb1ELb0ELb0EEEvNS_16Flash_fwd_"
+                            "paramsE")
+                  .causal);
   const KernelTraits backward = kernel_traits(
       "_ZN13pytorch_flash44flash_bwd_dq_dk_dv_loop_seqk_parallel_kernelI23Flash_bwd_kernel_traits"
       "ILi96ELi64ELi128ELi8ELi2ELi4ELi4ELb1ELb0EN7cutlass6half_tE19Flash_kernel_traitsILi96ELi64"
@@ -101,6 +108,7 @@ TEST(KernelTraits, ReadsTheTilesOfAttention) {
       "_Z40fmha_cutlassF_f32_aligned_64x128_rf_sm80N22PyTorchMemEffAttention15AttentionKernelIf"
       "N7cutlass4arch4Sm80ELb1ELi64ELi128ELi128ELb1ELb1EE6ParamsE");
   EXPECT_EQ(cutlass.rows_per_block, 64);
+  EXPECT_EQ(cutlass.attention, GPEMU_ATTENTION_EFFICIENT);
   EXPECT_EQ(cutlass.head_size, 128);
 }
 

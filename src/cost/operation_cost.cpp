@@ -58,7 +58,17 @@ bool is_fitted(gpemu_operation_kind kind) {
 
 bool is_product(const OperationWork& work) {
   return work.kind == Kind::kConvolution || work.kind == Kind::kGroupedConvolution ||
-         work.kind == Kind::kMatmul;
+         work.kind == Kind::kMatmul || work.kind == Kind::kAttention;
+}
+
+/// Returns whether it was measured which time work takes in which arithmetic.
+bool depends_on_arithmetic(const OperationWork& work) {
+  return is_product(work) || work.kind == Kind::kDepthwiseConvolution;
+}
+
+/// Returns whether parameters for an attention kernel come from measured ones.
+bool knows_attention(const profile::GpuSpec& spec) {
+  return spec.calibration && spec.calibration->has_all_arithmetic();
 }
 
 /// Returns whether products were measured in this type's arithmetic: TF32 on tensor cores, FP32
@@ -138,9 +148,9 @@ OperationCostModel::OperationCostModel(profile::GpuSpec spec) : spec_(std::move(
   if (spec_.calibration) {
     const profile::Calibration& calibration = *spec_.calibration;
     own_ = {.values = calibration.parameters,
-            .evidence = calibration.gpu != spec_.name ? Evidence::kTransferred
-                        : calibration.half            ? Evidence::kPublished
-                                                      : Evidence::kCalibrated};
+            .evidence = calibration.gpu != spec_.name           ? Evidence::kTransferred
+                        : calibration.half && !calibration.tf32 ? Evidence::kPublished
+                                                                : Evidence::kCalibrated};
     tensor_cores_ = calibration.tensor_cores;
   }
   const auto set_errors = [](const std::optional<profile::Calibration>& calibration,
@@ -163,9 +173,16 @@ OperationCostModel::OperationCostModel(profile::GpuSpec spec) : spec_(std::move(
     to.evidence = Evidence::kTransferred;
     const int last = from.half || own_is_half ? kConvolutionLast : kGroupedFilter;
     for (int i = kConvolutionForward; i <= last; ++i) to.values.at(i) = from.parameters.at(i);
-    for (const int i : {kDepth, kMatmul}) to.values.at(i) = from.parameters.at(i);
+    for (const int i : {kDepth, kMatmul, kMatmulUnaligned, kAttentionForward, kAttentionBackward}) {
+      to.values.at(i) = from.parameters.at(i);
+    }
   };
-  other_arithmetic_ = half_ = own_;
+  other_arithmetic_ = half_ = tf32_ = own_;
+  if (spec_.calibration && spec_.calibration->has_all_arithmetic()) {
+    tf32_.values = *spec_.calibration->tf32;
+    other_arithmetic_.values = *spec_.calibration->fp32;
+    return;
+  }
   other_arithmetic_.evidence = Evidence::kAnalytic;
   if (spec_.other_arithmetic) take(*spec_.other_arithmetic, other_arithmetic_);
   if (spec_.half) {
@@ -182,13 +199,18 @@ OperationCostModel::OperationCostModel(profile::GpuSpec spec) : spec_(std::move(
       spec_.compute_capability_major >= kHopper ? kHopperOperandRate : kOperandRate;
   const double scale =
       (1 + measured / kOperandRate) / (1 + profile::tensor_rate(spec_) / operand_rate);
-  for (const int i : {kConvolutionForward, kConvolutionData, kConvolutionFilter, kMatmul}) {
+  for (const int i : {kConvolutionForward, kConvolutionData, kConvolutionFilter, kMatmul,
+                      kAttentionForward, kAttentionBackward}) {
     half_.values.at(i) *= scale;
   }
 }
 
 const OperationCostModel::Parameters& OperationCostModel::parameters_for(
     const OperationWork& work) const {
+  if (spec_.calibration && spec_.calibration->has_all_arithmetic()) {
+    if (!depends_on_arithmetic(work) || work.half) return half_;
+    return work.tensor_cores ? tf32_ : other_arithmetic_;
+  }
   if (work.half) return half_;
   const bool depends = is_product(work) || (spec_.calibration && spec_.calibration->half &&
                                             work.kind == Kind::kDepthwiseConvolution);
@@ -217,18 +239,24 @@ OperationCost OperationCostModel::price(const gpemu_operation& operation,
                                         OperationClass operation_class) const {
   const OperationWork work = operation_work(operation, operation_class, spec_);
   const Parameters& parameters = parameters_for(work);
-  Evidence evidence = is_fitted(operation.kind) ? parameters.evidence : Evidence::kAnalytic;
+  const bool fitted =
+      is_fitted(operation.kind) || (work.kind == Kind::kAttention && knows_attention(spec_));
+  Evidence evidence = fitted ? parameters.evidence : Evidence::kAnalytic;
   const bool published = evidence == Evidence::kPublished;
-  if (is_product(work) && !work.half && !is_measured_type(operation, work)) {
+  const bool all = spec_.calibration && spec_.calibration->has_all_arithmetic();
+  if (is_product(work) && !work.half && !all && !is_measured_type(operation, work)) {
     evidence = std::max(evidence, Evidence::kTransferred);
   }
-  if (is_half(operation) && !published) evidence = std::max(evidence, Evidence::kTransferred);
+  if (is_half(operation) && !published && !all)
+    evidence = std::max(evidence, Evidence::kTransferred);
   const double seconds = seconds_of(work, parameters);
   // Shapes come from programs; more than an hour makes no sense, and the ledger must not overflow.
   constexpr double kLongestSeconds = 3600;
   double error = kAnalyticError;
   if (evidence == Evidence::kCalibrated) error = parameters.calibrated_error;
-  if (published) error = std::max(parameters.calibrated_error, least_published_error(work));
+  if (published || (all && evidence == Evidence::kCalibrated)) {
+    error = std::max(parameters.calibrated_error, least_published_error(work));
+  }
   if (evidence == Evidence::kTransferred) {
     const bool like_half = spec_.calibration && spec_.calibration->half;
     error = std::max(parameters.transferred_error, least_error(operation, work, like_half));
@@ -237,12 +265,12 @@ OperationCost OperationCostModel::price(const gpemu_operation& operation,
   if (operation.kind == GPEMU_OPERATION_KERNEL || operation.kind == GPEMU_OPERATION_OTHER) {
     error = kUnknownWorkError;
   }
-  return {
-      .estimate = {.time = from_seconds(seconds < kLongestSeconds ? seconds : kLongestSeconds),
-                   .evidence = evidence,
-                   .relative_error = error},
-      .operation_class = operation_class,
-      .memory_share = seconds > 0 ? work.bytes / spec_.memory_bandwidth_bytes_per_s / seconds : 0};
+  return {.estimate = {.time = from_seconds(seconds < kLongestSeconds ? seconds : kLongestSeconds),
+                       .evidence = evidence,
+                       .relative_error = error},
+          .operation_class = operation_class,
+          .memory_share =
+              seconds > 0 ? work.bytes / (spec_.memory_bandwidth_bytes_per_s * seconds) : 0};
 }
 
 Limit OperationCostModel::limit(const DescribedOperation& described) const {
@@ -252,7 +280,7 @@ Limit OperationCostModel::limit(const DescribedOperation& described) const {
   const Parameters& parameters = parameters_for(part);
   const double seconds = seconds_of(part, parameters);
   const GpuRates rates = gpu_rates(spec_);
-  part.bytes = part.activation_bytes = part.turned_bytes = 0;
+  part.bytes = part.activation_bytes = part.turned_bytes = part.elements = 0;
   const double memory = seconds - operation_seconds(part, rates, parameters.values.data());
   part.flops = part.winograd_large_flops = part.winograd_small_flops = 0;
   const double latency = operation_seconds(part, rates, parameters.values.data());

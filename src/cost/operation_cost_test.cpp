@@ -169,8 +169,8 @@ TEST(OperationCostModel, ReductionsCostTheirInputs) {
   const char* name = "_ZN2at6native13reduce_kernelILi512ELi1ENS0_8ReduceOpIfEEEEvT1_";
   gpemu_operation sum = launch(name, 1250, 32, arguments);
   sum.shape[4] = 4;
-  // 50 million floats: 200 MB at 70 % of 1 TB/s.
-  EXPECT_NEAR(to_milliseconds(time_of(sum)), 0.2887, 0.001);
+  // 50 million floats: 200 MB at 70 % of 1 TB/s, and 8 us.
+  EXPECT_NEAR(to_milliseconds(time_of(sum)), 0.2937, 0.001);
   // A configuration that is not this launch's is ignored.
   sum.shape[4] = 8;
   EXPECT_LT(to_milliseconds(time_of(sum)), 0.01);

@@ -41,10 +41,14 @@ constexpr double kWholeWaves = 4;
 constexpr double kLeastSplit = 256;
 constexpr double kSplitBlocks = 2;
 
-/// The share of a product's speed that attention reaches, because of the softmax between its
-/// products. Source: Dao, "FlashAttention-2", 2023: 50 to 73 % of the A100's peak; products reach
-/// 80 to 90 %.
-constexpr double kAttentionShare = 0.7;
+/// What other attention kernels reach of cuDNN's speed in 16 bits: FlashAttention 2 and the
+/// memory-efficient kernels in PyTorch, which do not use Hopper's asynchronous tensor cores.
+/// Source: measured/h200/raw.csv (bfloat16, heads of 64 and 128: 315 and 150 of 640 TFLOP/s);
+/// before Hopper: Dao, "FlashAttention-2", 2023, where xformers' kernel reaches about half.
+constexpr double kHopperFlashShare = 0.55;
+constexpr double kHopperEfficientShare = 0.25;
+constexpr double kEfficientShare = 0.5;
+constexpr int kHopper = 9;
 /// Shares of the peak that other arithmetic reaches: transforms, whose steps depend on each other,
 /// and work of which only the amount is known. Chosen by hand, without measurements.
 constexpr double kTransformShare = 0.5;
@@ -57,10 +61,24 @@ constexpr double kGuessedShare = 0.5;
 /// requirements" in NVIDIA's "Deep Learning Performance: Convolutional Layers User's Guide".
 constexpr std::int64_t kVector = 8;
 
+/// The L2 cache serves all of what an operation touches if that is at most the first share of it,
+/// and nothing from the second on. Source: measured/h200/raw.csv, copies and sums of 1 KiB to 1
+/// GiB.
+constexpr double kAllCached = 0.7;
+constexpr double kNoneCached = 0.95;
+
+/// PyTorch's depthwise convolution is compiled for square windows of 1, 3 and 5 elements; others
+/// reach a part of the rate. Source: DepthwiseConv2d.cu; measured/h200/raw.csv, windows of 7 x 7.
+constexpr double kOtherWindowShare = 0.35;
+
 /// Without tensor cores, convolutions with more groups are faster, about as much as the root of the
 /// number, and the rates are for so many. Source: published steps of RegNets and ResNeXts with the
 /// channels last, whose groups of 8 to 120 channels matter less than their number.
 constexpr double kTypicalGroups = 16;
+/// On Hopper, groups of fewer channels take as long as if both their inputs and their outputs had
+/// so many. Source: measured/h200/raw.csv, groups of 4 and of 16 channels. Published steps of
+/// ResNeXt on the RTX 3090, with an older library, are not so.
+constexpr double kNarrowGroup = 8;
 
 /// A product of matrices: `batch` times rows x columns, each a sum of `depth` terms.
 struct Product {
@@ -156,7 +174,14 @@ Peak sustained_peak_of(gpemu_data_type type, const profile::GpuSpec& spec) {
 }
 
 bool is_half_type(gpemu_data_type type) {
-  return type == GPEMU_TYPE_FP16 || type == GPEMU_TYPE_BF16 || type == GPEMU_TYPE_FP8;
+  return type == GPEMU_TYPE_FP16 || type == GPEMU_TYPE_BF16 || type == GPEMU_TYPE_FP8 ||
+         type == GPEMU_TYPE_INT8;
+}
+
+/// Returns the part of an operation's bytes that the L2 cache serves, if it touches so many.
+double cached_part(double bytes, const profile::GpuSpec& spec) {
+  const double share = bytes / static_cast<double>(std::max<Bytes>(spec.l2_cache_bytes, 1));
+  return std::clamp((kNoneCached - share) / (kNoneCached - kAllCached), 0.0, 1.0);
 }
 
 /// A convolution's sizes; a single number is the product over all spatial dimensions.
@@ -279,7 +304,9 @@ OperationWork convolution_work(const gpemu_operation& operation, const profile::
   const double input_bytes = conv.batch * conv.input * conv.in_channels * each;
   const double output_bytes = conv.batch * conv.output * conv.out_channels * each;
   work.activation_bytes = input_bytes + output_bytes;
-  if (peak.tensor_cores && operation.channels_last == 0) {
+  // In 16 bits, windows of one element are products in either order.
+  const bool product_in_place = work.half && conv.filter == 1 && !conv.strided;
+  if (peak.tensor_cores && operation.channels_last == 0 && !product_in_place) {
     // Operands are read and written once more to put their channels last; the kernels write the
     // result in either order. Source: the names of cuDNN's kernels, *_nhwckrsc_nchw, beside
     // nchwToNhwcKernel.
@@ -293,13 +320,22 @@ OperationWork convolution_work(const gpemu_operation& operation, const profile::
     work.turned_bytes = 2 * work.activation_bytes;
   }
   work.bytes = work.activation_bytes + conv.out_channels * in_channels * conv.filter * each;
+  work.cached = cached_part(work.bytes, spec);
   if (depthwise) {
     work.flops = 2 * conv.batch * conv.output * conv.out_channels * conv.filter;
+    const bool compiled = conv.filter == conv.widest * conv.widest &&
+                          (conv.widest == 1 || conv.widest == 3 || conv.widest == 5);
+    if (!work.direct && !compiled) work.flops /= kOtherWindowShare;
     return work;
   }
   work.flops = 2 * tiled(product, spec.multiprocessors, direction == 2);
   work.least_flops = 2 * conv.batch * conv.output * conv.out_channels * in_channels * conv.filter;
-  if (work.direct) work.flops = work.least_flops * std::sqrt(kTypicalGroups / conv.groups);
+  if (work.direct) {
+    const double narrow = spec.compute_capability_major < kHopper
+                              ? 1
+                              : std::max(kNarrowGroup / std::min(in_channels, out_channels), 1.0);
+    work.flops = work.least_flops * std::sqrt(kTypicalGroups / conv.groups) * narrow * narrow;
+  }
   if (work.kind == Kind::kConvolution) {
     work.factor = factor_of(conv, direction);
     const bool fp32 = arithmetic_type(operation) == GPEMU_TYPE_FP32 || !peak.tensor_cores;
@@ -317,13 +353,15 @@ OperationWork product_work(const Product& product, const gpemu_operation& operat
   const double each = 2 * passes * arithmetic_factor(type);
   // Products with a vector have their own kernels, which do not use tiles.
   const bool vector = product.rows == 1 || product.columns == 1;
-  return {.kind = Kind::kMatmul,
-          .tensor_cores = peak.tensor_cores,
-          .half = peak.tensor_cores && is_half_type(type),
-          .peak_flops = peak.flops,
-          .flops = each * (vector ? terms : tiled(product, spec.multiprocessors, true)),
-          .least_flops = each * terms,
-          .bytes = bytes * gpemu_data_type_bytes(operation.type)};
+  OperationWork work{.kind = Kind::kMatmul,
+                     .tensor_cores = peak.tensor_cores,
+                     .half = peak.tensor_cores && is_half_type(type),
+                     .peak_flops = peak.flops,
+                     .flops = each * (vector ? terms : tiled(product, spec.multiprocessors, true)),
+                     .least_flops = each * terms,
+                     .bytes = bytes * gpemu_data_type_bytes(operation.type)};
+  work.cached = cached_part(work.bytes, spec);
+  return work;
 }
 
 OperationWork matmul_work(const gpemu_operation& operation, const profile::GpuSpec& spec) {
@@ -334,10 +372,12 @@ OperationWork matmul_work(const gpemu_operation& operation, const profile::GpuSp
   const double elements =
       product.batch * (product.rows * product.depth + product.depth * product.columns +
                        product.rows * product.columns);
-  return product_work(product, operation, 1, elements, spec);
+  OperationWork work = product_work(product, operation, 1, elements, spec);
+  work.unaligned = work.tensor_cores && operation.access == GPEMU_ACCESS_STRIDED;
+  return work;
 }
 
-/// Two products forward; backward recomputes one and has four. Source: as kAttentionShare.
+/// Two products forward; backward recomputes one and has four. Source: Dao, "FlashAttention-2".
 OperationWork attention_work(const gpemu_operation& operation, const profile::GpuSpec& spec) {
   const bool backward = operation.kind == GPEMU_OPERATION_ATTENTION_BACKWARD;
   const double batch = entry(operation, 0), heads = entry(operation, 1),
@@ -351,7 +391,14 @@ OperationWork attention_work(const gpemu_operation& operation, const profile::Gp
       (backward ? 3 : 1) * batch * 2 * (heads * product.rows + kv_heads * product.columns) * size;
   OperationWork work =
       product_work(product, operation, (backward ? 5 : 2) * causal, elements, spec);
-  work.flops /= kAttentionShare;
+  work.kind = Kind::kAttention;
+  work.direction = backward ? 1 : 0;
+  const bool hopper = spec.compute_capability_major >= kHopper;
+  if (work.half && operation.shape[7] == GPEMU_ATTENTION_EFFICIENT) {
+    work.flops /= hopper ? kHopperEfficientShare : kEfficientShare;
+  } else if (work.half && hopper && operation.shape[7] == GPEMU_ATTENTION_FLASH) {
+    work.flops /= kHopperFlashShare;
+  }
   return work;
 }
 
@@ -416,25 +463,52 @@ OperationWork guessed_work(const gpemu_operation& operation, const profile::GpuS
           .bytes = entry(operation, kKernelBytes)};
 }
 
-OperationWork normalization_work(const gpemu_operation& operation) {
+OperationWork normalization_work(const gpemu_operation& operation, const profile::GpuSpec& spec) {
   const bool backward = operation.kind == GPEMU_OPERATION_NORMALIZATION_BACKWARD;
   const double passes = entry(operation, 2) > 0 ? entry(operation, 2) : backward ? 5 : 3;
+  const double bytes = entry(operation, 0) * gpemu_data_type_bytes(operation.type);
+  const double touched = std::min(passes, backward ? 3.0 : 2.0) * bytes;
   return {.kind = Kind::kNormalization,
           .direction = static_cast<std::uint8_t>(backward ? 1 : 0),
-          .bytes = passes * entry(operation, 0) * gpemu_data_type_bytes(operation.type),
-          .channels = entry(operation, 1)};
+          .bytes = passes * bytes,
+          .cached = cached_part(touched, spec),
+          .elements = passes * entry(operation, 0),
+          .rows = entry(operation, 3),
+          // With the channels last, blocks share them.
+          .channels = operation.channels_last != 0 ? 0 : entry(operation, 1)};
 }
 
-OperationWork stream(OperationParameter share, double bytes) {
-  return {.kind = Kind::kStream, .stream = share, .bytes = bytes};
+OperationWork stream(OperationParameter share, double bytes, const profile::GpuSpec& spec) {
+  return {
+      .kind = Kind::kStream, .stream = share, .bytes = bytes, .cached = cached_part(bytes, spec)};
 }
 
-OperationWork elementwise_work(const gpemu_operation& operation, OperationClass operation_class) {
+OperationWork elementwise_work(const gpemu_operation& operation, OperationClass operation_class,
+                               const profile::GpuSpec& spec) {
   OperationParameter share = kElementwise;
   if (operation.access == GPEMU_ACCESS_STRIDED) share = kStrided;
+  if (operation.access == GPEMU_ACCESS_CONVERTED) share = kConverted;
   if (operation_class == OperationClass::kCopy) share = kConcatenation;
-  return stream(
-      share, (entry(operation, 0) + entry(operation, 1)) * gpemu_data_type_bytes(operation.type));
+  const double elements = entry(operation, 0) + entry(operation, 1);
+  OperationWork work = stream(share, elements * gpemu_data_type_bytes(operation.type), spec);
+  work.elements = elements;
+  return work;
+}
+
+OperationWork reduction_work(const gpemu_operation& operation, const profile::GpuSpec& spec) {
+  const double inputs = entry(operation, 0), outputs = entry(operation, 1);
+  // Softmax writes as much as it reads, or half as much.
+  constexpr double kFew = 0.25;
+  const bool softmax = outputs > 1 && outputs >= kFew * inputs;
+  // The reductions of measured steps are sums per channel, which read in strides. A sum of
+  // everything reads in order: 73 % of the bandwidth in M. Harris, "Optimizing Parallel
+  // Reduction in CUDA", NVIDIA, 2007.
+  OperationWork work = stream(softmax       ? kSoftmax
+                              : outputs > 1 ? kReduction
+                                            : kElementwise,
+                              (inputs + outputs) * gpemu_data_type_bytes(operation.type), spec);
+  work.late = !softmax;
+  return work;
 }
 
 }  // namespace
@@ -444,13 +518,16 @@ ParameterList parameters_of(const OperationWork& work) {
   const auto add = [&](int parameter) {
     list.indices[list.count++] = static_cast<std::uint8_t>(parameter);
   };
+  if (work.cached > 0) add(kCache);
   switch (work.kind) {
     case Kind::kNothing:
-      return list;
+      return {};
     case Kind::kConvolution:
       if (work.factor >= 0) add(work.factor);
       if (work.last) add(kConvolutionLast);
       if (work.winograd_large_flops > 0) add(kWinogradForward + work.direction);
+      if (work.turned_bytes > 0) add(kTurned);
+      add(kApart);
       break;
     case Kind::kGroupedConvolution:
       if (work.direct) {
@@ -470,16 +547,25 @@ ParameterList parameters_of(const OperationWork& work) {
       }
       return list;
     case Kind::kMatmul:
-      for (const int parameter : {kMatmul, kMatmulBandwidth, kLatency}) add(parameter);
+      if (work.unaligned) add(kMatmulUnaligned);
+      add(work.kernels > 1 ? kLatency : kMatmulLatency);
+      for (const int parameter : {kMatmul, kMatmulBandwidth, kApart}) add(parameter);
+      return list;
+    case Kind::kAttention:
+      for (const int parameter : {kAttentionForward + work.direction, int{kMatmulBandwidth},
+                                  int{kMatmulLatency}, int{kApart}}) {
+        add(parameter);
+      }
       return list;
     case Kind::kNormalization:
       add(work.direction == 0 ? kNormalizationForward : kNormalizationBackward);
-      add(kNormalizationBlock);
+      if (work.channels > 0) add(kNormalizationBlock);
+      if (work.rows > 0) add(kNormalizationRow);
       add(kLatency);
       return list;
     case Kind::kStream:
       add(work.stream);
-      add(kLatency);
+      add(work.late ? kReductionLatency : kLatency);
       return list;
     case Kind::kOther:
       add(kElementwise);
@@ -503,30 +589,30 @@ OperationWork operation_work(const gpemu_operation& operation, OperationClass op
       return matmul_work(operation, spec);
     case GPEMU_OPERATION_NORMALIZATION_FORWARD:
     case GPEMU_OPERATION_NORMALIZATION_BACKWARD:
-      return normalization_work(operation);
+      return normalization_work(operation, spec);
     case GPEMU_OPERATION_POOLING:
     case GPEMU_OPERATION_POOLING_BACKWARD: {
       const double bytes = (entry(operation, 0) + entry(operation, 1)) * each +
                            entry(operation, 1) * entry(operation, 3);
       return stream(operation.kind == GPEMU_OPERATION_POOLING ? kPoolingForward : kPoolingBackward,
-                    bytes);
+                    bytes, spec);
     }
     case GPEMU_OPERATION_ELEMENTWISE:
-      return elementwise_work(operation, operation_class);
+      return elementwise_work(operation, operation_class, spec);
     case GPEMU_OPERATION_REDUCTION:
-      // The reductions of measured steps are sums per channel, which read in strides. A sum of
-      // everything reads in order: 73 % of the bandwidth in M. Harris, "Optimizing Parallel
-      // Reduction in CUDA", NVIDIA, 2007.
-      return stream(entry(operation, 1) > 1 ? kReduction : kElementwise,
-                    (entry(operation, 0) + entry(operation, 1)) * each);
+      return reduction_work(operation, spec);
     case GPEMU_OPERATION_COPY_ON_DEVICE:
-      return stream(kElementwise, 2 * entry(operation, 0));
+      return stream(kElementwise, 2 * entry(operation, 0), spec);
     case GPEMU_OPERATION_SET:
-      return stream(kElementwise, entry(operation, 0));
-    case GPEMU_OPERATION_KERNEL:
+      return stream(kElementwise, entry(operation, 0), spec);
+    case GPEMU_OPERATION_KERNEL: {
       if (entry(operation, kKernelFlops) > 0) return guessed_work(operation, spec);
-      return stream(operation_class == OperationClass::kReduction ? kReduction : kElementwise,
-                    entry(operation, kKernelBytes));
+      const bool reduction = operation_class == OperationClass::kReduction;
+      OperationWork work =
+          stream(reduction ? kReduction : kElementwise, entry(operation, kKernelBytes), spec);
+      work.late = reduction;
+      return work;
+    }
     case GPEMU_OPERATION_ATTENTION_FORWARD:
     case GPEMU_OPERATION_ATTENTION_BACKWARD:
       return attention_work(operation, spec);

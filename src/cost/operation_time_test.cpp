@@ -23,7 +23,9 @@ std::array<double, kOperationParameterCount> ideal() {
   std::array<double, kOperationParameterCount> parameters{};
   parameters.fill(1);
   parameters[kDepth] = 1e-9;
-  parameters[kLatency] = parameters[kConvolutionLatency] = 1e-12;
+  for (const int latency : {kLatency, kConvolutionLatency, kMatmulLatency, kReductionLatency}) {
+    parameters[latency] = 1e-12;
+  }
   return parameters;
 }
 
@@ -145,7 +147,78 @@ TEST(OperationTime, StreamsMoveTheirBytes) {
               7 * one, 1e-9);
   DescribedOperation strided = operation(GPEMU_OPERATION_ELEMENTWISE, {kElements, kElements});
   strided.operation.access = GPEMU_ACCESS_STRIDED;
-  EXPECT_NEAR(seconds(strided), 8.0 * kElements / (100 * 1e9), 1e-9);  // One byte a clock.
+  EXPECT_NEAR(seconds(strided), 2.0 * kElements / (100 * 1e9), 1e-9);  // One element a clock.
+  strided.operation.type = GPEMU_TYPE_FP16;
+  EXPECT_NEAR(seconds(strided), 2.0 * kElements / (100 * 1e9), 1e-9) << "whatever their size";
+}
+
+TEST(OperationTime, WhatFitsIntoTheCacheIsFaster) {
+  profile::GpuSpec spec = round_gpu();
+  spec.l2_cache_bytes = 100'000'000;
+  auto parameters = ideal();
+  parameters[kCache] = 2;
+  const auto time = [&](std::int64_t bytes) {
+    return seconds(operation(GPEMU_OPERATION_SET, {bytes}), spec, parameters);
+  };
+  EXPECT_NEAR(time(50'000'000), 25e-6, 1e-9);
+  EXPECT_NEAR(time(100'000'000), 100e-6, 1e-9);
+  // In between, a part of it is there.
+  EXPECT_GT(time(90'000'000), 45e-6);
+  EXPECT_LT(time(90'000'000), 90e-6);
+}
+
+TEST(OperationTime, TheLongerOfArithmeticAndMemoryHidesAPartOfTheOther) {
+  const DescribedOperation product = operation(GPEMU_OPERATION_MATMUL, {1, 12800, 12800, 1024});
+  auto parameters = ideal();
+  const double together = seconds(product);
+  parameters[kApart] = 1e-9;
+  const double flops = 2.0 * 12800 * 12800 * 1024;
+  EXPECT_NEAR(seconds(product, round_gpu(), parameters), flops / 10e12 * 100.5 / 100, 1e-7);
+  EXPECT_LT(seconds(product, round_gpu(), parameters), together);
+}
+
+TEST(OperationTime, UnalignedProductsAndOtherKernelsOfAttentionAreSlower) {
+  profile::GpuSpec spec = round_gpu();
+  spec.fp16_tensor_flops = 100e12;
+  spec.compute_capability_major = 9;
+  auto parameters = ideal();
+  parameters[kMatmulUnaligned] = 0.25;
+  parameters[kApart] = 1e-9;
+  DescribedOperation product = operation(GPEMU_OPERATION_MATMUL, {1, 4096, 4096, 4096});
+  product.operation.type = GPEMU_TYPE_FP16;
+  const double aligned = seconds(product, spec, parameters);
+  product.operation.access = GPEMU_ACCESS_STRIDED;
+  EXPECT_NEAR(seconds(product, spec, parameters) / aligned, 4, 0.01);
+  const auto attention = [&](gpemu_attention kernel, int causal) {
+    DescribedOperation described =
+        operation(GPEMU_OPERATION_ATTENTION_FORWARD, {8, 16, 16, 4096, 4096, 64, causal, kernel});
+    described.operation.type = GPEMU_TYPE_FP16;
+    return seconds(described, spec, parameters);
+  };
+  const double cudnn = attention(GPEMU_ATTENTION_CUDNN, 0);
+  EXPECT_GT(attention(GPEMU_ATTENTION_FLASH, 0), 1.5 * cudnn);
+  EXPECT_GT(attention(GPEMU_ATTENTION_EFFICIENT, 0), 3 * cudnn);
+  EXPECT_NEAR(attention(GPEMU_ATTENTION_CUDNN, 1), cudnn / 2, cudnn / 20);
+}
+
+TEST(OperationTime, ARowWithABlockOfItsOwnTakesTimeBesideItsBytes) {
+  const auto time = [](std::int64_t rows) {
+    return seconds(
+        operation(GPEMU_OPERATION_NORMALIZATION_FORWARD, {std::int64_t{1} << 20, 0, 2, rows}));
+  };
+  // One clock a row, on each of 100 multiprocessors.
+  EXPECT_NEAR(time(100'000) - time(0), 1e-6, 1e-9);
+}
+
+TEST(OperationTime, SoftmaxIsNoSum) {
+  auto parameters = ideal();
+  parameters[kSoftmax] = 0.5;
+  const auto time = [&](std::int64_t outputs) {
+    return seconds(operation(GPEMU_OPERATION_REDUCTION, {1 << 26, outputs}), round_gpu(),
+                   parameters);
+  };
+  EXPECT_NEAR(time(1 << 26), 2 * 2 * 4.0 * (1 << 26) / 1e12, 1e-6);
+  EXPECT_NEAR(time(1024), 4.0 * (1 << 26) / 1e12, 1e-6);
 }
 
 TEST(OperationTime, NormalizationWithFewChannelsKeepsFewMultiprocessorsBusy) {

@@ -58,7 +58,10 @@ class PublishedFile {
     GPEMU_ASSIGN(head_.layout, fields.text("layout"));
     GPEMU_ASSIGN(const std::string phase, fields.text("phase"));
     head_.training = phase == "training";
-    if (!head_.training && phase != "inference") return fault("phase is not one of the two");
+    head_.is_operation = phase == "operations";
+    if (!head_.training && !head_.is_operation && phase != "inference") {
+      return fault("phase is not training, inference or operations");
+    }
     GPEMU_ASSIGN(const json* const calls, fields.array("calls"));
     for (const json& call : *calls) {
       Fields call_fields(source_, "calls", call);
@@ -107,6 +110,14 @@ class PublishedFile {
     CountedOperation counted{.operation = calls_[entry[0].get<std::size_t>()],
                              .forward = entry[1].get<int>(),
                              .backward = entry[2].get<int>()};
+    // Recordings did not tell the layout of normalizations, but steps have one.
+    const bool images = entry.size() > kShape + 1 && entry[kShape + 1] > 0;
+    const gpemu_operation_kind kind = counted.operation.kind;
+    if (head_.layout == "nhwc" && images &&
+        (kind == GPEMU_OPERATION_NORMALIZATION_FORWARD ||
+         kind == GPEMU_OPERATION_NORMALIZATION_BACKWARD)) {
+      counted.operation.channels_last = 1;
+    }
     for (std::size_t i = kShape; i < entry.size(); ++i) {
       counted.operation.shape[i - kShape].constant = entry[i].get<std::int64_t>();
     }

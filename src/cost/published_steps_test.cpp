@@ -52,6 +52,32 @@ TEST_F(PublishedSteps, KeepWhatTheyAskFor) {
   EXPECT_EQ(step.operations[1].backward, 7);
 }
 
+TEST_F(PublishedSteps, MayBeOperations) {
+  std::string head(kPublishedHead);
+  head.replace(head.find("training"), 8, "operations");
+  const auto steps = read(fmt::format("{}\n{}\n", head, kPublishedStep));
+  ASSERT_TRUE(steps) << steps.error().message;
+  EXPECT_TRUE(steps->front().is_operation);
+  EXPECT_FALSE(steps->front().training);
+  head.replace(head.find("operations\",\"calls"), 10, "both");
+  EXPECT_NE(fault(head + "\n").find("phase is not training, inference or operations"),
+            std::string::npos);
+}
+
+TEST_F(PublishedSteps, NormalizationsOfImagesHaveTheLayoutOfTheStep) {
+  std::string head(kPublishedHead);
+  const std::string_view matmul = R"("op":"matmul","class":"matmul")";
+  head.replace(head.find(matmul), matmul.size(),
+               R"("op":"normalization_forward","class":"normalization")");
+  const auto steps = read(
+      fmt::format("{}\n{}\n", head,
+                  R"({"model":"a","batch":1,"size":1,"ms":{"T4":1},"operations":[[0,1,0,800,8],)"
+                  R"([0,1,0,800,0]]})"));
+  ASSERT_TRUE(steps) << steps.error().message;
+  EXPECT_TRUE(steps->front().operations[0].operation.channels_last);
+  EXPECT_FALSE(steps->front().operations[1].operation.channels_last) << "not of images";
+}
+
 TEST_F(PublishedSteps, FaultsNameTheirLine) {
   EXPECT_NE(fault("{}\n").find("steps.jsonl:1"), std::string::npos);
   EXPECT_NE(fault("[1\n").find("is not a JSON object"), std::string::npos);

@@ -38,6 +38,7 @@ std::string written_call(const RecordedOperation& operation) {
   }
   if (operation.channels_last) line += R"(,"channels_last":true)";
   if (operation.access == GPEMU_ACCESS_STRIDED) line += R"(,"access":"strided")";
+  if (operation.access == GPEMU_ACCESS_CONVERTED) line += R"(,"access":"converted")";
   return line + "}";
 }
 

@@ -91,10 +91,10 @@ Result<RecordedOperation> read_kind(Fields& fields) {
     operation.type = static_cast<gpemu_data_type>(type);
     operation.compute_type = static_cast<gpemu_data_type>(compute);
   }
-  static constexpr std::array<std::string_view, 1> kStrided = {"strided"};
+  static constexpr std::array<std::string_view, 2> kAccess = {"strided", "converted"};
   if (fields.has("access")) {
-    GPEMU_TRY(fields.name_of("access", kStrided.data(), 1));
-    operation.access = GPEMU_ACCESS_STRIDED;
+    GPEMU_ASSIGN(const int access, fields.name_of("access", kAccess.data(), kAccess.size()));
+    operation.access = access == 0 ? GPEMU_ACCESS_STRIDED : GPEMU_ACCESS_CONVERTED;
   }
   if (fields.has("channels_last")) {
     GPEMU_TRY(fields.truth("channels_last"));

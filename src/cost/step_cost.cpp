@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include <fmt/format.h>
 
@@ -154,8 +155,26 @@ Result<std::string> choose_precision(const profile::Database& database, const St
   return std::string(asked);
 }
 
+/// Returns the GPU with a link most like this one's of those on which a model's input copy was
+/// measured; empty if it was on none.
+Result<std::string> likest_link(const profile::Database& database, const StepEvidence& known) {
+  GPEMU_ASSIGN(const std::vector<profile::CurveKey> keys, database.curve_keys(known.model.name));
+  std::string likest;
+  double least = std::numeric_limits<double>::infinity();
+  for (const profile::CurveKey& key : keys) {
+    if (key.quantity != Quantity::kInputCopyPageable || key.gpu == likest) continue;
+    GPEMU_ASSIGN(const profile::GpuSpec gpu, database.gpu(key.gpu));
+    const double distance =
+        std::abs(std::log(gpu.pinned_copy_bytes_per_s / known.gpu.pinned_copy_bytes_per_s));
+    if (!(distance < least)) continue;
+    likest = key.gpu;
+    least = distance;
+  }
+  return likest;
+}
+
 /// If no input copy was measured on this GPU, takes the one measured with the GPU whose parameters
-/// this one uses.
+/// this one uses, or else with the one whose link is most like this one's.
 Result<void> borrow_copy(const profile::Database& database, StepEvidence& known) {
   constexpr Quantity kCopy = Quantity::kInputCopyPageable;
   const bool measured = std::ranges::any_of(
@@ -168,10 +187,13 @@ Result<void> borrow_copy(const profile::Database& database, StepEvidence& known)
                 "`gpemu profile list`",
                 known.model.name, known.gpu.name);
   }
-  const std::string& gpu = known.gpu.calibration->gpu;
-  GPEMU_ASSIGN(const std::vector<std::string> precisions,
-               database.precisions(known.model.name, gpu));
-  if (precisions.empty()) return {};
+  std::string gpu = known.gpu.calibration->gpu;
+  GPEMU_ASSIGN(std::vector<std::string> precisions, database.precisions(known.model.name, gpu));
+  if (precisions.empty()) {
+    GPEMU_ASSIGN(gpu, likest_link(database, known));
+    if (gpu.empty()) return {};
+    GPEMU_ASSIGN(precisions, database.precisions(known.model.name, gpu));
+  }
   GPEMU_ASSIGN(std::optional<Curve> curve,
                database.curve({known.model.name, gpu, precisions.front(), kCopy}));
   if (curve) known.curves.push_back(*std::move(curve));

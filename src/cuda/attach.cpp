@@ -147,7 +147,10 @@ Result<void> open_node(Process& state, const profile::Database& database) {
   GPEMU_ASSIGN(const profile::GpuSpec spec, find_gpu(database, settings.gpu_files, settings.gpu));
   device::NodeConfig config{.name = "private", .devices = {device::device_config(spec)}};
   device::DeviceConfig& only = config.devices.front();
-  only.memory_bytes = settings.memory.value_or(only.memory_bytes);
+  if (settings.memory) {
+    only.memory_bytes = *settings.memory;
+    only.facts.reserved_memory_bytes = 0;
+  }
   GPEMU_ASSIGN(state.node, device::Node::create_private(config));
   return {};
 }
@@ -193,10 +196,7 @@ Result<void> attach_now(Process& state) {
                profile::Database::open(profile::Database::default_paths()));
   GPEMU_TRY(open_node(state, database));
   GPEMU_TRY(join_mps(state));
-  // Source: NVIDIA, "Multi-Process Service": 0 is normal, 1 is below normal.
-  const bool is_low_client = state.mps != nullptr && state.settings->mps.priority == "1";
-  state.node->set_priority(is_low_client ? device::ProcessPriority::kLow
-                                         : state.settings->priority);
+  state.node->set_priority(state.settings->priority);
   const TimePoint now = state.clock->now();
   int ordinal = 0;
   GPEMU_ASSIGN(const std::vector<ShownDevice> shown, devices_to_show(state, database, now));

@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "gpemu/base/mutex.hpp"
+#include "gpemu/device/device_config.hpp"
 
 #include "faults.hpp"
 #include "log.hpp"
@@ -45,7 +46,8 @@ Status make_context(DeviceState& device) {
     first = *std::move(opened);
     if (device.memory_limit) first->limit_memory(*device.memory_limit);
   }
-  const auto context = (first ? first : device.device)->allocate(state.settings->context_bytes);
+  const Bytes bytes = state.settings->context_bytes.value_or(device::context_bytes(device.spec));
+  const auto context = (first ? first : device.device)->allocate(bytes);
   if (!context) {
     lock.unlock();
     tell(context.error().message);
@@ -120,6 +122,7 @@ void end_context(DeviceState& device) {
   GPEMU_CHECK(freed.has_value(), "the ledger knows a context's memory");
   device.runtime_uses = false;
   device.peers.clear();
+  device.limits.clear();
   for (const auto& other : state.devices) other->peers.erase(device.ordinal);
 }
 

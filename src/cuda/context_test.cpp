@@ -118,6 +118,18 @@ TEST_F(ContextTest, DescribesADevice) {
   EXPECT_EQ(gpemu_cuda_get_device(0, nullptr), GPEMU_CUDA_ERROR_INVALID_VALUE);
 }
 
+TEST_F(ContextTest, LimitsLastUntilTheContextEnds) {
+  std::uint64_t stack = 0;
+  ASSERT_EQ(gpemu_cuda_set_limit(0, 2000), GPEMU_CUDA_SUCCESS);
+  ASSERT_EQ(gpemu_cuda_get_limit(0, &stack), GPEMU_CUDA_SUCCESS);
+  EXPECT_EQ(stack, 2000U);
+  ASSERT_EQ(gpemu_cuda_context_reset(0), GPEMU_CUDA_SUCCESS);
+  ASSERT_EQ(gpemu_cuda_get_limit(0, &stack), GPEMU_CUDA_SUCCESS);
+  EXPECT_EQ(stack, 1024U);
+  EXPECT_EQ(gpemu_cuda_get_limit(0, nullptr), GPEMU_CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ(gpemu_cuda_set_limit(0, 1 << 20), GPEMU_CUDA_ERROR_INVALID_VALUE);
+}
+
 TEST_F(ContextTest, SettingTheCurrentContextReplacesTheTopOfTheStack) {
   in_new_thread([] {
     EXPECT_EQ(current_context(), -1);

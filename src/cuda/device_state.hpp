@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <set>
@@ -59,7 +60,9 @@ struct DeviceState {
   std::atomic<bool> runtime_uses{false};
   /// Devices whose memory the context may use; guarded by the process's mutex.
   std::set<int> peers;
+  std::map<std::int32_t, std::uint64_t> limits;  ///< that were set; guarded likewise.
   gpemu_cuda_stream* default_stream = nullptr;
+  std::atomic<bool> has_priorities{false};  ///< some stream had another priority than 0.
   /// The functions that end the parts; null for parts that never held anything for the device.
   std::array<std::atomic<EndPart>, kContextParts> parts{};
 

@@ -29,10 +29,14 @@ using Step = gpemu_cuda_exec::Step;
 
 constexpr std::size_t kMaxExecs = 1 << 16;
 
-/// The time that a kernel saves in a graph, compared with a launch after others in a stream.
-/// Source: NVIDIA Technical Blog, "Getting Started with CUDA Graphs", 2019, V100: 3.4 us instead of
-/// 3.8 us a kernel.
-constexpr Duration kSavedPerKernel = std::chrono::nanoseconds(400);
+/// Returns the time that a kernel saves in a graph, compared with a launch after others in a
+/// stream. Source: NVIDIA Technical Blog, "Getting Started with CUDA Graphs", 2019, V100: 3.4 us
+/// instead of 3.8 us a kernel. Of Hopper: an H200, 0.68 us instead of 1.63 us
+/// (tools/measure/measure_sharing.py, 2026-11-26).
+Duration saved_per_kernel(const DeviceState& device) {
+  constexpr int kHopper = 9;
+  return Duration(device.info.major == kHopper ? 950 : 400);
+}
 
 /// Appends the steps of a graph, with child graphs in place of their nodes, and the objects that
 /// they keep. Steps without dependencies wait for `before`. Errors: INVALID_VALUE for circles.
@@ -68,7 +72,8 @@ Status run_step(Step& step, gpemu_cuda_stream& stream) {
   switch (node.kind) {
     case GPEMU_CUDA_NODE_KERNEL: {
       cost::OperationCost cost = step.work.cost;
-      cost.estimate.time = std::max(cost.estimate.time - kSavedPerKernel, Duration::zero());
+      cost.estimate.time =
+          std::max(cost.estimate.time - saved_per_kernel(*step.work.device), Duration::zero());
       gpemu_operation operation = step.work.operation;
       operation.name = step.work.name.c_str();
       queue_operation(cost, operation, stream);

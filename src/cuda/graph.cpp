@@ -83,6 +83,7 @@ Status describe_node(const gpemu_cuda_node_parameters& parameters, DeviceState& 
       const cost::DescribedOperation described =
           describe_operation(*kernel, parameters.launch, device);
       work->cost = device.costs->price(described);
+      set_shape(*kernel, parameters.launch, device, work->cost);
       work->operation = described.operation;
       work->name = work->operation.name;
       KernelWork memory;

@@ -169,7 +169,7 @@ TEST_F(GraphTest, CapturedWorkTakesNoTimeUntilItIsLaunched) {
             2 * one + 3 * (one - kSaved))
       << "in the stream's order";
   EXPECT_EQ(gpemu_cuda_exec_destroy(exec), GPEMU_CUDA_SUCCESS);
-  EXPECT_EQ(gpemu_cuda_graph_launch(exec, stream_), GPEMU_CUDA_ERROR_INVALID_HANDLE);
+  EXPECT_EQ(gpemu_cuda_graph_launch(exec, stream_), GPEMU_CUDA_ERROR_INVALID_VALUE);
 }
 
 TEST_F(GraphTest, CapturedKernelsAreTold) {
@@ -426,7 +426,7 @@ TEST_F(GraphTest, BuildsGraphsByHand) {
   EXPECT_EQ(gpemu_cuda_exec_destroy(exec), GPEMU_CUDA_SUCCESS);
   EXPECT_EQ(gpemu_cuda_graph_destroy(graph), GPEMU_CUDA_SUCCESS);
   EXPECT_EQ(gpemu_cuda_graph_destroy(clone), GPEMU_CUDA_SUCCESS);
-  EXPECT_EQ(gpemu_cuda_graph_destroy(clone), GPEMU_CUDA_ERROR_INVALID_HANDLE);
+  EXPECT_EQ(gpemu_cuda_graph_destroy(clone), GPEMU_CUDA_ERROR_INVALID_VALUE);
   EXPECT_EQ(gpemu_cuda_free(memory), GPEMU_CUDA_SUCCESS);
 }
 
@@ -584,8 +584,8 @@ TEST_F(GraphTest, WhatIsBeingLaunchedStaysUntilThen) {
   gpemu_cuda_exec* const pinned = pin_exec(exec);
   ASSERT_NE(pinned, nullptr);
   EXPECT_EQ(gpemu_cuda_exec_destroy(exec), GPEMU_CUDA_SUCCESS);
-  EXPECT_EQ(gpemu_cuda_exec_destroy(exec), GPEMU_CUDA_ERROR_INVALID_HANDLE);
-  EXPECT_EQ(gpemu_cuda_graph_launch(exec, stream_), GPEMU_CUDA_ERROR_INVALID_HANDLE);
+  EXPECT_EQ(gpemu_cuda_exec_destroy(exec), GPEMU_CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ(gpemu_cuda_graph_launch(exec, stream_), GPEMU_CUDA_ERROR_INVALID_VALUE);
   EXPECT_EQ(destroyed, 0);
   unpin_exec(*pinned);
   EXPECT_EQ(destroyed, 1);
@@ -880,7 +880,7 @@ TEST_F(GraphTest, ANodeDoesInLaterInstancesWhatItWasSetTo) {
   };
   EXPECT_EQ(written_by(after), 9U);
   EXPECT_EQ(written_by(before), 7U);
-  EXPECT_EQ(gpemu_cuda_node_set(node, &set), GPEMU_CUDA_ERROR_INVALID_HANDLE) << "its graph ended";
+  EXPECT_EQ(gpemu_cuda_node_set(node, &set), GPEMU_CUDA_ERROR_INVALID_VALUE) << "its graph ended";
   EXPECT_EQ(gpemu_cuda_exec_destroy(before), GPEMU_CUDA_SUCCESS);
   EXPECT_EQ(gpemu_cuda_exec_destroy(after), GPEMU_CUDA_SUCCESS);
   EXPECT_EQ(gpemu_cuda_free(memory), GPEMU_CUDA_SUCCESS);
@@ -921,7 +921,7 @@ TEST_F(GraphTest, UploadsTakeNoTimeAndChangeNone) {
   ASSERT_EQ(gpemu_cuda_stream_destroy(ended), GPEMU_CUDA_SUCCESS);
   EXPECT_EQ(gpemu_cuda_graph_upload(exec, ended), GPEMU_CUDA_ERROR_INVALID_HANDLE);
   ASSERT_EQ(gpemu_cuda_exec_destroy(exec), GPEMU_CUDA_SUCCESS);
-  EXPECT_EQ(gpemu_cuda_graph_upload(exec, stream_), GPEMU_CUDA_ERROR_INVALID_HANDLE);
+  EXPECT_EQ(gpemu_cuda_graph_upload(exec, stream_), GPEMU_CUDA_ERROR_INVALID_VALUE);
 }
 
 }  // namespace

@@ -107,6 +107,12 @@ cost::LaunchFacts facts_of(gpemu_cuda_kernel& kernel, const gpemu_cuda_launch& l
 constexpr std::int32_t kRegisterUnit = 256;
 constexpr std::int32_t kWarpGroup = 4;
 
+/// More waves of a kernel are not distinguished: each one takes the host about as long as a launch,
+/// and an urgent kernel that waits for the end of one waits for at most 1 % of the kernel.
+constexpr std::int64_t kMostWaves = 128;
+/// Nor are shorter ones, after which an urgent kernel would start as soon.
+constexpr Duration kShortestWave = std::chrono::microseconds(10);
+
 int registers_of(const gpemu_cuda_kernel& kernel) {
   return kernel.code != nullptr && kernel.code->registers > 0 ? kernel.code->registers : kRegisters;
 }
@@ -125,6 +131,19 @@ int max_threads_of(const gpemu_cuda_kernel& kernel, const gpemu_cuda_device& dev
   return bound > 0 ? std::min(threads, bound) : threads;
 }
 
+Bytes static_shared_of(const gpemu_cuda_kernel& kernel) {
+  return kernel.code == nullptr ? 0 : kernel.code->static_shared;
+}
+
+/// Returns the most dynamic shared memory that a block of a kernel may have: what the program
+/// chose, or what its own leaves of the memory that needs no choice. Source: an H200, driver
+/// 580.159, on which occupancy and launches with more are 0 and refused.
+Bytes max_dynamic_of(const gpemu_cuda_kernel& kernel, const gpemu_cuda_device& device) {
+  if (kernel.opted_in) return kernel.max_dynamic_shared;
+  return device.shared_memory_per_block -
+         std::min(device.shared_memory_per_block, static_shared_of(kernel));
+}
+
 /// Requires: the kernel is decoded, if that is possible.
 Status check_launch(gpemu_cuda_kernel& kernel, const gpemu_cuda_launch& launch,
                     const gpemu_cuda_device& device) {
@@ -141,11 +160,9 @@ Status check_launch(gpemu_cuda_kernel& kernel, const gpemu_cuda_launch& launch,
   if (threads > static_cast<std::uint64_t>(device.max_threads_per_block)) {
     return GPEMU_CUDA_ERROR_INVALID_CONFIGURATION;
   }
-  const Bytes own = kernel.code == nullptr ? 0 : kernel.code->static_shared;
-  const Bytes shared =
-      kernel.opted_in ? device.shared_memory_per_block_optin : device.shared_memory_per_block;
-  if (launch.dynamic_shared_bytes > kernel.max_dynamic_shared ||
-      own + launch.dynamic_shared_bytes > shared) {
+  if (launch.dynamic_shared_bytes > max_dynamic_of(kernel, device) ||
+      static_shared_of(kernel) + launch.dynamic_shared_bytes >
+          device.shared_memory_per_block_optin) {
     return GPEMU_CUDA_ERROR_INVALID_VALUE;
   }
   const auto in_block = static_cast<int>(threads);
@@ -212,6 +229,27 @@ Status find_launched(gpemu_cuda_kernel_handle handle, const gpemu_cuda_launch& l
   return check_launch(**kernel, launch, device.info);
 }
 
+void set_shape(gpemu_cuda_kernel& kernel, const gpemu_cuda_launch& launch,
+               const DeviceState& device, cost::OperationCost& cost) {
+  const auto multiprocessors = static_cast<std::uint64_t>(device.info.multiprocessors);
+  // Checked grids have at most 2^31 blocks in x and 2^16 in y and z, and so less than 2^63.
+  const std::uint64_t blocks = std::uint64_t{launch.grid[0]} * launch.grid[1] * launch.grid[2];
+  if (blocks < multiprocessors) {
+    cost.width = static_cast<double>(blocks) / static_cast<double>(multiprocessors);
+    return;
+  }
+  if (!device.has_priorities.load(std::memory_order_relaxed)) return;
+  const auto threads = static_cast<int>(launch.block[0] * launch.block[1] * launch.block[2]);
+  const auto at_once =
+      multiprocessors *
+      static_cast<std::uint64_t>(
+          std::max(fitting_blocks(kernel, device.info, threads, launch.dynamic_shared_bytes), 1));
+  const std::int64_t most = std::min(cost.estimate.time / kShortestWave, kMostWaves);
+  cost.waves = static_cast<int>(
+      std::clamp<std::int64_t>(static_cast<std::int64_t>((blocks + at_once - 1) / at_once), 1,
+                               std::max<std::int64_t>(most, 1)));
+}
+
 cost::DescribedOperation describe_operation(gpemu_cuda_kernel& kernel,
                                             const gpemu_cuda_launch& launch,
                                             const DeviceState& device) {
@@ -272,7 +310,7 @@ gpemu_cuda_kernel_info describe_kernel(gpemu_cuda_kernel& kernel, const DeviceSt
                               .max_threads_per_block = max_threads_of(kernel, device.info),
                               .binary_version = version,
                               .ptx_version = version,
-                              .max_dynamic_shared_bytes = kernel.max_dynamic_shared,
+                              .max_dynamic_shared_bytes = max_dynamic_of(kernel, device.info),
                               .shared_carveout = kernel.carveout};
   if (kernel.code != nullptr) {
     info.static_shared_bytes = kernel.code->static_shared;
@@ -285,16 +323,16 @@ gpemu_cuda_kernel_info describe_kernel(gpemu_cuda_kernel& kernel, const DeviceSt
 int fitting_blocks(gpemu_cuda_kernel& kernel, const gpemu_cuda_device& info, int threads_per_block,
                    Bytes dynamic_shared) {
   decode(kernel);
-  const Bytes own = kernel.code == nullptr ? 0 : kernel.code->static_shared;
   if (threads_per_block > max_threads_of(kernel, info) ||
-      dynamic_shared > info.shared_memory_per_multiprocessor) {
+      dynamic_shared > max_dynamic_of(kernel, info)) {
     return 0;
   }
   const int warps = (threads_per_block + 31) / 32;
   int fitting = info.max_threads_per_multiprocessor / (32 * warps);
   fitting = std::min(fitting, warps_for(kernel, info.registers_per_multiprocessor) / warps);
   fitting = std::min(fitting, info.max_blocks_per_multiprocessor);
-  const std::uint64_t shared = dynamic_shared + own + info.reserved_shared_memory_per_block;
+  const std::uint64_t shared =
+      dynamic_shared + static_shared_of(kernel) + info.reserved_shared_memory_per_block;
   if (shared > 0) {
     fitting = static_cast<int>(std::min<std::uint64_t>(
         static_cast<std::uint64_t>(fitting), info.shared_memory_per_multiprocessor / shared));

@@ -34,6 +34,11 @@ void register_kernel(const void* host_function, const char* name, const void* fa
 [[nodiscard]] int fitting_blocks(gpemu_cuda_kernel& kernel, const gpemu_cuda_device& info,
                                  int threads_per_block, Bytes dynamic_shared);
 
+/// Sets how much of a device the blocks of a launch fill. Requires: as fitting_blocks, and
+/// find_launched.
+void set_shape(gpemu_cuda_kernel& kernel, const gpemu_cuda_launch& launch,
+               const DeviceState& device, cost::OperationCost& cost);
+
 /// Finds the kernel of a launch and checks that it can be launched this way. Errors: those of
 /// gpemu_cuda_launch_kernel. Requires: attached.
 [[nodiscard]] Status find_launched(gpemu_cuda_kernel_handle handle, const gpemu_cuda_launch& launch,

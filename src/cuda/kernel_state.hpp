@@ -44,8 +44,8 @@ struct gpemu_cuda_kernel {
   std::once_flag parameters_read;
   std::atomic<bool> has_parameters{false};               ///< asked first, as `analysed`.
   std::vector<gpemu::cuda::LaunchParameter> parameters;  ///< valid once read.
-  std::atomic<std::uint64_t> max_dynamic_shared{48 * gpemu::kKiB};
-  std::atomic<bool> opted_in{false};  ///< the program chose max_dynamic_shared.
+  std::atomic<std::uint64_t> max_dynamic_shared{0};
+  std::atomic<bool> opted_in{false};  ///< whether the program chose max_dynamic_shared.
   std::atomic<std::int32_t> carveout{-1};
 };
 

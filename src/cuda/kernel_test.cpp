@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "kernel.hpp"
+
 #include <array>
 #include <atomic>
 #include <cstdint>
@@ -12,12 +14,14 @@
 #include <thread>
 #include <unistd.h>
 #include <utility>
+#include <vector>
 
 #include <gtest/gtest.h>
 
 #include "gpemu/base/mutex.hpp"
 #include "gpemu/cuda.h"
 
+#include "attach.hpp"
 #include "graph.hpp"
 #include "image.hpp"
 #include "kernel_state.hpp"
@@ -131,7 +135,7 @@ TEST_F(KernelTest, ModulesGiveTheirVariablesBackWhateverIsCaptured) {
   };
   const std::uint64_t before = free_bytes();
   gpemu_cuda_module* const module = modules().create();
-  module->image.emplace().variables["variable"].bytes = 64;
+  module->image.emplace().variables["variable"].bytes = 4 * kMiB;
   std::uint64_t address = 0;
   ASSERT_EQ(gpemu_cuda_module_variable(module, "variable", &address, nullptr), GPEMU_CUDA_SUCCESS);
   EXPECT_LT(free_bytes(), before);
@@ -160,6 +164,59 @@ TEST_F(KernelTest, ListsWhoseSizeSaysThatTheyAreWideArePricedSo) {
     EXPECT_EQ(kernel->traits.long_lists, bytes == 5000);
     EXPECT_EQ(gpemu_cuda_module_unload(module), GPEMU_CUDA_SUCCESS);
   }
+}
+
+TEST_F(KernelTest, BlocksSayHowMuchOfTheGpuALaunchFills) {
+  gpemu_cuda_module* const module = modules().create();
+  module->image.emplace().kernels["kernel"].registers = 32;
+  gpemu_cuda_kernel_handle kernel = nullptr;
+  ASSERT_EQ(gpemu_cuda_module_kernel(module, "kernel", &kernel), GPEMU_CUDA_SUCCESS);
+  const auto shape = [&](std::uint32_t blocks, Duration time) {
+    cost::OperationCost cost{.estimate = {.time = time}};
+    set_shape(*kernel, {.grid = {blocks, 1, 1}, .block = {512, 1, 1}}, device_at(0), cost);
+    return std::pair(cost.width, cost.waves);
+  };
+  constexpr Duration kLong = std::chrono::milliseconds(1);
+  EXPECT_EQ(shape(20, kLong), std::pair(0.25, 1)) << "of 80 multiprocessors";
+  EXPECT_EQ(shape(80, kLong), std::pair(1.0, 1));
+  EXPECT_EQ(shape(3200, kLong), std::pair(1.0, 1)) << "nothing is more urgent";
+  gpemu_cuda_stream_handle stream = nullptr;
+  ASSERT_EQ(gpemu_cuda_stream_create(1, -1, &stream), GPEMU_CUDA_SUCCESS);
+  EXPECT_EQ(shape(3200, kLong), std::pair(1.0, 10)) << "four blocks on a multiprocessor";
+  EXPECT_EQ(shape(3201, kLong), std::pair(1.0, 11));
+  EXPECT_EQ(shape(3200, kLong / 20), std::pair(1.0, 5)) << "no wave is shorter than 10 us";
+  EXPECT_EQ(shape(1 << 30, 100 * kLong), std::pair(1.0, 128));
+  EXPECT_EQ(shape(3200, Duration()), std::pair(1.0, 1));
+  EXPECT_EQ(gpemu_cuda_stream_destroy(stream), GPEMU_CUDA_SUCCESS);
+  EXPECT_EQ(gpemu_cuda_module_unload(module), GPEMU_CUDA_SUCCESS);
+}
+
+TEST_F(KernelTest, SmallKernelsOfTwoStreamsRunSideBySide) {
+  gpemu_cuda_module* const module = modules().create();
+  module->image.emplace().kernels["kernel"].registers = 32;
+  gpemu_cuda_kernel_handle kernel = nullptr;
+  ASSERT_EQ(gpemu_cuda_module_kernel(module, "kernel", &kernel), GPEMU_CUDA_SUCCESS);
+  const auto took = [&](std::uint32_t blocks, int streams) {
+    EXPECT_EQ(gpemu_cuda_device_synchronize(), GPEMU_CUDA_SUCCESS);
+    const TimePoint start = process().clock->now();
+    const gpemu_cuda_launch launch{.grid = {blocks, 1, 1}, .block = {32, 1, 1}};
+    std::vector<gpemu_cuda_stream_handle> made(static_cast<std::size_t>(streams));
+    for (gpemu_cuda_stream_handle& stream : made) {
+      EXPECT_EQ(gpemu_cuda_stream_create(1, 0, &stream), GPEMU_CUDA_SUCCESS);
+      EXPECT_EQ(gpemu_cuda_launch_kernel(kernel, &launch, stream), GPEMU_CUDA_SUCCESS);
+    }
+    EXPECT_EQ(gpemu_cuda_device_synchronize(), GPEMU_CUDA_SUCCESS);
+    const Duration time = process().clock->now() - start;
+    for (const gpemu_cuda_stream_handle stream : made) {
+      EXPECT_EQ(gpemu_cuda_stream_destroy(stream), GPEMU_CUDA_SUCCESS);
+    }
+    return time;
+  };
+  EXPECT_GT(took(40, 1), Duration());
+  EXPECT_EQ(took(40, 2), took(40, 1)) << "a half of the GPU each";
+  EXPECT_EQ(took(41, 2), 2 * took(41, 1));
+  EXPECT_EQ(took(40, 4), 2 * took(40, 1));
+  EXPECT_EQ(gpemu_cuda_module_unload(module), GPEMU_CUDA_SUCCESS);
 }
 
 TEST_F(KernelTest, LaunchesAreRefusedThatTheCodeCannotBeLaunchedWith) {
@@ -319,7 +376,7 @@ TEST_F(CodeTest, InfoIsWhatTheCompilerRecorded) {
   EXPECT_EQ(found.static_shared_bytes, 8 * kKiB);
   EXPECT_EQ(found.constant_bytes, 256U);
   EXPECT_EQ(found.local_bytes, 16U);
-  EXPECT_EQ(found.max_dynamic_shared_bytes, 48 * kKiB);
+  EXPECT_EQ(found.max_dynamic_shared_bytes, 40 * kKiB) << "its own counts";
   EXPECT_EQ(found.shared_carveout, -1);
   EXPECT_EQ(gpemu_cuda_kernel_get_info(kernel_, nullptr), GPEMU_CUDA_ERROR_INVALID_VALUE);
   const gpemu_cuda_kernel_handle ended = unload();
@@ -386,7 +443,11 @@ TEST_F(CodeTest, TheScarcestResourceLimitsTheOccupancy) {
   EXPECT_EQ(occupancy(32, 24 * kKiB), 4) << "shared memory";
   code_->static_shared = 8 * kKiB;
   EXPECT_EQ(occupancy(32, 24 * kKiB), 3) << "its own, too";
-  EXPECT_EQ(occupancy(32, 96 * kKiB + 1), 0);
+  EXPECT_EQ(occupancy(32, 40 * kKiB), 2);
+  EXPECT_EQ(occupancy(32, 40 * kKiB + 1), 0) << "more than 48 KiB in all need a choice";
+  ASSERT_EQ(gpemu_cuda_kernel_set_max_dynamic_shared(kernel_, 80 * kKiB), GPEMU_CUDA_SUCCESS);
+  EXPECT_EQ(occupancy(32, 80 * kKiB), 1);
+  EXPECT_EQ(occupancy(32, 80 * kKiB + 1), 0);
   code_->max_threads_per_block = 64;
   EXPECT_EQ(occupancy(64, 0), 12);
   EXPECT_EQ(occupancy(65, 0), 0) << "launch bounds";

@@ -12,7 +12,9 @@ Status launch_kernel(gpemu_cuda_kernel_handle kernel, const gpemu_cuda_launch& l
   gpemu_cuda_kernel* found = nullptr;
   GPEMU_CUDA_TRY(find_launched(kernel, launch, device, &found));
   const cost::DescribedOperation described = describe_operation(*found, launch, device);
-  queue_operation(device.costs->price(described), described.operation, stream);
+  cost::OperationCost cost = device.costs->price(described);
+  set_shape(*found, launch, device, cost);
+  queue_operation(cost, described.operation, stream);
   perform_launch(found->effect, launch, &stream);
   return GPEMU_CUDA_SUCCESS;
 }

@@ -34,37 +34,37 @@ void forget_unmapped(Memory& state, std::uint64_t start, Bytes bytes) {
   });
 }
 
-std::optional<std::uint64_t> take_range(AddressSpace& space, Bytes bytes) {
-  for (auto range = space.free.begin(); range != space.free.end(); ++range) {
+std::optional<std::uint64_t> take_range(FreeRanges& free, Bytes bytes) {
+  for (auto range = free.begin(); range != free.end(); ++range) {
     if (range->second < bytes) continue;
     const std::uint64_t start = range->first;
     const Bytes rest = range->second - bytes;
     // The node is reused: if a new one could not be allocated, the range would be lost.
-    auto node = space.free.extract(range);
+    auto node = free.extract(range);
     if (rest > 0) {
       node.key() = start + bytes;
       node.mapped() = rest;
-      space.free.insert(std::move(node));
+      free.insert(std::move(node));
     }
     return start;
   }
   return std::nullopt;
 }
 
-void give_back_range(AddressSpace& space, std::uint64_t start, Bytes bytes) {
-  auto next = space.free.lower_bound(start);
-  if (next != space.free.end() && start + bytes == next->first) {
+void give_back_range(FreeRanges& free, std::uint64_t start, Bytes bytes) {
+  auto next = free.lower_bound(start);
+  if (next != free.end() && start + bytes == next->first) {
     bytes += next->second;
-    next = space.free.erase(next);
+    next = free.erase(next);
   }
-  if (next != space.free.begin()) {
+  if (next != free.begin()) {
     const auto before = std::prev(next);
     if (before->first + before->second == start) {
       before->second += bytes;
       return;
     }
   }
-  space.free.emplace(start, bytes);
+  free.emplace(start, bytes);
 }
 
 }  // namespace gpemu::cuda

@@ -42,13 +42,23 @@ struct Block {
   bool shared = false;
 };
 
+/// Free addresses: start to size, no two adjacent.
+using FreeRanges = std::map<std::uint64_t, Bytes>;
+
+/// A page of a device's memory that small allocations share.
+struct SharedPage {
+  device::DeviceAddress ledger = 0;
+  FreeRanges free;
+};
+
 /// The addresses of one device's memory. Content is in the host's memory, at the same address, in a
 /// sparse file: pages that were never written read as zeros and take no memory.
 struct AddressSpace {
   int descriptor = -1;
   std::uint64_t base = 0;
   Bytes size = 0;
-  std::map<std::uint64_t, Bytes> free;  ///< start to size, no two adjacent.
+  FreeRanges free;
+  std::map<std::uint64_t, SharedPage> shared_pages;  ///< by start.
   Bytes held = 0;
   Bytes peak = 0;
 };
@@ -76,8 +86,8 @@ struct Memory {
 [[nodiscard]] int make_sparse_file(Bytes bytes);
 
 /// Takes the first free range that is large enough; returns nothing if there is none.
-[[nodiscard]] std::optional<std::uint64_t> take_range(AddressSpace& space, Bytes bytes);
-void give_back_range(AddressSpace& space, std::uint64_t start, Bytes bytes);
+[[nodiscard]] std::optional<std::uint64_t> take_range(FreeRanges& free, Bytes bytes);
+void give_back_range(FreeRanges& free, std::uint64_t start, Bytes bytes);
 
 /// Returns the block that holds an address, or null.
 [[nodiscard]] const std::pair<const std::uint64_t, Block>* block_at(const Memory& state,

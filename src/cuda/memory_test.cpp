@@ -154,6 +154,31 @@ TEST_F(MemoryTest, RunsOutOfMemoryAndRecovers) {
   EXPECT_EQ(free_bytes(), before);
 }
 
+// As on an H200, driver 580.159 (tests/shims/recorded/h200.csv).
+TEST_F(MemoryTest, SmallAllocationsSharePages) {
+  const Bytes before = free_bytes();
+  std::vector<std::uint64_t> addresses;
+  std::vector<Bytes> held;
+  for (int i = 0; i < 4; ++i) {
+    addresses.push_back(allocate(kMiB));
+    held.push_back(before - free_bytes());
+  }
+  EXPECT_EQ(held, (std::vector<Bytes>{2 * kMiB, 2 * kMiB, 4 * kMiB, 4 * kMiB}));
+  const std::uint64_t large = allocate(kMiB + 1);
+  EXPECT_EQ(before - free_bytes(), 6 * kMiB);
+  held.clear();
+  for (const std::uint64_t address : {addresses[0], addresses[2], addresses[1], large}) {
+    ASSERT_EQ(gpemu_cuda_free(address), GPEMU_CUDA_SUCCESS);
+    held.push_back(before - free_bytes());
+  }
+  EXPECT_EQ(held, (std::vector<Bytes>{6 * kMiB, 6 * kMiB, 4 * kMiB, 2 * kMiB}));
+  const std::uint64_t part = allocate(1);
+  EXPECT_EQ(part, addresses[2]) << "the first free part of the page that is left";
+  ASSERT_EQ(gpemu_cuda_free(addresses[3]), GPEMU_CUDA_SUCCESS);
+  ASSERT_EQ(gpemu_cuda_free(part), GPEMU_CUDA_SUCCESS);
+  EXPECT_EQ(free_bytes(), before);
+}
+
 TEST_F(MemoryTest, AResetDeviceIsAsAtFirst) {
   const Bytes before = free_bytes();
   const int variable = 0, binary = 0;

@@ -128,7 +128,8 @@ TEST_F(MpsTest, OnANodeForItAllAreClients) {
     EXPECT_EQ(total, 4 * kGiB);
     EXPECT_EQ(gpemu_cuda_set_current_device(1), GPEMU_CUDA_SUCCESS);
     EXPECT_EQ(gpemu_cuda_mem_info(&free, &total), GPEMU_CUDA_SUCCESS);
-    EXPECT_EQ(total, kGiB);
+    EXPECT_EQ(total, 4 * kGiB) << "the limit shows in what is free";
+    EXPECT_LT(free, kGiB);
     std::uint64_t address = 0;
     EXPECT_EQ(gpemu_cuda_malloc(free + 512, &address), GPEMU_CUDA_ERROR_OUT_OF_MEMORY);
     EXPECT_EQ(gpemu_cuda_malloc(free, &address), GPEMU_CUDA_SUCCESS);
@@ -148,7 +149,8 @@ TEST_F(MpsTest, AProcessTellsTheDaemonWhoItIsAndAsksForContexts) {
     EXPECT_EQ(gpemu_cuda_set_current_device(0), GPEMU_CUDA_SUCCESS);
     std::uint64_t free = 0, total = 0;
     EXPECT_EQ(gpemu_cuda_mem_info(&free, &total), GPEMU_CUDA_SUCCESS);
-    EXPECT_EQ(total, kGiB);
+    EXPECT_EQ(total, 4 * kGiB);
+    EXPECT_LT(free, kGiB);
     EXPECT_EQ(gpemu_cuda_set_current_device(1), GPEMU_CUDA_ERROR_MPS_MAX_CLIENTS_REACHED);
     process().mps->report(GPEMU_CUDA_ERROR_ILLEGAL_ADDRESS);
     server_.join();
@@ -158,6 +160,8 @@ TEST_F(MpsTest, AProcessTellsTheDaemonWhoItIsAndAsksForContexts) {
     EXPECT_EQ(asked_[0].value("machine"), mps::machine_key(folder_ / "n", ""));
     EXPECT_TRUE(asked_[1].value("uuid").starts_with("GPU-"));
     EXPECT_EQ(asked_[1].number("capability"), 7);
+    EXPECT_EQ(asked_[1].number("number"), 0);
+    EXPECT_FALSE(asked_[1].value("name").empty());
     EXPECT_EQ(asked_[3].kind, "fault");
     EXPECT_EQ(asked_[3].number("status"), 700);
     // The server has gone.
@@ -231,21 +235,20 @@ TEST_F(MpsTest, ValuesThatMeanNothingAreNamed) {
               "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT: \"much\" is no size");
 }
 
-TEST_F(MpsTest, AClientMayHaveALowPriority) {
+TEST_F(MpsTest, TheHintOfALowClientPriorityHasNoEffect) {
   const auto program = [&] {
     use_node(device::SharingPolicy::kMps);
     ::setenv("CUDA_MPS_CLIENT_PRIORITY", "1", 1);
     EXPECT_EQ(gpemu_cuda_set_current_device(0), GPEMU_CUDA_SUCCESS);
-    EXPECT_EQ(process().node->priority(), device::ProcessPriority::kLow);
+    EXPECT_EQ(process().node->priority(), device::ProcessPriority::kNormal);
     end();
   };
   EXPECT_EXIT(program(), testing::ExitedWithCode(0), "");
 }
 
-TEST_F(MpsTest, OtherProcessesHaveNoPriorityOfMps) {
+TEST_F(MpsTest, AProcessHasAPriority) {
   const auto program = [&] {
     use_node(device::SharingPolicy::kTimeSlices);
-    ::setenv("CUDA_MPS_CLIENT_PRIORITY", "1", 1);
     ::setenv("GPEMU_GPU_PRIORITY", "high", 1);
     EXPECT_EQ(gpemu_cuda_set_current_device(0), GPEMU_CUDA_SUCCESS);
     EXPECT_EQ(process().node->priority(), device::ProcessPriority::kHigh);
@@ -268,6 +271,10 @@ TEST_F(MpsTest, AnIllegalAddressEndsTheContextOfAProcessByItself) {
     EXPECT_EQ(fill(), GPEMU_CUDA_SUCCESS) << "the launch itself succeeds";
     EXPECT_EQ(gpemu_cuda_device_synchronize(), GPEMU_CUDA_ERROR_ILLEGAL_ADDRESS);
     EXPECT_EQ(fill(), GPEMU_CUDA_ERROR_ILLEGAL_ADDRESS);
+    EXPECT_EQ(gpemu_cuda_set_current_device(0), GPEMU_CUDA_SUCCESS);
+    EXPECT_EQ(gpemu_cuda_context_reset(0), GPEMU_CUDA_SUCCESS);
+    EXPECT_EQ(gpemu_cuda_malloc(1024, &address), GPEMU_CUDA_ERROR_DEVICE_UNAVAILABLE);
+    EXPECT_EQ(gpemu_cuda_device_synchronize(), GPEMU_CUDA_ERROR_DEVICE_UNAVAILABLE);
     EXPECT_EQ(gpemu_cuda_set_current_device(1), GPEMU_CUDA_SUCCESS) << "the other GPU works";
     EXPECT_EQ(gpemu_cuda_device_synchronize(), GPEMU_CUDA_SUCCESS);
     EXPECT_EQ(node_->xids(0, node_->clock().now()).at(0).number, 31);

@@ -104,6 +104,7 @@ std::string operation_line(const RecordedWork& work, int name, std::int64_t thre
     fmt::format_to(std::back_inserter(line), R"(,"shape":[{}])", shape_json(operation));
     if (operation.channels_last != 0) line += R"(,"channels_last":true)";
     if (operation.access == GPEMU_ACCESS_STRIDED) line += R"(,"access":"strided")";
+    if (operation.access == GPEMU_ACCESS_CONVERTED) line += R"(,"access":"converted")";
   }
   if (work.bytes != 0) {
     fmt::format_to(std::back_inserter(line), R"(,"bytes":{})", work.bytes);

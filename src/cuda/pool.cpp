@@ -42,7 +42,8 @@ constexpr std::size_t kMaxPools = 1 << 12;
 
 struct InUse {
   gpemu_cuda_pool* pool;
-  Bytes bytes;
+  Bytes taken;  ///< of the pool.
+  Bytes asked;  ///< by the program: what counts as used, as on an H200 with driver 580.159.
 };
 
 struct Pools {
@@ -220,8 +221,8 @@ bool forget_pooled(std::uint64_t address) {
   const auto found = pools().in_use.find(address);
   if (found == pools().in_use.end()) return false;
   gpemu_cuda_pool* const pool = found->second.pool;
-  pool->used -= found->second.bytes;
-  pool->reserved -= found->second.bytes;
+  pool->used -= found->second.asked;
+  pool->reserved -= found->second.taken;
   static_cast<void>(free_block(address, false));
   pools().in_use.erase(found);
   end_if_unused(pool);
@@ -377,7 +378,7 @@ Status allocate_async(Bytes bytes, gpemu_cuda_pool_handle pool, gpemu_cuda_strea
     return entry.bytes == taken && (entry.stream_id == stream.id || entry.ready.is_over(now));
   });
   // Made before the memory is taken, which would be lost if there were no room for this.
-  std::map<std::uint64_t, InUse> entry{{0, InUse{.pool = found, .bytes = taken}}};
+  std::map<std::uint64_t, InUse> entry{{0, InUse{.pool = found, .taken = taken, .asked = bytes}}};
   if (again != found->cached.end()) {
     *address = again->address;
     found->cached.erase(again);
@@ -387,7 +388,7 @@ Status allocate_async(Bytes bytes, gpemu_cuda_pool_handle pool, gpemu_cuda_strea
   auto node = entry.extract(entry.begin());
   node.key() = *address;
   pools().in_use.insert(std::move(node));
-  found->used += taken;
+  found->used += bytes;
   found->used_high = std::max(found->used_high, found->used);
   found->reserved_high = std::max(found->reserved_high, found->reserved);
   trim(*found, found->threshold);
@@ -401,9 +402,9 @@ Status free_async(std::uint64_t address, gpemu_cuda_stream& stream) {
   const auto found = pools().in_use.find(address);
   if (found == pools().in_use.end()) return GPEMU_CUDA_ERROR_INVALID_VALUE;
   gpemu_cuda_pool* const pool = found->second.pool;
-  pool->used -= found->second.bytes;
+  pool->used -= found->second.asked;
   pool->cached.push_back({.address = address,
-                          .bytes = found->second.bytes,
+                          .bytes = found->second.taken,
                           .stream_id = stream.id,
                           .ready = stream.stream->tail()});
   pools().in_use.erase(found);

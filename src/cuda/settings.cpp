@@ -90,8 +90,7 @@ Result<Settings> read_settings(const Lookup& lookup) {
                     .mps = mps_of(lookup),
                     .record = read_record_settings(lookup)};
   GPEMU_ASSIGN(settings.memory, size_of(lookup, variable::kMemoryMib));
-  GPEMU_ASSIGN(const std::optional<Bytes> context, size_of(lookup, variable::kContextMib));
-  settings.context_bytes = context.value_or(settings.context_bytes);
+  GPEMU_ASSIGN(settings.context_bytes, size_of(lookup, variable::kContextMib));
   GPEMU_ASSIGN(settings.priority, device::process_priority(lookup));
   GPEMU_ASSIGN(settings.memory_limits, device::MemoryLimits::read(lookup));
   GPEMU_ASSIGN(settings.sm_limit, device::sm_limit(lookup));

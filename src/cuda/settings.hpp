@@ -48,13 +48,13 @@ struct Settings {
   bool virtual_clock = false;          ///< its clock,
   std::optional<Bytes> memory;         ///< and its memory, if not the real GPU's.
   std::vector<std::string> gpu_files;  ///< that describe GPUs which the database does not have.
-  Bytes context_bytes = device::kContextBytes;  ///< of a device's memory, for each context.
-  std::optional<std::string> visible_devices;   ///< see visible_devices().
-  device::ProcessPriority priority{};           ///< among those that share a device.
-  device::MemoryLimits memory_limits;           ///< what the process may hold of each device.
-  std::optional<int> sm_limit;                  ///< its share of the multiprocessors, in percent.
-  std::optional<topology::Network> network;     ///< that joins hosts.
-  std::optional<Job> job;                       ///< if some of its ranks are phantoms.
+  std::optional<Bytes> context_bytes;  ///< of a device's memory for each context, if not the usual.
+  std::optional<std::string> visible_devices;  ///< see visible_devices().
+  device::ProcessPriority priority{};          ///< among those that share a device.
+  device::MemoryLimits memory_limits;          ///< what the process may hold of each device.
+  std::optional<int> sm_limit;                 ///< its share of the multiprocessors, in percent.
+  std::optional<topology::Network> network;    ///< that joins hosts.
+  std::optional<Job> job;                      ///< if some of its ranks are phantoms.
   bool launches_block = false;  ///< whether a launch returns when its work has ended.
   bool drop_data = false;       ///< whether large copies from pinned memory move no bytes.
   MpsSettings mps;

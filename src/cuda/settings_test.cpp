@@ -27,7 +27,7 @@ TEST(Settings, AreDefaultsWithoutVariables) {
   EXPECT_FALSE(settings->virtual_clock);
   EXPECT_FALSE(settings->memory);
   EXPECT_TRUE(settings->gpu_files.empty());
-  EXPECT_EQ(settings->context_bytes, device::kContextBytes);
+  EXPECT_FALSE(settings->context_bytes);
   EXPECT_FALSE(settings->visible_devices);
   EXPECT_FALSE(settings->launches_block);
   EXPECT_FALSE(settings->drop_data);
@@ -44,7 +44,7 @@ TEST(Settings, TakeAnEmptyVariableAsUnsetExceptForTheChoiceOfDevices) {
                                                              {"CUDA_VISIBLE_DEVICES", ""}}));
   ASSERT_TRUE(settings);
   EXPECT_FALSE(settings->memory);
-  EXPECT_EQ(settings->context_bytes, device::kContextBytes);
+  EXPECT_FALSE(settings->context_bytes);
   EXPECT_FALSE(settings->drop_data);
   EXPECT_FALSE(settings->record.operations);
   EXPECT_EQ(settings->visible_devices, "");

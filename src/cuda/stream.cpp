@@ -105,7 +105,8 @@ device::Interval enqueue_peer_copy(gpemu_cuda_stream& stream, Bytes bytes, Durat
 void queue_operation(const cost::OperationCost& cost, const gpemu_operation& operation,
                      gpemu_cuda_stream& stream) {
   follow(stream);
-  const device::Interval interval = stream.stream->launch(cost.estimate.time, cost.memory_share);
+  const device::Interval interval =
+      stream.stream->launch(cost.estimate.time, cost.memory_share, cost.width, cost.waves);
   record({.device = stream.device,
           .stream_id = stream.id,
           .interval = interval,

@@ -16,6 +16,7 @@ gpemu_cuda_stream* create_stream(DeviceState& device, std::uint32_t flags, std::
   created->stream = created->owned.get();
   created->flags = flags;
   created->priority = priority;
+  if (priority != 0) device.has_priorities.store(true, std::memory_order_relaxed);
   created->id = process().next_stream_id++;
   return created;
 }

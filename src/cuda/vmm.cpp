@@ -97,7 +97,7 @@ void end_if_unused(Memory& state, std::map<std::uint64_t, Physical>::iterator fo
     if (!physical.exported) {
       ::fallocate(physical.descriptor, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
                   static_cast<off_t>(physical.offset), static_cast<off_t>(physical.bytes));
-      give_back_range(physical_state().files[physical.device].ranges, physical.offset,
+      give_back_range(physical_state().files[physical.device].ranges.free, physical.offset,
                       physical.bytes);
     }
   }
@@ -223,7 +223,7 @@ Status create_physical(DeviceState& device, Bytes bytes, std::uint64_t* handle) 
   Memory& state = memory();
   const Lock lock(state.mutex);
   File* const file = file_of(device);
-  const auto offset = file == nullptr ? std::nullopt : take_range(file->ranges, bytes);
+  const auto offset = file == nullptr ? std::nullopt : take_range(file->ranges.free, bytes);
   if (!offset) return GPEMU_CUDA_ERROR_OUT_OF_MEMORY;
   device.end_with_context(ContextPart::kPhysicalMemory, release_physical_memory);
   PhysicalMemory& physical = physical_state();

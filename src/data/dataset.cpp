@@ -201,10 +201,22 @@ constexpr auto kForUnits = std::uint64_t{1} << 63;
 
 }  // namespace
 
-Result<Dataset> Dataset::open(const fs::path& root, const std::atomic<bool>* stop) {
+Result<Dataset> Dataset::open(const fs::path& root, const std::atomic<bool>* stop,
+                              const ObjectStoreSettings& objects) {
   Dataset dataset;
   dataset.root_ = root;
-  GPEMU_ASSIGN(dataset.index_, find_index(dataset.root_, stop));
+  if (is_object_path(root.string())) {
+    std::string rest = root.string().substr(3);
+    rest.erase(0, rest.find_first_not_of('/'));
+    const std::size_t slash = std::min(rest.find('/'), rest.size());
+    std::string prefix = slash < rest.size() ? rest.substr(slash + 1) : "";
+    if (!prefix.empty() && !prefix.ends_with('/')) prefix += '/';
+    GPEMU_ASSIGN(dataset.objects_, ObjectStore::open(rest.substr(0, slash), objects));
+    GPEMU_ASSIGN(std::vector<StoredObject> found, dataset.objects_->list(prefix, stop));
+    GPEMU_ASSIGN(dataset.index_, index_objects(dataset.objects_->root(), prefix, std::move(found)));
+  } else {
+    GPEMU_ASSIGN(dataset.index_, find_index(dataset.root_, stop));
+  }
   const DataIndex& index = dataset.index_;
   if (index.samples.size() >= UINT32_MAX) {
     return fail(ErrorCode::kCorruptData, "{} holds {} images, more than the limit of {}",
@@ -306,6 +318,7 @@ std::vector<std::uint32_t> Dataset::epoch_order(ReadOrder order, std::size_t win
 }
 
 Result<void> Dataset::drop_page_cache(const std::atomic<bool>* stop) const {
+  if (objects_) return {};
   for (const fs::path& file : index_.files) {
     GPEMU_TRY(check_stop(stop, root_));
     GPEMU_TRY(drop_file(file));
@@ -314,6 +327,7 @@ Result<void> Dataset::drop_page_cache(const std::atomic<bool>* stop) const {
 }
 
 Result<void> Dataset::fill_page_cache(const std::atomic<bool>* stop) const {
+  if (objects_) return {};
   std::vector<char> scratch(std::size_t{1} << 20);
   for (const fs::path& file : index_.files) {
     GPEMU_TRY(check_stop(stop, root_));

@@ -78,4 +78,17 @@ Result<Bytes> read_part(const std::filesystem::path& path, const Unit& part,
   return filled;
 }
 
+Result<Bytes> read_part(const Dataset& dataset, const Unit& part, std::span<std::byte> buffer,
+                        StorageDevice* storage) {
+  const std::filesystem::path& path = dataset.files()[part.file];
+  if (dataset.objects() == nullptr) return read_part(path, part, buffer, storage);
+  TimePoint end;
+  if (storage != nullptr) {
+    end = storage->take_on({.file = part.file, .offset = part.offset, .bytes = part.bytes});
+  }
+  GPEMU_ASSIGN(const Bytes filled, dataset.objects()->read(path.string(), part.offset, buffer));
+  if (end != TimePoint()) storage->clock().wait_until(end);
+  return filled;
+}
+
 }  // namespace gpemu::data

@@ -33,6 +33,10 @@ inline constexpr Bytes kMostPartBytes = kGiB;
 [[nodiscard]] Result<Bytes> read_part(const std::filesystem::path& path, const Unit& part,
                                       std::span<std::byte> buffer, StorageDevice* storage);
 
+/// The same for a part of a data set's file, or object.
+[[nodiscard]] Result<Bytes> read_part(const Dataset& dataset, const Unit& part,
+                                      std::span<std::byte> buffer, StorageDevice* storage);
+
 [[nodiscard]] std::unexpected<Error> cannot_read_part(const std::filesystem::path& path,
                                                       int error_number);
 

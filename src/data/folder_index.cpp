@@ -12,14 +12,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-bool is_image_name(const fs::path& path) {
-  std::string extension = path.extension().string();
-  std::ranges::transform(extension, extension.begin(), [](char c) {
-    return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-  });
-  return extension == ".jpg" || extension == ".jpeg" || extension == ".png";
-}
-
 struct ImageFile {
   fs::path path;
   Bytes bytes = 0;
@@ -82,6 +74,14 @@ class ClassFolder {
 };
 
 }  // namespace
+
+bool is_image_name(const fs::path& path) {
+  std::string extension = path.extension().string();
+  std::ranges::transform(extension, extension.begin(), [](char c) {
+    return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  });
+  return extension == ".jpg" || extension == ".jpeg" || extension == ".png";
+}
 
 Result<DataIndex> index_folder(const fs::path& root, const std::atomic<bool>* stop) {
   DataIndex index;

@@ -14,6 +14,7 @@
 #include "gpemu/base/file.hpp"
 #include "gpemu/base/units.hpp"
 #include "gpemu/data/data_index.hpp"
+#include "gpemu/data/object_store.hpp"
 
 namespace gpemu::data {
 
@@ -40,6 +41,13 @@ inline constexpr std::string_view kClassesFile = "classes.txt";
 [[nodiscard]] Result<DataIndex> index_groups(const std::filesystem::path& metadata,
                                              const std::atomic<bool>* stop);
 [[nodiscard]] Result<DataIndex> index_pages(const std::filesystem::path& file);
+/// Takes the objects of a bucket, s3://BUCKET/, whose keys begin with `prefix` as a folder of
+/// images.
+[[nodiscard]] Result<DataIndex> index_objects(const std::string& bucket, const std::string& prefix,
+                                              std::vector<StoredObject> objects);
+
+/// Returns whether a file's name ends as those of images do.
+[[nodiscard]] bool is_image_name(const std::filesystem::path& path);
 
 /// Errors: kInterrupted when `stop` is there and says so.
 [[nodiscard]] Result<void> check_stop(const std::atomic<bool>* stop,

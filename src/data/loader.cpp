@@ -35,6 +35,7 @@ std::size_t sample_floats(const LoaderOptions& options) {
 struct Slot {
   HostBuffer buffer;
   std::vector<std::int32_t> labels;
+  std::vector<std::uint32_t> samples;
   int index = 0;
   int size = 0;
   int claimed = 0;       ///< samples that a worker has taken on.
@@ -80,7 +81,8 @@ class Pool {
         options_(options),
         allocator_(std::move(allocator)),
         clock_(clock),
-        order_kind_(options.order.value_or(dataset.natural_order())) {}
+        order_kind_(options.source != nullptr ? ReadOrder::kRandom
+                                              : options.order.value_or(dataset.natural_order())) {}
 
   Result<void> start_reading();
   /// Ends the thread that reads ahead. Requires: the workers have ended.
@@ -89,18 +91,22 @@ class Pool {
   Result<void> add_slot() GPEMU_EXCLUDES(mutex_);
   void work() GPEMU_EXCLUDES(mutex_);
   void stop() GPEMU_EXCLUDES(mutex_);
-  void start_epoch(std::uint64_t epoch) GPEMU_EXCLUDES(mutex_);
+  void start(std::uint64_t epoch, std::vector<std::uint32_t> order) GPEMU_EXCLUDES(mutex_);
   Result<Slot*> take() GPEMU_EXCLUDES(mutex_);  ///< the next batch; null at the end of the epoch.
   void release(Slot* slot) GPEMU_EXCLUDES(mutex_);
 
   [[nodiscard]] const LoaderOptions& options() const { return options_; }
-  [[nodiscard]] int batches_per_epoch() const;
+  [[nodiscard]] std::vector<std::uint32_t> order_of(std::uint64_t epoch) const {
+    return dataset_.epoch_order(order_kind_, options_.window, options_.seed, epoch);
+  }
+  [[nodiscard]] int batches_of(std::size_t samples) const;
+  [[nodiscard]] int batches_per_epoch() const { return batches_of(dataset_.samples().size()); }
   [[nodiscard]] std::vector<std::string> corrupt_files() GPEMU_EXCLUDES(mutex_);
 
  private:
   std::optional<Claim> claim() GPEMU_REQUIRES(mutex_);
   Outcome make_sample(const Claim& claim, SampleReader& reader, ImageTransform& transform);
-  Result<void> fetch(const Claim& claim, SampleReader& reader, PartBytes& part);
+  Result<Bytes> fetch(const Claim& claim, SampleReader& reader, PartBytes& part);
   void finish(const Claim& claim, Outcome outcome) GPEMU_REQUIRES(mutex_);
   void note_corrupt(const std::string& file) GPEMU_REQUIRES(mutex_);
 
@@ -138,6 +144,7 @@ Result<void> Pool::add_slot() {
   GPEMU_CHECK(slot->buffer.data != nullptr && slot->buffer.size >= bytes,
               "the allocator returns what it was asked for");
   slot->labels.resize(batch);
+  slot->samples.resize(batch);
   slots_.push_back(std::move(slot));
   {
     const Lock lock(mutex_);
@@ -151,6 +158,10 @@ Result<void> Pool::start_reading() {
   const bool by_sample = order_kind_ == ReadOrder::kRandom;
   ReadAhead::Options ahead{
       .by_sample = by_sample, .window = options_.window, .storage = options_.storage};
+  if (options_.async && dataset_.objects() != nullptr) {
+    return fail(ErrorCode::kInvalidArgument,
+                "objects of s3:// are not read asynchronously: use more workers");
+  }
   if (options_.async) {
     Result<AsyncReader> reader = AsyncReader::create();
     if (!reader && reader.error().code != ErrorCode::kUnsupported) {
@@ -163,23 +174,21 @@ Result<void> Pool::start_reading() {
     }
   }
   // Single samples that are read one at a time are read by the workers, several at once.
-  if (by_sample && !ahead.async) return {};
+  if (options_.source != nullptr || (by_sample && !ahead.async)) return {};
   read_ahead_.emplace(dataset_, std::move(ahead));
   if (read_ahead_->start()) return {};
   return fail(ErrorCode::kResourceLimit, "cannot start a thread that reads");
 }
 
-int Pool::batches_per_epoch() const {
+int Pool::batches_of(std::size_t samples) const {
   const auto batch = static_cast<std::size_t>(options_.batch);
-  const std::size_t samples = dataset_.samples().size();
   return static_cast<int>(options_.drop_last ? samples / batch : (samples + batch - 1) / batch);
 }
 
-void Pool::start_epoch(std::uint64_t epoch) {
-  std::vector<std::uint32_t> order =
-      dataset_.epoch_order(order_kind_, options_.window, options_.seed, epoch);
-  const std::size_t used = std::min(order.size(), static_cast<std::size_t>(batches_per_epoch()) *
-                                                      static_cast<std::size_t>(options_.batch));
+void Pool::start(std::uint64_t epoch, std::vector<std::uint32_t> order) {
+  const int batches = batches_of(order.size());
+  const std::size_t used = std::min(
+      order.size(), static_cast<std::size_t>(batches) * static_cast<std::size_t>(options_.batch));
   const std::uint64_t read_number =
       read_ahead_ ? read_ahead_->begin(std::span(order).first(used)) : 0;
   {
@@ -193,7 +202,7 @@ void Pool::start_epoch(std::uint64_t epoch) {
     epoch_ = epoch;
     read_number_ = read_number;
     next_batch_ = 0;
-    batches_ = batches_per_epoch();
+    batches_ = batches;
   }
   work_available_.notify_all();
 }
@@ -281,11 +290,23 @@ std::optional<Claim> Pool::claim() {
   return Claim{slot, position, order_[rank], epoch_, read_number_};
 }
 
-/// Gets the bytes of a sample: into the reader's memory, or the part that was read ahead.
-Result<void> Pool::fetch(const Claim& claim, SampleReader& reader, PartBytes& part) {
-  if (!read_ahead_) return reader.read(claim.sample);
+/// Gets the bytes of a sample: into the reader's memory, or the part that was read elsewhere.
+/// Returns how many bytes of its image storage gave.
+Result<Bytes> Pool::fetch(const Claim& claim, SampleReader& reader, PartBytes& part) {
+  const Bytes image = dataset_.samples()[claim.sample].bytes;
+  if (options_.source != nullptr) {
+    GPEMU_ASSIGN(SampleBytes read, options_.source->read(claim.sample));
+    part = {.part = dataset_.extent(claim.sample),
+            .memory = std::move(read.memory),
+            .filled = read.size};
+    return read.cached ? Bytes{0} : image;
+  }
+  if (!read_ahead_) {
+    GPEMU_TRY(reader.read(claim.sample));
+    return image;
+  }
   GPEMU_ASSIGN(part, read_ahead_->take(claim.read_number, claim.sample));
-  return {};
+  return image;
 }
 
 Outcome Pool::make_sample(const Claim& claim, SampleReader& reader, ImageTransform& transform) {
@@ -293,20 +314,21 @@ Outcome Pool::make_sample(const Claim& claim, SampleReader& reader, ImageTransfo
   const std::size_t floats = sample_floats(options_);
   const std::span<float> output(claim.slot->images() + position * floats, floats);
   claim.slot->labels[position] = dataset_.samples()[claim.sample].label;
+  claim.slot->samples[position] = claim.sample;
 
   Outcome outcome;
   PartBytes part;
   const TimePoint start = clock_.now();
-  const Result<void> read = fetch(claim, reader, part);
+  const Result<Bytes> read = fetch(claim, reader, part);
   const TimePoint fetched = clock_.now();
   outcome.work.fetch = fetched - start;
   if (!read) {
     outcome.error = read.error();
   } else {
-    outcome.work.bytes_read = dataset_.samples()[claim.sample].bytes;
+    outcome.work.bytes_read = *read;
     sim::Rng rng(options_.seed, claim.epoch, claim.sample);
     const auto drawn = [&]() -> Result<Augmentation> {
-      GPEMU_ASSIGN(const auto image, read_ahead_
+      GPEMU_ASSIGN(const auto image, read_ahead_ || options_.source != nullptr
                                          ? dataset_.image_in(claim.sample, part.part, part.bytes())
                                          : reader.image());
       if (!options_.decode) return Augmentation{};
@@ -321,8 +343,8 @@ Outcome Pool::make_sample(const Claim& claim, SampleReader& reader, ImageTransfo
     }
     outcome.work.prep = clock_.now() - fetched;
   }
+  part = {};
   if (read_ahead_) {
-    part = {};
     read_ahead_->done(claim.read_number, claim.sample);
   }
   return outcome;
@@ -384,6 +406,12 @@ Result<void> check_options(const LoaderOptions& options, std::size_t samples) {
     return fail(ErrorCode::kInvalidArgument, "the window is {}; it must be at least 1",
                 options.window);
   }
+  if (options.source != nullptr &&
+      (options.async || options.order.value_or(ReadOrder::kRandom) != ReadOrder::kRandom)) {
+    return fail(ErrorCode::kInvalidArgument,
+                "a cache reads samples one at a time, in random order: leave out asynchronous "
+                "reading and other orders");
+  }
   if (options.drop_last && samples < static_cast<std::size_t>(options.batch)) {
     return fail(ErrorCode::kInvalidArgument,
                 "the data set has {} images, fewer than one batch of {}; use a smaller batch",
@@ -443,6 +471,11 @@ std::span<const std::int32_t> Batch::labels() const {
   return std::span(slot.labels).first(static_cast<std::size_t>(slot.size));
 }
 
+std::span<const std::uint32_t> Batch::samples() const {
+  const Slot& slot = *state_->slot;
+  return std::span(slot.samples).first(static_cast<std::size_t>(slot.size));
+}
+
 const BatchWork& Batch::work() const {
   return state_->slot->work;
 }
@@ -486,7 +519,11 @@ Loader& Loader::operator=(Loader&&) noexcept = default;
 Loader::~Loader() = default;
 
 void Loader::start_epoch(std::uint64_t epoch) {
-  state_->pool->start_epoch(epoch);
+  state_->pool->start(epoch, state_->pool->order_of(epoch));
+}
+
+void Loader::start_part(std::uint64_t epoch, std::vector<std::uint32_t> samples) {
+  state_->pool->start(epoch, std::move(samples));
 }
 
 Result<std::optional<Batch>> Loader::next() {

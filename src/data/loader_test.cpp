@@ -291,14 +291,10 @@ TEST_F(LoaderTest, RefusesOptionsOutOfRange) {
   expect_refused({.batch = kImages + 1}, "fewer than one batch");
 }
 
-/// Returns a disk on which 102,400 bytes take 9.216 ms of positioning and 1.024 ms for the bytes,
-/// without a page cache: what tests write is in it.
+/// Returns a disk on which an access takes 9 ms and 100,000 bytes 1 ms, without a page cache: what
+/// tests write is in it.
 StorageDevice made_up_disk_of(sim::Clock& clock) {
-  return {{.name = "disk",
-           .sequential_bytes_per_s = 1e8,
-           .random = {{.bytes = 102'400, .bytes_per_s = 1e7}}},
-          clock,
-          PageCache::kIgnored};
+  return {{.name = "disk", .access_s = 9e-3, .bytes_per_s = 1e8}, clock, PageCache::kIgnored};
 }
 
 TEST_F(LoaderTest, ReadsTheSameFromEveryFormatInEveryWay) {
@@ -360,7 +356,8 @@ TEST_F(LoaderTest, TakesAsLongAsTheDescribedDevice) {
   static_cast<void>(read_epoch(loader, 0));
   Duration expected{};
   for (const Sample& sample : dataset_->samples()) {
-    expected += disk.spec().positioning(sample.bytes, 1) + disk.spec().transfer(sample.bytes);
+    expected += from_seconds(
+        disk.spec().read_time(static_cast<double>(sample.bytes), /*waiting=*/1).alone_s);
   }
   EXPECT_EQ(clock.now().time_since_epoch(), expected);
   EXPECT_EQ(disk.totals().bytes, dataset_->total_bytes());

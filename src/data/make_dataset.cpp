@@ -12,6 +12,7 @@
 #include "gpemu/base/mutex.hpp"
 #include "gpemu/base/thread.hpp"
 #include "gpemu/data/dataset.hpp"
+#include "gpemu/data/output_folder.hpp"
 #include "gpemu/sim/random.hpp"
 
 #include "output_file.hpp"

@@ -38,29 +38,4 @@ class OutputFile {
   Bytes size_ = 0;
 };
 
-/// A folder under construction beside its place, removed with all that is in it unless it is
-/// committed: nobody ever sees a part of it in its place.
-class OutputFolder {
- public:
-  /// Errors: kInvalidArgument if there is something at its place that is not an empty folder; kIo.
-  [[nodiscard]] static Result<OutputFolder> create(const std::filesystem::path& target);
-  OutputFolder(OutputFolder&& other) noexcept;
-  OutputFolder& operator=(OutputFolder&&) = delete;
-  OutputFolder(const OutputFolder&) = delete;
-  OutputFolder& operator=(const OutputFolder&) = delete;
-  ~OutputFolder();
-
-  /// Returns where its files are until then.
-  [[nodiscard]] const std::filesystem::path& path() const { return path_; }
-
-  /// Moves it to its place. Errors: kIo.
-  [[nodiscard]] Result<void> commit();
-
- private:
-  OutputFolder(std::filesystem::path path, std::filesystem::path target)
-      : path_(std::move(path)), target_(std::move(target)) {}
-  std::filesystem::path path_;
-  std::filesystem::path target_;
-};
-
 }  // namespace gpemu::data

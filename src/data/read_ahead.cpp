@@ -18,7 +18,7 @@ Result<PartBytes> read_one(const Dataset& dataset, const Unit& part, PartBuffers
   const Bytes size = std::min(part.bytes, kMostPartBytes);
   auto memory = buffers.get(size);
   const std::span<std::byte> buffer(memory.get(), size);
-  GPEMU_ASSIGN(bytes.filled, read_part(dataset.files()[part.file], part, buffer, storage));
+  GPEMU_ASSIGN(bytes.filled, read_part(dataset, part, buffer, storage));
   bytes.memory = std::move(memory);
   return bytes;
 }

@@ -16,7 +16,7 @@ Result<void> SampleReader::read(std::size_t sample) {
     buffer_ = std::make_unique_for_overwrite<std::byte[]>(capacity_);
   }
   const std::span<std::byte> buffer(buffer_.get(), std::min(part_.bytes, capacity_));
-  GPEMU_ASSIGN(filled_, read_part(dataset_->files()[part_.file], part_, buffer, storage_));
+  GPEMU_ASSIGN(filled_, read_part(*dataset_, part_, buffer, storage_));
   return {};
 }
 

@@ -11,6 +11,7 @@
 #include <fmt/format.h>
 
 #include "gpemu/base/file.hpp"
+#include "gpemu/data/output_folder.hpp"
 
 #include "crc32c.hpp"
 #include "index_reader.hpp"

@@ -7,10 +7,7 @@
 namespace gpemu::data {
 
 StorageDevice::StorageDevice(profile::StorageSpec spec, sim::Clock& clock, PageCache page_cache)
-    : spec_(std::move(spec)),
-      clock_(clock),
-      page_cache_(page_cache),
-      free_at_(static_cast<std::size_t>(spec_.requests_at_once)) {}
+    : spec_(std::move(spec)), clock_(clock), page_cache_(page_cache) {}
 
 TimePoint StorageDevice::take_on(const DeviceRead& read, std::size_t waiting) {
   const Lock lock(mutex_);
@@ -18,24 +15,18 @@ TimePoint StorageDevice::take_on(const DeviceRead& read, std::size_t waiting) {
   std::erase_if(ends_, [now](TimePoint end) { return end <= now; });
   const bool continues =
       totals_.reads > 0 && read.file == last_.file && read.offset == last_.offset + last_.bytes;
-  Duration positioning{};
-  if (!continues) {
-    positioning = spec_.positioning(read.bytes, static_cast<double>(ends_.size() + waiting));
-  }
-  const auto first = std::ranges::min_element(free_at_);
-  const TimePoint begin = std::max(now, *first);
-  const TimePoint positioned = begin + positioning;
-  const TimePoint passes = std::max(positioned, bytes_free_at_);
-  const TimePoint end = passes + spec_.transfer(read.bytes);
-  *first = end;
-  bytes_free_at_ = end;
-  ends_.push_back(end);
+  const profile::StorageSpec::ReadTime time = spec_.read_time(
+      static_cast<double>(read.bytes), static_cast<double>(ends_.size() + waiting), continues);
+  const Duration busy = from_seconds(time.busy_s);
+  // What does not keep the device from other reads overlaps with them.
+  const TimePoint begin = std::max(free_at_, now + from_seconds(time.alone_s - time.busy_s));
+  free_at_ = begin + busy;
+  ends_.push_back(free_at_);
   last_ = read;
   ++totals_.reads;
   totals_.bytes += read.bytes;
-  totals_.busy += end - std::max(begin, std::min(busy_until_, end));
-  busy_until_ = std::max(busy_until_, end);
-  return end;
+  totals_.busy += busy;
+  return free_at_;
 }
 
 DeviceTotals StorageDevice::totals() {

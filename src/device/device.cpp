@@ -33,6 +33,17 @@ KernelNeeds needs_of(double memory_share, double width) {
           .memory = memory};
 }
 
+/// Returns what such a kernel takes of the GPU while it runs. Anything but a part is all of it.
+Room room_of(double memory_share, double width) {
+  if (!(width < 1)) [[likely]]
+    return {};
+  const auto part = [](double share, std::uint32_t whole) {
+    return static_cast<std::uint16_t>(share > 0 ? std::min(share, 1.0) * whole + 0.5 : 0);
+  };
+  return {.width = std::max<std::uint16_t>(part(width, kWholeWidth), 1),
+          .memory = static_cast<std::uint8_t>(part(memory_share, Room::kWholeRate))};
+}
+
 }  // namespace
 
 struct Device::State {
@@ -333,14 +344,14 @@ const Node& Stream::node() const {
   return *device_.state_->node;
 }
 
-Interval Stream::launch(Duration cost, double memory_share, double width) {
+Interval Stream::launch(Duration cost, double memory_share, double width, int waves) {
   Device::State& device = *device_.state_;
   if (device.asks) [[unlikely]]
     wait_to_launch(cost, memory_share, width);
   const Lock lock(device.schedule->mutex);
   return device.schedule->queue(*lane_, device.engines[static_cast<std::size_t>(Engine::kCompute)],
-                                device.clock->now(), device.launches.time_of(cost, memory_share),
-                                0);
+                                device.clock->now(), device.launches.time_of(cost, memory_share), 0,
+                                room_of(memory_share, width), waves);
 }
 
 /// Blocks until the policy allows a kernel, which is launched next. If threads of this process

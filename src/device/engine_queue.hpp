@@ -37,6 +37,13 @@ class EngineQueue {
     queued.bytes.store(bytes_, std::memory_order_relaxed);
   }
 
+  /// Takes back the last pieces of work that were counted, but not their time: they are parts of
+  /// one.
+  void count_again(std::uint64_t pieces) {
+    operations_ -= pieces;
+    holding_->queued.operations.store(operations_, std::memory_order_relaxed);
+  }
+
   /// Adds to the work that is counted and has not started.
   void add_unstarted(Duration busy);
 

@@ -15,6 +15,8 @@
 #include "gpemu/device/moment.hpp"
 #include "gpemu/device/node_state.hpp"
 
+#include "beside.hpp"
+
 namespace gpemu::device {
 
 /// A first-in, first-out queue in pieces that stay at their addresses.
@@ -85,15 +87,23 @@ struct Task {
   static constexpr std::int16_t kWait = -1;
 
   std::int16_t engine = kWait;
-  bool was_put_off = false;   ///< it did not get its time when it was queued.
-  std::uint32_t before = 0;   ///< pieces before the last one; the lane has their ends.
-  std::uint64_t number = 0;   ///< of the last piece, in the order of queueing.
-  TimePoint asked{};          ///< the first piece cannot start earlier.
-  Duration cost{};            ///< engine time of the first piece.
-  TimePoint start{};          ///< once placed; before that, when its engine may start it.
-  TimePoint end{};            ///< as expected until it is placed.
-  MarkReference waits_for{};  ///< of a wait.
-  MarkReference mark{};       ///< of the end, for everything that waits for it.
+  std::uint16_t width = kWholeWidth;  ///< of the Room that each piece takes,
+  std::uint8_t memory = 0;            ///< and so much of the memory.
+  bool was_put_off = false;           ///< it did not get its time when it was queued.
+  std::uint16_t before = 0;           ///< pieces before the last one; the lane has their ends.
+  std::uint64_t number = 0;           ///< of the last piece, in the order of queueing.
+  TimePoint asked{};                  ///< the first piece cannot start earlier.
+  Duration cost{};                    ///< engine time of the first piece.
+  TimePoint start{};                  ///< once placed; before that, when its engine may start it.
+  TimePoint end{};                    ///< as expected until it is placed.
+  MarkReference waits_for{};          ///< of a wait.
+  MarkReference mark{};               ///< of the end, for everything that waits for it.
+
+  [[nodiscard]] Room room() const { return {.width = width, .memory = memory}; }
+  void take(Room room) {
+    width = room.width;
+    memory = room.memory;
+  }
 };
 
 static_assert(sizeof(Task) == 64);

@@ -41,7 +41,7 @@
 namespace gpemu::device::layout {
 
 inline constexpr char kMagic[8] = {'G', 'P', 'E', 'M', 'U', 'N', 'O', 'D'};
-inline constexpr std::uint32_t kVersion = 16;
+inline constexpr std::uint32_t kVersion = 17;
 inline constexpr std::uint32_t kMaxDevices = 4096;
 inline constexpr std::uint32_t kProcessCapacity = 256;
 inline constexpr std::size_t kNameBytes = 64;
@@ -81,8 +81,9 @@ struct alignas(64) Header {
   std::int64_t made_ns;          ///< when the node was made, on its clock.
   /// Of all bytes that never change, with zero in this field.
   std::uint64_t checksum;
-  std::int64_t quantum_ns;  ///< of time slices.
+  std::int64_t quantum_ns;  ///< of time slices; kUsual: what is usual for each GPU.
   std::int64_t context_switch_ns;
+  static constexpr std::int64_t kUsual = -1;
 };
 
 /// The properties of a device that never change.

@@ -41,8 +41,8 @@ TEST_F(MonitorTest, TellsTheShareOfThePeriodThatTheDeviceComputed) {
   const DeviceLoad load = load_of(0);
   EXPECT_DOUBLE_EQ(load.compute, 0.6);
   EXPECT_EQ(load.end - load.start, 250ms);
-  EXPECT_DOUBLE_EQ(load.power_w, 50 + 200 * 0.6);
-  EXPECT_DOUBLE_EQ(load.temperature_c, 30 + 50 * 170.0 / 250);
+  EXPECT_DOUBLE_EQ(load.power_w, 50 + 0.64 * 200 * 0.6);
+  EXPECT_DOUBLE_EQ(load.temperature_c, 30 + 50 * 126.8 / 250);
   EXPECT_DOUBLE_EQ(load_of(1).compute, 0);
 }
 
@@ -143,7 +143,7 @@ TEST_F(MonitorTest, TellsTheLoadOfEachProcess) {
 
 TEST_F(MonitorTest, AddsUpPowerToEnergy) {
   work(1s, 3s);
-  EXPECT_DOUBLE_EQ(monitor_->energy_j(0).value(), 50 * 4 + 200 * 1);
+  EXPECT_DOUBLE_EQ(monitor_->energy_j(0).value(), 50 * 4 + 128 * 1);
 }
 
 TEST_F(MonitorTest, TellsTheBoostClockOfPeriodsWithKernels) {

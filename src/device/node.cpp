@@ -45,12 +45,13 @@ Result<void> check_config(const NodeConfig& config) {
   const auto ms = [](Duration time) {
     return std::chrono::duration<double, std::milli>(time).count();
   };
-  if (config.slices.quantum < kShortestQuantum || config.slices.quantum > kLongestQuantum ||
-      config.slices.context_switch < Duration() || config.slices.context_switch > kLongestQuantum) {
+  const TimeSliceRules slices = config.slices.on({});
+  if (slices.quantum < kShortestQuantum || slices.quantum > kLongestQuantum ||
+      slices.context_switch < Duration() || slices.context_switch > kLongestQuantum) {
     return fail(ErrorCode::kInvalidArgument,
                 "a time slice takes {} to {} ms and a context switch at most {} ms, not {} and {}",
-                ms(kShortestQuantum), ms(kLongestQuantum), ms(kLongestQuantum),
-                ms(config.slices.quantum), ms(config.slices.context_switch));
+                ms(kShortestQuantum), ms(kLongestQuantum), ms(kLongestQuantum), ms(slices.quantum),
+                ms(slices.context_switch));
   }
   if (config.faults.size() > layout::kMaxFaultsBytes) {
     return fail(ErrorCode::kInvalidArgument, "the text of faults has at most {} bytes, not {}",
@@ -102,7 +103,8 @@ SlicePeers slice_peers_of(Segment& segment, int device) {
               },
           .quantum =
               [&segment, device] {
-                return slice_length(segment.facts().slices.quantum, segment.time_slice(device));
+                return slice_length(segment.facts().slices_of(device).quantum,
+                                    segment.time_slice(device));
               },
           .queued_by =
               [&segment, device](std::uint64_t identity) {
@@ -124,9 +126,9 @@ std::vector<DeviceEngines> engines_of(Segment& segment) {
           segment.trim(device, engine, now, own_tail_ns);
         });
     if (layout::has_slice_tables(segment.facts().policy)) {
-      const NodeFacts& facts = segment.facts();
+      const TimeSliceRules slices = segment.facts().slices_of(device);
       sharing = std::make_unique<SlicedSharing>(
-          std::move(sharing), make_launch_policy(facts.policy, facts.slices), facts.slices,
+          std::move(sharing), make_launch_policy(segment.facts().policy, slices), slices,
           segment.slice_table(device), slice_peers_of(segment, device));
     }
     const int gpu = segment.facts().device_of(device);

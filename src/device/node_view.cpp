@@ -111,7 +111,7 @@ struct NodeView::State {
       if (after == before) break;
     }
     if (slices.sharers.size() < 2) return std::nullopt;
-    slices.advance(now, facts.slices);
+    slices.advance(now, facts.slices_of(static_cast<int>(device)));
     return slices;
   }
 

@@ -104,7 +104,9 @@ std::optional<Party::Entry> Party::read(const layout::SeatRecord& seat, std::uin
   if (ready > saturating_add(now, layout::kLongestQueue) || cost > layout::kLongestQueue) {
     return std::nullopt;
   }
-  return Entry{.ready = ready, .cost = cost, .is_final = is_final || ready <= now};
+  // Work that takes no time may be between the round before and this one.
+  const TimePoint reached = round == 0 ? ready : std::max(ready, ends[(round - 1) % kKept]);
+  return Entry{.ready = ready, .cost = cost, .is_final = is_final || reached <= now};
 }
 
 Party::Known Party::known(std::uint64_t round, const Ends& ends, TimePoint now) const {
@@ -147,12 +149,14 @@ bool Party::took_back_too_late(TimePoint now) const {
   return first.all_final && saturating_add(first.latest, first.cost) <= now;
 }
 
-/// Returns when this party is ready for a round that is or was published. Requires: the end of the
-/// round on which that depends is known.
+/// Returns when this party is ready for a round that is or was published. Requires: the ends of the
+/// rounds before are known.
 TimePoint Party::ready_of(std::uint64_t round) const {
   const Arrival& arrival = arrivals_[round % kKept].arrival;
-  if (arrival.rounds_back == 0) return arrival.time;
-  return std::max(arrival.time,
+  TimePoint ready = arrival.time;
+  if (round > 0) ready = std::max(ready, ends_[(round - 1) % kKept]);
+  if (arrival.rounds_back == 0) return ready;
+  return std::max(ready,
                   saturating_add(ends_[(round - arrival.rounds_back) % kKept], arrival.after));
 }
 

@@ -76,12 +76,12 @@ TEST_F(PowerTest, OtherDevicesAndCopiesGoOnAsBefore) {
 TEST_F(PowerTest, EnergyIsPowerOverTime) {
   launch(1s);
   wait_until(2s);
-  EXPECT_DOUBLE_EQ(power().energy_j, 50 * 2 + 200 * 1);
+  EXPECT_DOUBLE_EQ(power().energy_j, 50 * 2 + 128 * 1);
   ASSERT_TRUE(limit(75));
-  EXPECT_DOUBLE_EQ(power().energy_j, 300) << "what has been used does not change";
+  EXPECT_DOUBLE_EQ(power().energy_j, 228) << "what has been used does not change";
   launch(1s);
   wait_until(5s);
-  EXPECT_DOUBLE_EQ(power().energy_j, 300 + 50 * 3 + 25 * 2);
+  EXPECT_DOUBLE_EQ(power().energy_j, 228 + 50 * 3 + 16 * 2);
   EXPECT_EQ(power().capped_time, 2s);
 }
 
@@ -91,14 +91,14 @@ TEST_F(PowerTest, ALimitHoldsFromNowOnForThePowerAndFromTheNextLaunchForTimes) {
   ASSERT_TRUE(limit(75));
   EXPECT_EQ(device_->default_stream().tail().time(), TimePoint(4s));
   wait_until(4s);
-  EXPECT_DOUBLE_EQ(power().energy_j, 50 * 4 + 200 * 1 + 25 * 3);
+  EXPECT_DOUBLE_EQ(power().energy_j, 50 * 4 + 128 * 1 + 16 * 3);
 }
 
 TEST_F(PowerTest, ALockedClockSlowsKernelsAndSavesEnergyWithoutALimit) {
   ASSERT_TRUE(lock(750));
   EXPECT_EQ(launch(1s), 2s);
   wait_until(2s);
-  EXPECT_DOUBLE_EQ(power().energy_j, 50 * 2 + 25 * 2);
+  EXPECT_DOUBLE_EQ(power().energy_j, 50 * 2 + 16 * 2);
   EXPECT_EQ(power().capped_time, 0s);
   EXPECT_FALSE(power().capped);
   EXPECT_EQ(power().locked_clock_mhz, 750);
@@ -139,9 +139,9 @@ TEST_F(PowerTest, SharesOfProcessesAddUpToTheBoard) {
   launch(100ms);  // takes 200 ms
   wait_until(400ms);
   const DeviceLoad load = monitor->load(0).value();
-  EXPECT_DOUBLE_EQ(load.power_w, 50 + 25 * 0.5);
+  EXPECT_DOUBLE_EQ(load.power_w, 50 + 16 * 0.5);
   ASSERT_EQ(load.processes.size(), 1);
-  EXPECT_DOUBLE_EQ(load.processes[0].power_w, 25 * 0.5);
+  EXPECT_NEAR(load.processes[0].power_w, 16 * 0.5, 1e-9);
   EXPECT_DOUBLE_EQ(load.sm_clock_mhz, 750);
 }
 
@@ -151,7 +151,7 @@ TEST_F(PowerTest, APeriodWithAChangeHasTheMeanPower) {
   wait_until(100ms);
   ASSERT_TRUE(limit(75));
   wait_until(400ms);
-  EXPECT_DOUBLE_EQ(monitor->load(0).value().power_w, 50 + (200 * 0.1 + 25 * 0.3) / 0.4);
+  EXPECT_DOUBLE_EQ(monitor->load(0).value().power_w, 50 + (128 * 0.1 + 16 * 0.3) / 0.4);
 }
 
 TEST(PowerOfNodesTest, EnergyAndLimitOutliveTheProcess) {
@@ -169,7 +169,7 @@ TEST(PowerOfNodesTest, EnergyAndLimitOutliveTheProcess) {
     clock.wait_until(TimePoint(3s));
   }
   const PowerSnapshot power = node->device_snapshot(0, clock.now()).power;
-  EXPECT_DOUBLE_EQ(power.energy_j, 250 + 75 * 2);
+  EXPECT_DOUBLE_EQ(power.energy_j, 178 + 66 * 2);
   EXPECT_EQ(power.limit_w, 75);
   const auto view = NodeView::open("n", folder).value();
   EXPECT_DOUBLE_EQ(view->device_snapshot(0, clock.now()).value().power.energy_j, power.energy_j)

@@ -97,6 +97,19 @@ TEST_F(RendezvousTest, WhatFollowsARoundIsOpenUntilAllHaveCome) {
   EXPECT_EQ(after.moment().time(), moment_at(1s + 8us));
 }
 
+TEST_F(RendezvousTest, WorkThatTakesNoTimeBetweenRoundsCanBePutOff) {
+  const GroupId alone = Rendezvous::create_group(*node_, 1).value();
+  const auto party = Rendezvous::join(node_, alone, 0, clock_).value();
+  ASSERT_TRUE(party->arrive(*streams_[0], 14us));
+  streams_[0]->copy(Engine::kCopyHostToDevice, 1, 0us);
+  const Moment second = party->arrive(*streams_[0], 5us).value();
+  clock_.wait_until(moment_at(5us));
+  // Its copy engine is busy when the first round ends.
+  devices_[0]->create_stream(StreamKind::kNonBlocking)->copy(Engine::kCopyHostToDevice, 1, 20us);
+  second.wait(clock_);
+  EXPECT_EQ(clock_.now(), moment_at(5us + 20us + 5us));
+}
+
 TEST_F(RendezvousTest, ARoundWithAnOpenEndEndsWhenWhatIsOutsideHas) {
   std::vector<OpenEnd> outside(2);
   std::vector<RoundTimes> begun, ended(2);

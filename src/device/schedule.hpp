@@ -51,14 +51,16 @@ class Schedule {
     timeline_.set_priority(lane, priority);
   }
 
-  /// As Timeline::queue.
-  Interval queue(Lane& lane, std::size_t engine, TimePoint now, Duration cost, Bytes bytes)
-      GPEMU_REQUIRES(mutex) {
+  /// As Timeline::queue. `waves`: in so many of them a kernel runs, if there are more urgent ones.
+  Interval queue(Lane& lane, std::size_t engine, TimePoint now, Duration cost, Bytes bytes,
+                 Room room = {}, int waves = 1) GPEMU_REQUIRES(mutex) {
     enter(now);
     if (timeline_.keeps_promises() && timeline_.is_used_by_other(lane, engine, now)) {
       now = take_back_arrivals(now);
     }
-    const Interval interval = timeline_.queue(lane, engine, now, cost, bytes);
+    const Interval interval = waves > 1 && timeline_.has_more_urgent(lane, engine)
+                                  ? timeline_.queue_waves(lane, engine, now, cost, room, waves)
+                                  : timeline_.queue(lane, engine, now, cost, bytes, room);
     if (timeline_.has_work_in_line()) advance(now);
     // It sleeps as long as this process has no work that others can move.
     if (planned_look_ == TimePoint::max() && timeline_.is_shared()) ring_own();

@@ -43,6 +43,8 @@ class Model {
     std::int64_t left = 0;  ///< of the cost of sliced work.
     /// Of work for clients: what it needs at full pace; of the compute, 0 for a client's width.
     std::int64_t compute = 0, memory = 0;
+    /// Of other work: what it takes of its engine, and of the memory unless it takes all of that.
+    std::int64_t width = kWholeWidth, rate = 0;
   };
   static constexpr int kRound = -1;
   /// The lengths of a time slice and of a context switch.
@@ -71,10 +73,10 @@ class Model {
     rounds[round].work.push_back(work);
   }
 
-  /// Runs all work that ever runs. Each engine does one piece at a time: of those that are ready
-  /// the most urgent one, of several the one that has been so for longest, of several the one that
-  /// was queued first. A round ends
-  /// when all parties are ready for it and the largest cost has passed, and one after the other.
+  /// Runs all work that ever runs. Each engine starts, of the pieces that are ready, the most
+  /// urgent one, of several the one that has been so for longest, of several the one that was
+  /// queued first, as soon as there is room for it beside those that run. A round ends when all
+  /// parties are ready for it and the largest cost has passed, and one after the other.
   void run() {
     std::int64_t latest = 0;
     for (const Work& work : all_) latest = std::max(latest, work.asked);
@@ -154,13 +156,11 @@ class Model {
     }
     std::map<int, Work*> candidates;  // by engine.
     for (Work& work : all_) {
-      if (work.start >= 0 || work.ready < 0 || work.engine == kRound || work.process >= 0 ||
-          is_busy(work.engine, now)) {
-        continue;
-      }
+      if (work.start >= 0 || work.ready < 0 || work.engine == kRound || work.process >= 0) continue;
       Work*& candidate = candidates[work.engine];
       if (candidate == nullptr || comes_before(work, *candidate)) candidate = &work;
     }
+    std::erase_if(candidates, [&](const auto& one) { return !has_room(*one.second, now); });
     if (candidates.empty()) return did;
     // If several engines start work at the same time, that which was ready first starts first,
     // because some takes no time.
@@ -304,10 +304,18 @@ class Model {
     return (work.asked < now || (work.asked == now && number < queued_)) &&
            std::ranges::all_of(work.after, [&](int number) { return all_[number].has_ended; });
   }
-  [[nodiscard]] bool is_busy(int engine, std::int64_t now) const {
-    return std::ranges::any_of(all_, [&](const Work& work) {
-      return work.engine == engine && work.start >= 0 && work.start <= now && now < work.end;
-    });
+  /// Returns whether an engine has room for work beside what it does now.
+  [[nodiscard]] bool has_room(const Work& next, std::int64_t now) const {
+    std::int64_t width = next.width, rate = next.rate;
+    bool is_busy = false, has_whole = next.width == kWholeWidth;
+    for (const Work& work : all_) {
+      if (work.engine != next.engine || work.start < 0 || now >= work.end) continue;
+      is_busy = true;
+      has_whole = has_whole || work.width == kWholeWidth;
+      width += work.width;
+      rate += work.rate;
+    }
+    return !is_busy || (!has_whole && width <= kWholeWidth && rate <= kWholeWidth);
   }
 
   std::vector<Work> all_;
@@ -598,6 +606,28 @@ class Program {
     return static_cast<std::size_t>(&stream - streams_.data());
   }
 
+  /// Returns whether a stream of the same device is more urgent.
+  [[nodiscard]] bool has_more_urgent(const Stream_& stream) const {
+    return std::ranges::any_of(streams_, [&](const Stream_& other) {
+      return other.device == stream.device && other.priority < stream.priority;
+    });
+  }
+  /// Adds a kernel to the model in so many parts, each of which comes after the one before. Returns
+  /// the last one's number.
+  int add_waves(const Model::Work& kernel, std::int64_t waves) {
+    waves = std::clamp<std::int64_t>(waves, 1, std::max<std::int64_t>(kernel.cost, 1));
+    Model::Work wave = kernel;
+    std::int64_t left = kernel.cost;
+    int number = 0;
+    for (; waves > 0; --waves) {
+      wave.cost = left / waves;
+      left -= wave.cost;
+      number = model_.add(wave);
+      wave.after = {number};
+    }
+    return number;
+  }
+
   void arrive() {
     if (parties_.empty()) return;
     Party_& party = any(parties_);
@@ -668,25 +698,36 @@ class Program {
                          .asked = now(),
                          .after = before(stream)};
         if (stream.shares && moves()) work.process = stream.process;
-        const double memory = knows_needs_ ? below(11) / 10.0 : 0;
-        const double width = knows_needs_ ? (below(10) + 1) / 10.0 : 1;
+        // On other devices, kernels run side by side.
+        const bool is_kernel = engine == Engine::kCompute && !(stream.shares && !knows_needs_);
+        const double memory = is_kernel ? below(11) / 10.0 : 0;
+        const double width = is_kernel ? (below(10) + 1) / 10.0 : 1;
+        std::int64_t waves = is_kernel && below(3) == 0 ? below(6) + 1 : 1;
+        if (slices() && cost % waves != 0) waves = 1;  // The model has whole units of time.
+        if (is_kernel && !stream.shares) {
+          work.width = std::llround(width * kWholeWidth);
+          work.rate = width < 1 ? std::llround(memory * kWholeWidth) : 0;
+        }
         if (knows_needs_) {
           work.memory = std::llround(memory * kWholeWidth);
           work.compute = std::max<std::int64_t>(
               std::llround(width * kWholeWidth) * (kWholeWidth - work.memory) / kWholeWidth, 1);
         }
-        const int number = stream.shares && !moves() ? model_.add_shared(std::move(work))
-                                                     : model_.add(std::move(work));
+        const int number = stream.shares && !moves()
+                               ? model_.add_shared(std::move(work))
+                               : add_waves(work, has_more_urgent(stream) ? waves : 1);
         tell(
-            "{} on engine {} ({}, {}), stream {} (priority {}, {}, device {}, process {}), cost {}",
-            number, static_cast<int>(engine), memory, width, number_of(stream), stream.priority,
+            "{} on engine {} ({}, {}, {}), stream {} (priority {}, {}, device {}, process {}), "
+            "cost {}",
+            number, static_cast<int>(engine), memory, width, waves, number_of(stream),
+            stream.priority,
             stream.kind == Kind::kLegacy     ? "legacy"
             : stream.kind == Kind::kBlocking ? "blocking"
                                              : "non-blocking",
             stream.device, stream.process, cost);
         stream.last = {number};
         if (engine == Engine::kCompute) {
-          stream.stream->launch(cost * unit_, memory, width);
+          stream.stream->launch(cost * unit_, memory, width, static_cast<int>(waves));
         } else {
           stream.stream->copy(engine, 1, cost * unit_);
         }

@@ -494,7 +494,7 @@ DeviceSnapshot Segment::snapshot(int device, TimePoint now) const {
   TimeSlices slices;
   if (!slice_tables_.empty()) {
     SliceTable::read(slice_tables_[static_cast<std::size_t>(device)], slices);
-    slices.advance(now, facts_.slices);
+    slices.advance(now, facts_.slices_of(device));
     if (slices.sharers.size() > 1) device_tables.slices = &slices;
   }
   DeviceSnapshot snapshot = make_snapshot(device, facts(device), device_tables, living, now);

@@ -142,10 +142,10 @@ bool are_plausible(const layout::FactsRecord& record) {
                                                       facts.nvlink_links,
                                                       facts.nvlink_gpus};
   return is_gpu_name(text_of(record.gpu)) && record.memory_bytes > 0 &&
-         record.memory_bytes <= Bytes{1} << 60 && is_size(record.max_power_w) &&
-         is_size(record.idle_power_w) && is_size(facts.base_clock_mhz) &&
-         is_size(facts.boost_clock_mhz) && is_size(facts.memory_clock_mhz) &&
-         std::ranges::min(counts) >= 0;
+         record.memory_bytes <= Bytes{1} << 60 && facts.reserved_memory_bytes <= Bytes{1} << 60 &&
+         is_size(record.max_power_w) && is_size(record.idle_power_w) &&
+         is_size(facts.base_clock_mhz) && is_size(facts.boost_clock_mhz) &&
+         is_size(facts.memory_clock_mhz) && std::ranges::min(counts) >= 0;
 }
 
 DeviceFacts facts_of(const layout::FactsRecord& record) {
@@ -369,9 +369,18 @@ layout::Offsets offsets_of(const layout::Header& header) {
 }
 
 /// Returns whether time slices can have those lengths.
-bool are_plausible(const TimeSliceRules& rules) {
+bool are_plausible(const TimeSliceSettings& settings) {
+  const TimeSliceRules rules = settings.on({});
   return rules.quantum >= kShortestQuantum && rules.quantum <= kLongestQuantum &&
          rules.context_switch >= Duration() && rules.context_switch <= kLongestQuantum;
+}
+
+std::int64_t number_of(const std::optional<Duration>& setting) {
+  return setting ? setting->count() : layout::Header::kUsual;
+}
+
+std::optional<Duration> setting_of(std::int64_t number) {
+  return number == layout::Header::kUsual ? std::nullopt : std::optional(Duration(number));
 }
 
 }  // namespace
@@ -419,8 +428,8 @@ std::vector<std::byte> static_part(const NodeConfig& config, TimePoint made) {
   header->topology_bytes = static_cast<std::uint32_t>(config.topology.size());
   header->faults_bytes = static_cast<std::uint32_t>(config.faults.size());
   header->made_ns = to_ns(made);
-  header->quantum_ns = config.slices.quantum.count();
-  header->context_switch_ns = config.slices.context_switch.count();
+  header->quantum_ns = number_of(config.slices.quantum);
+  header->context_switch_ns = number_of(config.slices.context_switch);
   auto* record = reinterpret_cast<layout::FactsRecord*>(bytes.data() + layout::Offsets::kFacts);
   for (std::size_t i = 0; i < config.devices.size(); ++i, ++record) {
     copy_text(record->gpu, config.devices[i].gpu);
@@ -452,8 +461,8 @@ Result<NodeFacts> parse_static_part(std::vector<std::byte> bytes, std::uint64_t 
       !layout::has_slice_tables(policy)) {
     return damaged(node, fmt::format("there is no sharing policy {}", header->policy));
   }
-  const TimeSliceRules slices{.quantum = Duration(header->quantum_ns),
-                              .context_switch = Duration(header->context_switch_ns)};
+  const TimeSliceSettings slices{.quantum = setting_of(header->quantum_ns),
+                                 .context_switch = setting_of(header->context_switch_ns)};
   if (!are_plausible(slices)) return damaged(node, "its time slices are impossible");
   NodeFacts facts{.policy = policy,
                   .slices = slices,

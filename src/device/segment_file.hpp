@@ -47,7 +47,7 @@ struct DeviceFacts {
 /// The facts of a node that never change, likewise.
 struct NodeFacts {
   SharingPolicy policy = SharingPolicy::kFifo;
-  TimeSliceRules slices;
+  TimeSliceSettings slices;
   bool temporary = false;
   std::vector<DeviceFacts> devices;
   std::optional<profile::TopologySpec> topology;
@@ -63,6 +63,10 @@ struct NodeFacts {
   [[nodiscard]] int device_of(int place) const {
     const auto count = static_cast<int>(devices.size());
     return place < count ? place : (place - count) / static_cast<int>(layout::kMigPlaces);
+  }
+  /// Returns how the device of a place divides its time.
+  [[nodiscard]] TimeSliceRules slices_of(int place) const {
+    return slices.on(devices[static_cast<std::size_t>(device_of(place))].facts);
   }
   /// Returns the place of a MIG device. Requires: the policy is kMig.
   [[nodiscard]] int mig_place(int device, int slice) const {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <limits>
 #include <tuple>
 #include <utility>
 
@@ -19,6 +20,11 @@ constexpr std::size_t kMostLookedAt = 16;
 
 /// How much work is placed to find the next copy. More than the kernels of a training step.
 constexpr int kMostPlacedAhead = 512;
+
+constexpr std::int64_t kOne = 1;
+
+/// More pieces are not joined to one task, which counts them.
+constexpr std::uint16_t kMostJoined = std::numeric_limits<std::uint16_t>::max();
 
 }  // namespace
 
@@ -59,12 +65,35 @@ void Timeline::set_priority(Lane& lane, std::int8_t priority) {
   lane.priority = priority;
   const std::size_t engine =
       lane.group->device * kEngineCount + static_cast<std::size_t>(Engine::kCompute);
+  engines_[engine].most_urgent = std::min(engines_[engine].most_urgent, priority);
   if (priority == 0 || std::exchange(engines_[engine].has_priorities, true)) return;
   engines_[engine].least_urgent = 0;
 }
 
-Interval Timeline::queue(Lane& lane, std::size_t engine_index, TimePoint now, Duration cost,
-                         Bytes bytes) {
+Interval Timeline::queue_waves(Lane& lane, std::size_t engine_index, TimePoint now, Duration cost,
+                               Room room, int waves) {
+  const std::int64_t count = std::clamp<std::int64_t>(waves, 1, std::max(cost.count(), kOne));
+  Interval all;
+  Duration done{};
+  for (std::int64_t i = 0; i < count; ++i) {
+    const Duration part = (cost - done) / (count - i);
+    done += part;
+    const Interval wave = queue(lane, engine_index, now, part, 0, room);
+    const Interval before = std::exchange(all, wave);
+    if (i == 0) continue;
+    all.start = before.start;
+    all.busy += before.busy;
+    all.idle = before.idle;
+  }
+  // It is one kernel.
+  engines_[engine_index].queue.count_again(static_cast<std::uint64_t>(count - 1));
+  return all;
+}
+
+/// Compiled once for most launches, which fill the GPU, and once for the others.
+[[gnu::always_inline]] inline Interval Timeline::queue_with(Lane& lane, std::size_t engine_index,
+                                                            TimePoint now, Duration cost,
+                                                            Bytes bytes, Room room) {
   LaneGroup& group = *lane.group;
   // Urgent work does not put off what starts now: otherwise, it would matter who has asked for it.
   if (engines_[engine_index].has_priorities && has_work_in_line()) place_until(now);
@@ -87,8 +116,8 @@ Interval Timeline::queue(Lane& lane, std::size_t engine_index, TimePoint now, Du
                         !engine.queue.moves() && (!engine.follows || lane.tasks.empty());
   const std::uint64_t number = next_number_;
   Interval interval = is_known && in_order
-                          ? queue_placed(lane, engine_index, ready, cost, bytes)
-                          : queue_unplaced(lane, engine_index, ready, cost, bytes, in_order);
+                          ? queue_placed(lane, engine_index, ready, cost, bytes, room)
+                          : queue_unplaced(lane, engine_index, ready, cost, bytes, room, in_order);
   interval.asked = now;
   interval.idle = idle;
   if (next_number_ != number) interval.number = number;
@@ -97,32 +126,60 @@ Interval Timeline::queue(Lane& lane, std::size_t engine_index, TimePoint now, Du
 
 /// Notes work whose time is final. Inline, because most launches get here.
 [[gnu::always_inline]] inline void Timeline::note_start(Lane& lane, EngineState& engine,
-                                                        TimePoint start, TimePoint end,
+                                                        TimePoint start, TimePoint end, Room room,
                                                         std::uint64_t moved) {
   if (lane.group->observer) report_start(lane, engine, start, end, moved);
   engine.started_end = std::max(engine.started_end, end);
+  if (room.fills_gpu()) [[likely]] {
+    engine.started_full_end = std::max(engine.started_full_end, end);
+  } else {
+    engine.started_beside.add(start, end, room);
+  }
   engine.queue.settle(start, end);
   note_end(lane, end);
+}
+
+/// Notes that an engine's next work, which is ready at a time, has its times.
+[[gnu::always_inline]] inline void Timeline::note_placed(EngineState& engine, const Lane& lane,
+                                                         TimePoint ready, TimePoint start,
+                                                         TimePoint end, Room room) {
+  if (engine.has_priorities) {
+    const std::int8_t before = ready > engine.placed_end ? kMostUrgent : engine.least_urgent;
+    engine.least_urgent = std::max(before, lane.priority);
+  }
+  engine.placed_end = std::max(engine.placed_end, end);
+  if (room.fills_gpu()) [[likely]] {
+    engine.full_end = engine.placed_end;
+  } else {
+    engine.beside.add(start, end, room);
+  }
+  engine.last_ready = std::max(engine.last_ready, ready);
 }
 
 /// Queues work that runs after all work that was queued before on its engine. Inline, because most
 /// launches get here.
 [[gnu::always_inline]] inline Interval Timeline::queue_placed(Lane& lane, std::size_t engine_index,
                                                               TimePoint ready, Duration cost,
-                                                              Bytes bytes) {
+                                                              Bytes bytes, Room room) {
   EngineState& engine = engines_[engine_index];
-  const TimePoint from = std::max(ready, engine.placed_end);
+  const TimePoint from = room_from(engine, ready, room);
+  const TimePoint busy_until = engine.placed_end;
   const Interval interval = engine.queue.serve(
       now_, from,
       engine.speed == nullptr
           ? cost
           : engine.speed->time_of(engine_index, engine.queue.next_turn(now_, from), cost));
-  note_placed(engine, lane, ready, interval.end);
+  note_placed(engine, lane, ready, interval.start, interval.end, room);
   lane.expected_end = interval.end;
-  engine.queue.count(interval.busy, bytes);
+  Duration busy = interval.busy;
+  if (!room.fills_gpu() && interval.start < busy_until) {
+    // Time in which several kernels run counts once.
+    busy = std::max(busy - (std::min(interval.end, busy_until) - interval.start), Duration());
+  }
+  engine.queue.count(busy, bytes);
   if (interval.start <= now_ && lane.tasks.empty()) {
-    note_start(lane, engine, interval.start, interval.end);
-  } else if (can_join_last(lane, engine_index, interval)) {
+    note_start(lane, engine, interval.start, interval.end, room);
+  } else if (can_join_last(lane, engine_index, interval, room)) {
     Task& last = lane.tasks.back();
     lane.ends.push() = last.end;
     ++last.before;
@@ -130,15 +187,26 @@ Interval Timeline::queue(Lane& lane, std::size_t engine_index, TimePoint now, Du
     last.end = interval.end;
     engine.queue.add_unstarted(interval.busy);
   } else {
-    push_work(lane, engine_index, ready, interval, engine.speed == nullptr ? interval.busy : cost);
+    push_work(lane, engine_index, ready, interval, engine.speed == nullptr ? interval.busy : cost,
+              room);
     ++lane.placed;
   }
   return interval;
 }
 
+Interval Timeline::queue_whole(Lane& lane, std::size_t engine, TimePoint now, Duration cost,
+                               Bytes bytes) {
+  return queue_with(lane, engine, now, cost, bytes, {});
+}
+
+[[gnu::noinline]] Interval Timeline::queue_part(Lane& lane, std::size_t engine, TimePoint now,
+                                                Duration cost, Bytes bytes, Room room) {
+  return queue_with(lane, engine, now, cost, bytes, room);
+}
+
 /// Queues work whose time depends on work without a time, or that puts off other work.
 Interval Timeline::queue_unplaced(Lane& lane, std::size_t engine_index, TimePoint ready,
-                                  Duration cost, Bytes bytes, bool in_order) {
+                                  Duration cost, Bytes bytes, Room room, bool in_order) {
   EngineState& engine = engines_[engine_index];
   const TimePoint end = saturating_add(
       ready, engine.speed == nullptr ? cost : engine.speed->time_of(engine_index, ready, cost));
@@ -147,10 +215,11 @@ Interval Timeline::queue_unplaced(Lane& lane, std::size_t engine_index, TimePoin
   lane.expected_end = end;
   engine.queue.count(expected.busy, bytes);
   const Demand demand = demand_of(lane, engine_index, ready, expected.busy);
-  push_work(lane, engine_index, ready, expected, engine.speed == nullptr ? expected.busy : cost);
+  push_work(lane, engine_index, ready, expected, engine.speed == nullptr ? expected.busy : cost,
+            room);
   if (lane.open) {
     // Work that may wait for a round takes its engine time when it starts.
-    const TimePoint earliest = std::max({lane.ready.time, now_, engine.placed_end});
+    const TimePoint earliest = room_from(engine, std::max(lane.ready.time, now_), room);
     lane.ready.time = saturating_add(earliest, expected.busy);
     for (Ready::Term& term : lane.ready.terms) {
       term.after = Duration(saturating_add(term.after.count(), expected.busy.count()));
@@ -356,12 +425,14 @@ void Timeline::abandon(std::unique_ptr<Lane> lane, TimePoint now) {
 
 /// Returns whether work can join a lane's last task, so that its order among all work is known
 /// without it. Requires: all work is placed.
-bool Timeline::can_join_last(Lane& lane, std::size_t engine_index, const Interval& interval) const {
+bool Timeline::can_join_last(Lane& lane, std::size_t engine_index, const Interval& interval,
+                             Room room) const {
   // On a disturbed device, each task keeps what it would cost on a healthy one.
   if (lane.tasks.empty() || engines_[engine_index].speed != nullptr) return false;
   const Task& last = lane.tasks.back();
   return last.engine == static_cast<std::int16_t>(engine_index) && !last.mark &&
          !last.was_put_off && last.end == interval.start && last.number + 1 == next_number_ &&
+         last.width == room.width && last.memory == room.memory && last.before < kMostJoined &&
          interval.busy == interval.end - interval.start;
 }
 
@@ -375,6 +446,7 @@ void Timeline::split(Lane& lane) {
     for (; task.before > 0; --task.before) {
       Task& piece = lane.tasks.push();
       piece.engine = task.engine;
+      piece.take(task.room());
       piece.was_put_off = false;
       piece.number = task.number - task.before;
       piece.asked = task.asked;  // Later pieces were queued before it ends.
@@ -404,10 +476,11 @@ Task& Timeline::push(Lane& lane, std::int16_t engine, TimePoint asked) {
 }
 
 void Timeline::push_work(Lane& lane, std::size_t engine_index, TimePoint ready,
-                         const Interval& interval, Duration cost) {
+                         const Interval& interval, Duration cost, Room room) {
   // If no unstarted work is before it, it waits for times that nothing else remembers.
   const TimePoint earliest = lane.tasks.empty() ? ready : now_;
   Task& task = push(lane, static_cast<std::int16_t>(engine_index), earliest);
+  task.take(room);
   task.cost = cost;
   task.start = interval.start;
   task.end = interval.end;
@@ -486,7 +559,8 @@ void Timeline::drop_started(Lane& lane, TimePoint now) {
     if (task.mark) std::exchange(task.mark, {})->settle();
     if (task.engine != Task::kWait) {
       EngineState& engine = engine_of(task);
-      note_start(lane, engine, task.start, task.end, task.was_put_off ? task.number : 0);
+      note_start(lane, engine, task.start, task.end, task.room(),
+                 task.was_put_off ? task.number : 0);
       --lane.work[static_cast<std::size_t>(task.engine) % kEngineCount];
       engine.queue.add_unstarted(-task.cost);
       if (task.was_put_off) engine.queue.fill_gaps(now_, task.start, task.end, task.cost);
@@ -520,7 +594,7 @@ void Timeline::drop_pieces(Lane& lane, TimePoint now) {
     task.cost = (task.before > 0 ? lane.ends.front() : task.end) - task.start;
   }
   EngineState& engine = engine_of(task);
-  note_start(lane, engine, start, task.start);
+  note_start(lane, engine, start, task.start, task.room());
   engine.queue.add_unstarted(-cost);
 }
 
@@ -656,6 +730,8 @@ void Timeline::take_times_away() {
   blocked_.clear();
   for (EngineState& engine : engines_) {
     engine.placed_end = engine.started_end;
+    engine.full_end = engine.started_full_end;
+    engine.beside = engine.started_beside;
     engine.last_ready = {};
     engine.least_urgent = kMostUrgent;
     engine.ready.clear();
@@ -736,28 +812,27 @@ void Timeline::release(const Mark& mark) {
   });
 }
 
-/// Returns the place in an engine's heap of the lane whose task runs next on it: of those that are
-/// ready when it can run, the most urgent one. Requires: some lane is in line.
+/// Returns the place in an engine's heap of the lane whose task runs next on it: the first one in
+/// line, unless a more urgent one is ready when it could start. Requires: some lane is in line.
 std::size_t Timeline::first_in_line(EngineState& engine) {
   if (!engine.has_priorities) return 0;
-  const TimePoint from = std::max(next_of(*engine.ready.front()).start, engine.placed_end);
-  const TimePoint turn = engine.queue.next_turn(now_, from);
-  const auto order = [&](Lane* lane) {
-    const Task& task = next_of(*lane);
-    return std::tuple(std::max(task.start, turn), lane->priority, task.start, task.number);
+  const auto order = [&](std::size_t place) {
+    const Lane& lane = *engine.ready[place];
+    const Task& task = next_of(*engine.ready[place]);
+    return std::tuple(lane.priority, task.start, task.number);
   };
-  return static_cast<std::size_t>(std::ranges::min_element(engine.ready, {}, order) -
-                                  engine.ready.begin());
-}
-
-/// Notes that an engine's next work, which is ready at a time, has its times.
-void Timeline::note_placed(EngineState& engine, const Lane& lane, TimePoint ready, TimePoint end) {
-  if (engine.has_priorities) {
-    const std::int8_t before = ready > engine.placed_end ? kMostUrgent : engine.least_urgent;
-    engine.least_urgent = std::max(before, lane.priority);
+  std::size_t best = 0;
+  for (bool has_changed = true; has_changed;) {
+    has_changed = false;
+    const TimePoint turn =
+        engine.queue.next_turn(now_, room_from(engine, next_of(*engine.ready[best])));
+    for (std::size_t i = 0; i < engine.ready.size(); ++i) {
+      if (next_of(*engine.ready[i]).start > turn || order(i) >= order(best)) continue;
+      best = i;
+      has_changed = true;
+    }
   }
-  engine.placed_end = end;
-  engine.last_ready = std::max(engine.last_ready, ready);
+  return best;
 }
 
 /// Returns which unplaced work starts next. If several pieces start at the same time, returns the
@@ -770,7 +845,7 @@ Timeline::Next Timeline::next() {
     const std::size_t place = first_in_line(*engine);
     Lane& lane = *engine->ready[place];
     const Task& task = next_of(lane);
-    const TimePoint from = std::max(task.start, engine->placed_end);
+    const TimePoint from = room_from(*engine, task);
     const bool has_turn = lane.open && keeps_promises_;
     const Order order(has_turn ? from : engine->queue.next_turn(now_, from), task.start,
                       task.number);
@@ -800,7 +875,7 @@ Lane* Timeline::place_next(TimePoint until) {
   }
   if (engine.ready.empty()) std::erase(waiting_, &engine);
   Task& task = next_of(lane);
-  const TimePoint from = std::max(task.start, engine.placed_end);
+  const TimePoint from = room_from(engine, task);
   const Duration cost =
       engine.speed == nullptr
           ? task.cost
@@ -820,7 +895,7 @@ Lane* Timeline::place_next(TimePoint until) {
   }
   GPEMU_CHECK(interval.start >= from && interval.end >= interval.start,
               "an engine runs work before it is ready");
-  note_placed(engine, lane, task.start, interval.end);
+  note_placed(engine, lane, task.start, interval.start, interval.end, task.room());
   task.start = interval.start;
   task.end = interval.end;
   task.was_put_off = true;

@@ -35,8 +35,9 @@ struct DeviceEngines {
 ///
 /// An engine does work in the order in which the work becomes ready, and finishes what it has
 /// started. If several pieces become ready at the same time, the one that was queued first runs
-/// first. The compute engine first looks at the priorities of the streams whose work is ready. So,
-/// until it starts, queued work can be put off by work of other streams that becomes ready earlier
+/// first. The compute engine first looks at the priorities of the streams whose work is ready, and
+/// starts the first kernel as soon as there is room for it beside those that run. So, until it
+/// starts, queued work can be put off by work of other streams that becomes ready earlier
 /// or is more urgent. Times are final once work has started; the others hold if nothing else is
 /// queued.
 ///
@@ -87,8 +88,24 @@ class Timeline {
   [[nodiscard]] TimePoint now() const { return now_; }
 
   /// Queues work in a lane on an engine of a device, and returns when it will run, as far as is
-  /// known. Requires: the lane's group was added; cost >= 0.
-  Interval queue(Lane& lane, std::size_t engine, TimePoint now, Duration cost, Bytes bytes);
+  /// known. `room`: what it takes of the compute engine. Requires: the lane's group was added;
+  /// cost >= 0.
+  Interval queue(Lane& lane, std::size_t engine, TimePoint now, Duration cost, Bytes bytes,
+                 Room room = {}) {
+    if (room.fills_gpu()) [[likely]]
+      return queue_whole(lane, engine, now, cost, bytes);
+    return queue_part(lane, engine, now, cost, bytes, room);
+  }
+
+  /// Queues a kernel that runs in so many waves of blocks. Between them, kernels of more urgent
+  /// streams can run.
+  Interval queue_waves(Lane& lane, std::size_t engine, TimePoint now, Duration cost, Room room,
+                       int waves);
+
+  /// Returns whether kernels of a lane can be put off by more urgent ones.
+  [[nodiscard]] bool has_more_urgent(const Lane& lane, std::size_t engine) const {
+    return engines_[engine].has_priorities && lane.priority > engines_[engine].most_urgent;
+  }
 
   /// Makes work that is queued in a lane from now on wait for a moment. Source: CUDA Runtime API,
   /// "Stream synchronization behavior": in the legacy default stream, a wait is like work.
@@ -187,13 +204,18 @@ class Timeline {
     bool has_priorities = false;  ///< some lane has another priority than 0.
     /// The highest priority of placed work since the engine was idle last.
     std::int8_t least_urgent = kMostUrgent;
+    std::int8_t most_urgent = 0;   ///< the lowest priority of all lanes.
+    TimePoint full_end{};          ///< of placed work that fills the GPU,
+    TimePoint started_full_end{};  ///< and of started work.
     const Speed* speed = nullptr;  ///< of its device, which disturbs it.
     /// If not null, no other lane has unstarted work on this engine.
     const Lane* only_lane = nullptr;
     /// Other processes can move work of its device, so when work becomes ready is only expected. It
     /// takes its time on the engine when it starts.
     bool follows = false;
-    TimePoint followed{};  ///< until when it followed them.
+    TimePoint followed{};   ///< until when it followed them.
+    Beside beside;          ///< placed kernels that fill only a part of the GPU,
+    Beside started_beside;  ///< and started ones.
   };
   static constexpr std::int8_t kMostUrgent = std::numeric_limits<std::int8_t>::min();
   struct Later;
@@ -221,16 +243,30 @@ class Timeline {
   EngineState& engine_of(const Task& task) {
     return engines_[static_cast<std::size_t>(task.engine)];
   }
+  /// Returns from when on an engine can run work that is ready at a time.
+  [[nodiscard]] static TimePoint room_from(const EngineState& engine, TimePoint ready, Room room) {
+    if (room.fills_gpu() || engine.queue.moves()) [[likely]]
+      return std::max(ready, engine.placed_end);
+    return engine.beside.room_from(std::max(ready, engine.full_end), room);
+  }
+  [[nodiscard]] static TimePoint room_from(const EngineState& engine, const Task& task) {
+    return room_from(engine, task.start, task.room());
+  }
+  Interval queue_whole(Lane& lane, std::size_t engine, TimePoint now, Duration cost, Bytes bytes);
+  Interval queue_part(Lane& lane, std::size_t engine, TimePoint now, Duration cost, Bytes bytes,
+                      Room room);
+  Interval queue_with(Lane& lane, std::size_t engine, TimePoint now, Duration cost, Bytes bytes,
+                      Room room);
   Interval queue_placed(Lane& lane, std::size_t engine_index, TimePoint ready, Duration cost,
-                        Bytes bytes);
+                        Bytes bytes, Room room);
   Interval queue_unplaced(Lane& lane, std::size_t engine_index, TimePoint ready, Duration cost,
-                          Bytes bytes, bool in_order);
+                          Bytes bytes, Room room, bool in_order);
   Task& push(Lane& lane, std::int16_t engine, TimePoint asked);
-  [[nodiscard]] bool can_join_last(Lane& lane, std::size_t engine_index,
-                                   const Interval& interval) const;
+  [[nodiscard]] bool can_join_last(Lane& lane, std::size_t engine_index, const Interval& interval,
+                                   Room room) const;
   static void split(Lane& lane);
   void push_work(Lane& lane, std::size_t engine_index, TimePoint ready, const Interval& interval,
-                 Duration cost);
+                 Duration cost, Room room);
   void wait(Lane& lane, TimePoint now, const Moment& moment);
   void follow_rounds_of(Lane& lane, const MarkReference& mark);
   [[nodiscard]] Ready ready_at_end(const Lane& lane) const;
@@ -246,7 +282,8 @@ class Timeline {
   void give_time(Lane& lane);
   [[nodiscard]] std::size_t first_in_line(EngineState& engine);
   [[nodiscard]] Next next();
-  void note_placed(EngineState& engine, const Lane& lane, TimePoint ready, TimePoint end);
+  void note_placed(EngineState& engine, const Lane& lane, TimePoint ready, TimePoint start,
+                   TimePoint end, Room room);
   Lane* place_next(TimePoint until);
   void release(const Mark& mark);
   void follow_others(std::size_t engine);
@@ -256,7 +293,7 @@ class Timeline {
                                         Duration cost);
   void start_over(TimePoint now);
   void take_times_away();
-  void note_start(Lane& lane, EngineState& engine, TimePoint start, TimePoint end,
+  void note_start(Lane& lane, EngineState& engine, TimePoint start, TimePoint end, Room room,
                   std::uint64_t moved = 0);
   void report_start(const Lane& lane, const EngineState& engine, TimePoint start, TimePoint end,
                     std::uint64_t moved);

@@ -49,6 +49,15 @@ class TimelineTest : public testing::Test {
   Interval queue(Lane& lane, std::size_t engine, std::int64_t cost) {
     return timeline_->queue(lane, engine, at_ns(0), Duration(cost), 0);
   }
+  /// The same of a kernel that fills a part of the GPU, in tenths.
+  Interval queue_part(Lane& lane, std::int64_t cost, int width, int memory = 0) {
+    const auto part = [](int tenths, std::uint32_t whole) {
+      return static_cast<std::uint16_t>(tenths * static_cast<int>(whole) / 10);
+    };
+    return timeline_->queue(lane, kKernels, at_ns(0), Duration(cost), 0,
+                            {.width = part(width, kWholeWidth),
+                             .memory = static_cast<std::uint8_t>(part(memory, Room::kWholeRate))});
+  }
   void wait(Lane& lane, const Moment& moment) { timeline_->wait_in_stream(lane, at_ns(0), moment); }
   Moment last_end(Lane& lane) { return timeline_->last_end(lane, at_ns(0)); }
 
@@ -130,6 +139,84 @@ TEST_F(TimelineTest, StartedWorkIsNotPutOff) {
   timeline_->queue(early, kKernels, at_ns(6), Duration(1), 0);
   EXPECT_EQ(spans_of(running), (Spans{{5, 15}}));
   EXPECT_EQ(spans_of(early), (Spans{{15, 16}}));
+}
+
+TEST_F(TimelineTest, KernelsThatFillPartsOfTheGpuRunSideBySide) {
+  // As on an H200: two that fill a half each, three quarters and a half, a quarter after one that
+  // fills the GPU (docs/design/measured-sharing.md).
+  Lane& first = add_lane();
+  Lane& second = add_lane();
+  Lane& third = add_lane();
+  Lane& fourth = add_lane();
+  EXPECT_EQ(queue_part(first, 1006, 5).start, at_ns(0));
+  EXPECT_EQ(queue_part(second, 1000, 5).start, at_ns(0));
+  EXPECT_EQ(queue_part(third, 1000, 7).start, at_ns(1006)) << "as soon as both halves are free";
+  EXPECT_EQ(queue(fourth, kKernels, 100).start, at_ns(2006));
+  EXPECT_EQ(queue_part(first, 10, 2).start, at_ns(2106));
+  EXPECT_EQ(to_ns(timeline_->now()), 0);
+  EXPECT_EQ(own_.engines[kKernels].queued.busy_ns, 2116) << "time counts once";
+  EXPECT_EQ(spans_of(second), (Spans{{0, 1000}}));
+}
+
+TEST_F(TimelineTest, AKernelThatDoesNotFitHoldsBackThoseThatAreReadyLater) {
+  Lane& first = add_lane();
+  Lane& second = add_lane();
+  Lane& third = add_lane();
+  queue_part(first, 100, 6);
+  queue_part(second, 100, 6);
+  EXPECT_EQ(queue_part(third, 10, 2).start, at_ns(100)) << "its blocks come after the second one's";
+}
+
+TEST_F(TimelineTest, KernelsThatNeedTheWholeMemoryRateRunOneAfterTheOther) {
+  Lane& first = add_lane();
+  Lane& second = add_lane();
+  Lane& third = add_lane();
+  queue_part(first, 100, 3, 8);
+  EXPECT_EQ(queue_part(second, 100, 3, 2).start, at_ns(0));
+  EXPECT_EQ(queue_part(third, 100, 3, 1).start, at_ns(100));
+}
+
+TEST_F(TimelineTest, AnUrgentKernelStartsAtTheEndOfAWave) {
+  Lane& normal = add_lane();
+  Lane& urgent = add_lane();
+  timeline_->set_priority(urgent, -1);
+  ASSERT_TRUE(timeline_->has_more_urgent(normal, kKernels));
+  ASSERT_FALSE(timeline_->has_more_urgent(urgent, kKernels));
+  const Interval all =
+      timeline_->queue_waves(normal, kKernels, at_ns(0), Duration(1000), Room{}, 10);
+  EXPECT_EQ(all.start, at_ns(0));
+  EXPECT_EQ(all.end, at_ns(1000));
+  EXPECT_EQ(all.busy, Duration(1000));
+  EXPECT_EQ(own_.engines[kKernels].queued.operations, 1U) << "it is one kernel";
+  timeline_->pass(at_ns(150));
+  timeline_->queue(urgent, kKernels, at_ns(150), Duration(20), 0);
+  EXPECT_EQ(spans_of(urgent), (Spans{{200, 220}}));
+  EXPECT_EQ(ran_[&normal].front(), (std::pair<std::int64_t, std::int64_t>{0, 100}));
+  EXPECT_EQ(ran_[&normal].back().second, 1020);
+}
+
+TEST_F(TimelineTest, AnUrgentKernelRunsBesideOthersIfThereIsRoom) {
+  Lane& normal = add_lane();
+  Lane& other = add_lane();
+  Lane& urgent = add_lane();
+  timeline_->set_priority(urgent, -1);
+  queue_part(normal, 100, 7);
+  queue_part(other, 100, 7);
+  timeline_->pass(at_ns(10));
+  const auto room = Room{.width = kWholeWidth / 10, .memory = 0};
+  timeline_->queue(urgent, kKernels, at_ns(10), Duration(20), 0, room);
+  EXPECT_EQ(spans_of(urgent), (Spans{{10, 30}}));
+  EXPECT_EQ(spans_of(other), (Spans{{100, 200}}));
+}
+
+TEST_F(TimelineTest, AtMost128KernelsRunAtOnce) {
+  for (int i = 0; i < 128; ++i) {
+    EXPECT_EQ(
+        timeline_->queue(add_lane(), kKernels, at_ns(0), Duration(100), 0, {.width = 1}).start,
+        at_ns(0));
+  }
+  EXPECT_EQ(timeline_->queue(add_lane(), kKernels, at_ns(0), Duration(100), 0, {.width = 1}).start,
+            at_ns(100));
 }
 
 TEST_F(TimelineTest, WorkAfterAnOpenMarkRunsOnceTheMarkHasItsTime) {

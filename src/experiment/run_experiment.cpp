@@ -125,7 +125,8 @@ struct ExperimentRunner::State {
 
   Result<const profile::HostSpec*> host(const std::string& name) {
     if (!hosts.contains(name)) {
-      GPEMU_ASSIGN(profile::HostSpec spec, profile::find_host(folders.hosts, name));
+      GPEMU_ASSIGN(profile::HostSpec spec,
+                   profile::find_host({folders.hosts, folders.storage}, name));
       hosts.emplace(name, std::move(spec));
     }
     return &hosts.at(name);
@@ -179,17 +180,7 @@ struct ExperimentRunner::State {
       setup.file_bytes = pipeline::grouped_sizes(setup.file_bytes,
                                                  static_cast<std::size_t>(run.group), setup.seed);
     }
-    setup.cache = {
-        .policy =
-            static_cast<pipeline::CachePolicy>(index_in(pipeline::kCachePolicyNames, run.cache)),
-        .peers = static_cast<pipeline::Peers>(index_in(pipeline::kPeersNames, run.peers)),
-        .seed = setup.seed};
-    const bool pages = setup.cache.policy <= pipeline::CachePolicy::kRandom;
-    double bytes = 0;
-    for (const std::uint32_t size : setup.file_bytes) {
-      bytes += static_cast<double>(pages ? pipeline::page_bytes(size) : size);
-    }
-    setup.cache.capacity = static_cast<Bytes>(std::ceil(bytes * run.cache_share));
+    add_caches(run, setup);
     return {};
   }
 
@@ -245,11 +236,30 @@ Result<pipeline::PipelineSetup> ExperimentRunner::setup(const profile::Experimen
   setup.epochs = run.epochs;
   setup.seed = run.seed;
   setup.superbatch = run.superbatch;
+  setup.pin = run.copy == "pinned";
+  setup.shared_memory_batches = run.shared_memory_batches;
   GPEMU_ASSIGN(const State::GpuTimes times, state_->gpu_times(run));
-  setup.step_s = times.step_s;
+  setup.step_s = times.step_s + setup.loader.gpu_s * run.batch / run.gpus / setup.loader.batch_of;
   setup.copy_s = times.copy_s;
-  GPEMU_TRY(state_->add_files(run, setup));
+  if (!run.dataset.empty()) GPEMU_TRY(state_->add_files(run, setup));
   return setup;
+}
+
+Result<const profile::HostSpec*> ExperimentRunner::host(const std::string& name) {
+  return state_->host(name);
+}
+
+void add_caches(const profile::ExperimentRun& run, pipeline::PipelineSetup& setup) {
+  setup.cache = {.policy = static_cast<pipeline::CachePolicy>(
+                     index_in(pipeline::kCachePolicyNames, run.cache)),
+                 .peers = static_cast<pipeline::Peers>(index_in(pipeline::kPeersNames, run.peers)),
+                 .seed = setup.seed};
+  const bool pages = setup.cache.policy <= pipeline::CachePolicy::kRandom;
+  double bytes = 0;
+  for (const std::uint32_t size : setup.file_bytes) {
+    bytes += static_cast<double>(pages ? pipeline::page_bytes(size) : size);
+  }
+  setup.cache.capacity = static_cast<Bytes>(std::ceil(bytes * run.cache_share));
 }
 
 Result<pipeline::ServiceSetup> ExperimentRunner::service_setup(const profile::ExperimentRun& run) {

@@ -16,7 +16,9 @@ class RunExperiment : public testing::Test {
  protected:
   RunExperiment()
       : database_(profile::Database::from_image(image_).value()),
-        runner_({.hosts = GPEMU_HOSTS_FOLDER, .datasets = GPEMU_EXPERIMENTS_FOLDER "/datasets"},
+        runner_({.hosts = GPEMU_HOSTS_FOLDER,
+                 .storage = GPEMU_STORAGE_FOLDER,
+                 .datasets = GPEMU_EXPERIMENTS_FOLDER "/datasets"},
                 database_) {}
 
   /// Returns a run that needs no GPU.
@@ -41,7 +43,7 @@ class RunExperiment : public testing::Test {
 TEST_F(RunExperiment, TakesTheSetupFromTheHostAndTheFile) {
   profile::ExperimentRun run = plain_run();
   run.loader = "pytorch-ladcache";
-  run.storage = "nfs";
+  run.storage = "chameleon-nfs";
   run.cache = "minio";
   run.peers = "locality";
   run.cache_share = 0.25;

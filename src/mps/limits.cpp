@@ -87,7 +87,10 @@ std::string device_memory_text(const std::map<std::string, Bytes>& memory) {
 }
 
 int multiprocessors_of(double percentage, int all) {
-  return std::max(static_cast<int>(std::floor(percentage * all / 100)), 1);
+  // In pairs. Source: 25 % of the 132 of an H200 were 32 (tools/measure/measure_sharing.py,
+  // 2026-11-26); since Volta, a texture processing cluster has two.
+  const int whole = static_cast<int>(std::floor(percentage * all / 100));
+  return std::min(std::max(whole / 2 * 2, 2), all);
 }
 
 }  // namespace gpemu::mps

@@ -23,7 +23,9 @@ TEST(MpsLimits, MultiprocessorsAreRoundedDown) {
   EXPECT_EQ(multiprocessors_of(100, 80), 80);
   EXPECT_EQ(multiprocessors_of(50, 132), 66);
   EXPECT_EQ(multiprocessors_of(33, 80), 26);
-  EXPECT_EQ(multiprocessors_of(0.5, 80), 1) << "at least one";
+  EXPECT_EQ(multiprocessors_of(25, 132), 32) << "in pairs";
+  EXPECT_EQ(multiprocessors_of(0.5, 80), 2) << "at least one pair";
+  EXPECT_EQ(multiprocessors_of(50, 1), 1) << "not more than there are";
 }
 
 TEST(MpsLimits, SizesHaveUnits) {

@@ -70,6 +70,8 @@ Server::Answer Server::grant(int client, const Message& message) {
     return {client, with_status("refused", kMaxClientsReached)};
   }
   asking.devices.insert(device);
+  titles_[device] = fmt::format("[{}] 00:00.0, {}", message.number("number").value_or(0),
+                                short_text(message.value("name")));
   return {client, {.kind = "granted", .values = {}, .text = {}}};
 }
 
@@ -122,9 +124,8 @@ Server::Reply Server::execute(std::span<const std::string> words) {
   if (name == "terminate_client" && words.size() == 2) return terminate(words[1]);
   if (name == "get_device_pinned_mem_limit" && words.size() == 2) {
     const auto found = limits_.device_memory.find(words[1]);
-    return answer(found == limits_.device_memory.end()
-                      ? "no limit\n"
-                      : fmt::format("{}M\n", found->second / kMiB));
+    return answer(
+        found == limits_.device_memory.end() ? "" : fmt::format("{}M\n", found->second / kMiB));
   }
   return set(words);
 }
@@ -174,11 +175,13 @@ std::string Server::device_client_list() const {
   std::map<std::string, std::string> pids;
   for (const auto& [number, client] : clients_) {
     for (const std::string& device : client.devices) {
-      pids[device] += fmt::format(" {}", client.pid);
+      pids[device] += fmt::format("{}.1\n", client.pid);
     }
   }
   std::string text;
-  for (const auto& [device, list] : pids) text += fmt::format("{}{}\n", device, list);
+  for (const auto& [device, list] : pids) {
+    text += fmt::format("{}\n{}", titles_.at(device), list);
+  }
   return text;
 }
 
@@ -188,7 +191,7 @@ std::string Server::process_table() const {
   std::string text;
   for (const auto& [number, client] : clients_) {
     for (const std::string& device : client.devices) {
-      text += fmt::format("{:<9} {:<5} {:<9} {:<22} {:<12} {}\n", client.pid, client.id, pid_,
+      text += fmt::format("{:<10}{:<10}{:<15}{:<26}{:<15}{}\n", client.pid, client.id, pid_,
                           device.substr(0, kUuidShown), client.pid_namespace, client.command);
     }
   }

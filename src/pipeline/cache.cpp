@@ -3,12 +3,11 @@
 
 #include <algorithm>
 #include <limits>
-#include <list>
-#include <unordered_map>
-#include <unordered_set>
 
 #include "gpemu/base/error.hpp"
 #include "gpemu/sim/random.hpp"
+
+#include "file_index.hpp"
 
 namespace gpemu::pipeline {
 namespace {
@@ -19,31 +18,70 @@ class PageCache final : public Cache {
       : capacity_(capacity), sizes_(sizes) {}
 
   bool read(FileId file) override {
-    if (const auto found = places_.find(file); found != places_.end()) {
-      used_last_.splice(used_last_.begin(), used_last_, found->second);
+    if (const std::uint32_t place = places_.find(file); place != FileIndex::kNone) {
+      unlink(place);
+      put_first(place);
       return true;
     }
     const Bytes bytes = page_bytes(sizes_[file]);
     if (bytes > capacity_) return false;
-    while (used_ + bytes > capacity_) {
-      used_ -= page_bytes(sizes_[used_last_.back()]);
-      places_.erase(used_last_.back());
-      used_last_.pop_back();
-    }
-    used_last_.push_front(file);
-    places_.emplace(file, used_last_.begin());
+    while (used_ + bytes > capacity_) drop_last();
+    const std::uint32_t place = free_place();
+    entries_[place].file = file;
+    places_.put(file, place);
+    put_first(place);
     used_ += bytes;
     return false;
   }
-  [[nodiscard]] bool holds(FileId file) const override { return places_.contains(file); }
+  [[nodiscard]] bool holds(FileId file) const override {
+    return places_.find(file) != FileIndex::kNone;
+  }
   [[nodiscard]] Bytes used() const override { return used_; }
 
  private:
+  static constexpr std::uint32_t kEnd = FileIndex::kNone;
+  /// A file, and the places of those that were used next after it, and before it.
+  struct Entry {
+    FileId file = 0;
+    std::uint32_t newer = kEnd, older = kEnd;
+  };
+
+  std::uint32_t free_place() {
+    if (free_.empty()) {
+      entries_.emplace_back();
+      return static_cast<std::uint32_t>(entries_.size() - 1);
+    }
+    const std::uint32_t place = free_.back();
+    free_.pop_back();
+    return place;
+  }
+  void unlink(std::uint32_t place) {
+    const auto [file, newer, older] = entries_[place];
+    (newer == kEnd ? first_ : entries_[newer].older) = older;
+    (older == kEnd ? last_ : entries_[older].newer) = newer;
+  }
+  void put_first(std::uint32_t place) {
+    entries_[place].newer = kEnd;
+    entries_[place].older = first_;
+    (first_ == kEnd ? last_ : entries_[first_].newer) = place;
+    first_ = place;
+  }
+  void drop_last() {
+    const std::uint32_t place = last_;
+    unlink(place);
+    used_ -= page_bytes(sizes_[entries_[place].file]);
+    places_.erase(entries_[place].file);
+    free_.push_back(place);
+  }
+
   Bytes capacity_;
   std::span<const std::uint32_t> sizes_;
   Bytes used_ = 0;
-  std::list<FileId> used_last_;  ///< the latest in front.
-  std::unordered_map<FileId, std::list<FileId>::iterator> places_;
+  std::vector<Entry> entries_;
+  std::vector<std::uint32_t> free_;  ///< places without a file.
+  std::uint32_t first_ = kEnd;       ///< the place of the file that was used last,
+  std::uint32_t last_ = kEnd;        ///< and of the one that leaves first.
+  FileIndex places_;
 };
 
 class RandomCache final : public Cache {
@@ -52,16 +90,18 @@ class RandomCache final : public Cache {
       : capacity_(capacity), sizes_(sizes), random_(seed) {}
 
   bool read(FileId file) override {
-    if (places_.contains(file)) return true;
+    if (holds(file)) return true;
     const Bytes bytes = page_bytes(sizes_[file]);
     if (bytes > capacity_) return false;
     while (used_ + bytes > capacity_) drop(random_.below(files_.size()));
-    places_.emplace(file, files_.size());
+    places_.put(file, static_cast<std::uint32_t>(files_.size()));
     files_.push_back(file);
     used_ += bytes;
     return false;
   }
-  [[nodiscard]] bool holds(FileId file) const override { return places_.contains(file); }
+  [[nodiscard]] bool holds(FileId file) const override {
+    return places_.find(file) != FileIndex::kNone;
+  }
   [[nodiscard]] Bytes used() const override { return used_; }
 
  private:
@@ -70,7 +110,7 @@ class RandomCache final : public Cache {
     places_.erase(files_[place]);
     if (place + 1 < files_.size()) {
       files_[place] = files_.back();
-      places_[files_[place]] = place;
+      places_.put(files_[place], static_cast<std::uint32_t>(place));
     }
     files_.pop_back();
   }
@@ -80,7 +120,7 @@ class RandomCache final : public Cache {
   sim::Rng random_;
   Bytes used_ = 0;
   std::vector<FileId> files_;
-  std::unordered_map<FileId, std::size_t> places_;
+  FileIndex places_;  ///< in `files_`.
 };
 
 /// Holds files up to a size, and never gives one up.
@@ -90,15 +130,17 @@ class InsertOnlyCache final : public Cache {
       : capacity_(capacity), sizes_(sizes), largest_(largest) {}
 
   bool read(FileId file) override {
-    if (files_.contains(file)) return true;
+    if (holds(file)) return true;
     const Bytes bytes = sizes_[file];
     if (bytes <= largest_ && used_ + bytes <= capacity_) {
-      files_.insert(file);
+      files_.put(file, 0);
       used_ += bytes;
     }
     return false;
   }
-  [[nodiscard]] bool holds(FileId file) const override { return files_.contains(file); }
+  [[nodiscard]] bool holds(FileId file) const override {
+    return files_.find(file) != FileIndex::kNone;
+  }
   [[nodiscard]] Bytes used() const override { return used_; }
 
  private:
@@ -106,7 +148,7 @@ class InsertOnlyCache final : public Cache {
   std::span<const std::uint32_t> sizes_;
   std::uint32_t largest_;
   Bytes used_ = 0;
-  std::unordered_set<FileId> files_;
+  FileIndex files_;  ///< their places do not matter.
 };
 
 }  // namespace

@@ -10,6 +10,7 @@
 namespace gpemu::pipeline {
 
 double Station::speed() const {
+  if (total_speed_.empty()) return 1 / std::max(1.0, load_);
   const std::size_t jobs = std::min(heap_.size(), total_speed_.size() - 1);
   return total_speed_[jobs] / static_cast<double>(heap_.size());
 }
@@ -19,11 +20,13 @@ void Station::serve_until(double now_s) {
   last_s_ = now_s;
 }
 
-void Station::add(double now_s, double work_s, Event event) {
+void Station::add(double now_s, double work_s, Event event, double load) {
   serve_until(now_s);
-  // Nobody else waits, so the sum may start again, which keeps it precise.
-  if (heap_.empty()) served_s_ = 0;
-  heap_.push_back({.end_work_s = served_s_ + work_s, .order = arrivals_++, .event = event});
+  // Nobody else waits, so the sums may start again, which keeps them precise.
+  if (heap_.empty()) served_s_ = load_ = 0;
+  heap_.push_back(
+      {.end_work_s = served_s_ + work_s, .order = arrivals_++, .load = load, .event = event});
+  load_ += load;
   std::ranges::push_heap(heap_, std::greater{});
 }
 
@@ -38,6 +41,7 @@ Event Station::finish(double now_s) {
   const Event event = heap_.back().event;
   // Rounding must not leave some of its work to be done.
   served_s_ = std::max(served_s_, heap_.back().end_work_s);
+  load_ -= heap_.back().load;
   heap_.pop_back();
   return event;
 }
@@ -77,8 +81,8 @@ void EventLoop::move(StationId station) {
   place(at, station);
 }
 
-void EventLoop::serve(StationId station, double work_s, Event event) {
-  stations_[station].add(now_s_, work_s, event);
+void EventLoop::serve(StationId station, double work_s, Event event, double load) {
+  stations_[station].add(now_s_, work_s, event, load);
   move(station);
 }
 

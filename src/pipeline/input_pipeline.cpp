@@ -12,6 +12,8 @@
 #include "gpemu/pipeline/event_loop.hpp"
 #include "gpemu/pipeline/locality.hpp"
 
+#include "parts_ahead.hpp"
+
 namespace gpemu::pipeline {
 namespace {
 
@@ -23,41 +25,32 @@ std::vector<double> cpu_speeds(const profile::HostCpu& cpu) {
   return speeds;
 }
 
-std::vector<double> storage_speeds(const profile::HostStorage& storage) {
-  std::vector<double> speeds{0};
-  for (int reads = 1; reads < storage.parallel; ++reads) speeds.push_back(reads);
-  speeds.push_back(storage.parallel);
-  return speeds;
-}
-
-/// The files of an epoch by node, in the order in which each prepares them.
+/// The files of an epoch by node, in the order in which each prepares them. Where a real data set
+/// has several samples in a file, they are its samples.
 class EpochPlan {
  public:
   EpochPlan(const PipelineSetup& setup, int files_per_batch, std::uint64_t epoch,
             std::span<const Owner> owners)
       : files_per_batch_(static_cast<std::size_t>(files_per_batch)) {
-    const auto nodes = static_cast<std::size_t>(setup.nodes);
-    files_.resize(nodes);
-    const std::vector<FileId> order =
-        data::shuffled_order(setup.file_bytes.size(), setup.seed, epoch);
-    if (setup.cache.peers == Peers::kLocality) {
-      by_locality(order, owners, setup.nodes);
-      return;
+    std::vector<FileId> order =
+        setup.dataset ? setup.dataset->epoch_order(setup.dataset->natural_order(), setup.window,
+                                                   setup.seed, epoch)
+                      : data::shuffled_order(setup.file_bytes.size(), setup.seed, epoch);
+    if (setup.cache.peers != Peers::kLocality) {
+      // As PyTorch's DistributedSampler: the order begins again until all have equally many.
+      const std::size_t files = order.size();
+      const auto nodes = static_cast<std::size_t>(setup.nodes);
+      for (std::size_t i = 0; order.size() % nodes != 0; ++i) order.push_back(order[i % files]);
+      owners = {};
     }
-    // As PyTorch's DistributedSampler: the order begins again until all have equally many.
-    const std::size_t each = (order.size() + nodes - 1) / nodes;
-    for (std::size_t node = 0; node < nodes; ++node) {
-      files_[node].reserve(each);
-      for (std::size_t i = 0; i < each; ++i) {
-        files_[node].push_back(order[(i * nodes + node) % order.size()]);
-      }
-    }
-  }
-
-  [[nodiscard]] std::size_t batches() const {
+    files_ = divide_among_nodes(order, owners, setup.nodes, files_per_batch_);
+    if (setup.dataset) drop_last();
     const auto most = std::ranges::max_element(files_, {}, &std::vector<FileId>::size);
-    return (most->size() + files_per_batch_ - 1) / files_per_batch_;
+    batches_ = (most->size() + files_per_batch_ - 1) / files_per_batch_;
   }
+  /// Returns how many batches the node with the most has.
+  [[nodiscard]] std::size_t batches() const { return batches_; }
+  [[nodiscard]] std::span<const FileId> all(std::uint32_t node) const { return files_[node]; }
   [[nodiscard]] std::span<const FileId> batch(std::uint32_t node, std::size_t index) const {
     const std::vector<FileId>& files = files_[node];
     const std::size_t begin = std::min(files.size(), index * files_per_batch_);
@@ -65,19 +58,16 @@ class EpochPlan {
   }
 
  private:
-  void by_locality(std::span<const FileId> order, std::span<const Owner> owners, int nodes) {
-    const std::size_t global = files_per_batch_ * files_.size();
-    for (std::size_t begin = 0; begin < order.size(); begin += global) {
-      const auto batch = order.subspan(begin, std::min(global, order.size() - begin));
-      const auto parts = assign_by_locality(batch, owners, nodes);
-      for (std::size_t node = 0; node < parts.size(); ++node) {
-        files_[node].insert(files_[node].end(), parts[node].begin(), parts[node].end());
-      }
+  /// Leaves out batches that are not full, as gpemu's loader does.
+  void drop_last() {
+    for (std::vector<FileId>& files : files_) {
+      files.resize(files.size() / files_per_batch_ * files_per_batch_);
     }
   }
 
   std::size_t files_per_batch_;
   std::vector<std::vector<FileId>> files_;
+  std::size_t batches_ = 0;
 };
 
 class PipelineSimulation {
@@ -93,10 +83,9 @@ class PipelineSimulation {
     nodes_.resize(static_cast<std::size_t>(setup_.nodes));
     for (Node& node : nodes_) {
       node.cpu = loop_.add_station(cpu_speeds(setup_.cpu));
-      node.storage = setup_.storage.shared && &node != &nodes_.front()
-                         ? nodes_.front().storage
-                         : loop_.add_station(storage_speeds(setup_.storage));
-      node.link = loop_.add_station({0, 1});
+      node.storage = setup_.storage.shared && &node != &nodes_.front() ? nodes_.front().storage
+                                                                       : loop_.add_station();
+      node.link = loop_.add_station();
       node.workers.resize(static_cast<std::size_t>(setup_.workers));
     }
   }
@@ -135,6 +124,10 @@ class PipelineSimulation {
   std::optional<TakenBatch> take_batches() {
     if (nodes_.front().received == plan_->batches()) return std::nullopt;
     const std::uint64_t samples_before = result_.samples;
+    for (std::uint32_t i = 0; i < nodes_.size() && !setup_.pin; ++i) {
+      // The step of the last batch has ended.
+      if (nodes_[i].left_memory < nodes_[i].received) leave_memory(i);
+    }
     const auto waits = [](const Node& node) { return !node.next_is_pinned(); };
     while (std::ranges::any_of(nodes_, waits)) {
       const std::optional<Event> event = loop_.next();
@@ -155,7 +148,7 @@ class PipelineSimulation {
   }
 
  private:
-  enum Kind : std::uint32_t { kStarted, kRead, kPrepared, kPinned, kCopied, kStepped };
+  enum Kind : std::uint32_t { kStarted, kRead, kPartRead, kPrepared, kPinned, kCopied, kStepped };
 
   struct Worker {
     std::size_t batch = 0;     ///< that it prepares or prepares next.
@@ -183,6 +176,16 @@ class PipelineSimulation {
     double pin_free_s = 0;     ///< when the thread that pins batches is free.
     double since_s = 0;        ///< when the loop began to wait, or copied its batch.
     bool waiting = false;
+    std::size_t left_memory = 0;  ///< batches that have left shared memory.
+    // Of workers that share batches:
+    std::size_t batch = 0;                    ///< whose samples they take,
+    std::size_t position = 0;                 ///< and the next one of it.
+    std::vector<std::size_t> unprepared;      ///< samples of each batch, in the ring.
+    std::optional<PartsAhead> parts;          ///< if parts are read ahead.
+    bool reading = false;                     ///< a part.
+    Bytes read_end = 0;                       ///< where the last part that was read ends,
+    std::uint32_t read_file = UINT32_MAX;     ///< and in which file.
+    std::vector<std::uint32_t> part_waiters;  ///< workers.
 
     [[nodiscard]] bool next_is_pinned() const { return pinned[received % pinned.size()] != 0; }
   };
@@ -193,16 +196,28 @@ class PipelineSimulation {
     return options;
   }
 
+  [[nodiscard]] bool shares_batches() const { return setup_.loader.shared_batches; }
+
   [[nodiscard]] std::size_t prefetched() const {
-    return static_cast<std::size_t>(setup_.workers) *
+    return static_cast<std::size_t>(shares_batches() ? 1 : setup_.workers) *
            static_cast<std::size_t>(setup_.prefetch_batches);
+  }
+
+  /// Returns the first batch for which there is no room.
+  [[nodiscard]] std::size_t end_of_room(const Node& node) const {
+    const std::size_t ahead = node.received + prefetched();
+    if (setup_.shared_memory_batches == 0) return ahead;
+    return std::min(ahead,
+                    node.left_memory + static_cast<std::size_t>(setup_.shared_memory_batches));
   }
 
   void begin_epoch(std::uint32_t index) {
     Node& node = nodes_[index];
     node.pinned.assign(prefetched() + 1, 0);
     node.works.assign(prefetched() + 1, {});
-    node.received = 0;
+    node.unprepared.assign(prefetched() + 1, 0);
+    node.received = node.left_memory = node.batch = node.position = 0;
+    if (reads_parts()) node.parts.emplace(*setup_.dataset, setup_.window, plan_->all(index));
     node.pin_free_s = node.since_s = loop_.now_s();
     node.waiting = computes_;
     for (std::size_t i = 0; i < node.workers.size(); ++i) node.workers[i] = {.batch = i};
@@ -213,6 +228,7 @@ class PipelineSimulation {
   void handle(const Event& event) {
     switch (event.kind) {
       case kStarted:
+        read_parts(event.node);
         for (std::uint32_t i = 0; i < nodes_[event.node].workers.size(); ++i) {
           if (setup_.superbatch > 0) ask_for_superbatch(event.node, i);
           if (nodes_[event.node].workers[i].idle) go_on(event.node, i);
@@ -220,15 +236,14 @@ class PipelineSimulation {
         return;
       case kRead:
         return has_read(event.node, event.index);
-      case kPrepared: {
-        Worker& worker = nodes_[event.node].workers[event.index];
-        work_of(event.node, worker).prepare_s += loop_.now_s() - worker.since_s;
-        ++worker.position;
-        return go_on(event.node, event.index);
-      }
+      case kPartRead:
+        return has_read_part(event.node, event.index);
+      case kPrepared:
+        return prepared(event.node, event.index);
       case kPinned: {
         Node& node = nodes_[event.node];
         node.pinned[event.index % node.pinned.size()] = 1;
+        if (setup_.pin) leave_memory(event.node);
         if (node.waiting) receive(event.node);
         return;
       }
@@ -245,6 +260,7 @@ class PipelineSimulation {
   void go_on(std::uint32_t index, std::uint32_t worker_index) {
     Node& node = nodes_[index];
     Worker& worker = node.workers[worker_index];
+    if (shares_batches()) return take_next(index, worker_index);
     if (!worker.idle) {
       if (worker.position < plan_->batch(index, worker.batch).size()) {
         return take(index, worker_index);
@@ -253,8 +269,8 @@ class PipelineSimulation {
       worker.batch += node.workers.size();
       worker.position = 0;
     }
-    worker.idle = worker.batch >= plan_->batches() ||
-                  worker.batch >= node.received + prefetched() || !is_read(worker);
+    worker.idle =
+        worker.batch >= plan_->batches() || worker.batch >= end_of_room(node) || !is_read(worker);
     if (worker.idle) return;
     if (setup_.superbatch > 0 && own(worker) + superbatch() >= worker.reading_batches) {
       ask_for_superbatch(index, worker_index);
@@ -263,10 +279,122 @@ class PipelineSimulation {
     go_on(index, worker_index);  // The epoch's last batch has no file for this node.
   }
 
+  /// Has a worker take the next sample of those that all of them share.
+  void take_next(std::uint32_t index, std::uint32_t worker_index) {
+    Node& node = nodes_[index];
+    Worker& worker = node.workers[worker_index];
+    worker.idle = true;
+    while (node.batch < std::min(plan_->batches(), end_of_room(node))) {
+      const std::size_t samples = plan_->batch(index, node.batch).size();
+      std::size_t& unprepared = node.unprepared[node.batch % node.unprepared.size()];
+      if (node.position == 0) unprepared = samples;
+      if (node.position < samples) {
+        worker.idle = false;
+        worker.batch = node.batch;
+        worker.position = node.position++;
+        return take(index, worker_index);
+      }
+      if (samples == 0) pin(index, node.batch);
+      ++node.batch;
+      node.position = 0;
+    }
+  }
+
+  [[nodiscard]] FileId sample_of(std::uint32_t index, const Worker& worker) const {
+    return plan_->batch(index, worker.batch)[worker.position];
+  }
+
   void take(std::uint32_t index, std::uint32_t worker_index) {
-    const Worker& worker = nodes_[index].workers[worker_index];
+    Worker& worker = nodes_[index].workers[worker_index];
     if (setup_.superbatch > 0) return prepare(index, worker_index);
-    read(index, worker_index, plan_->batch(index, worker.batch)[worker.position], 1);
+    if (!nodes_[index].parts) {
+      // The sizes of many files do not fit into the processor's caches. By the time the worker
+      // takes the next one, its size has come.
+      const std::span<const FileId> batch = plan_->batch(index, worker.batch);
+      if (worker.position + 1 < batch.size()) {
+        __builtin_prefetch(&setup_.file_bytes[batch[worker.position + 1]]);
+      }
+      return read(index, worker_index, batch[worker.position], 1);
+    }
+    worker.since_s = loop_.now_s();
+    if (nodes_[index].parts->is_read(sample_of(index, worker))) {
+      return has_read(index, worker_index);
+    }
+    nodes_[index].part_waiters.push_back(worker_index);
+  }
+
+  void prepared(std::uint32_t index, std::uint32_t worker_index) {
+    Node& node = nodes_[index];
+    Worker& worker = node.workers[worker_index];
+    work_of(index, worker).prepare_s += loop_.now_s() - worker.since_s;
+    if (!shares_batches()) {
+      ++worker.position;
+      return go_on(index, worker_index);
+    }
+    if (node.parts) {
+      node.parts->done(sample_of(index, worker));
+      read_parts(index);
+    }
+    const std::size_t batch = worker.batch;
+    go_on(index, worker_index);
+    if (--node.unprepared[batch % node.unprepared.size()] == 0) pin(index, batch);
+  }
+
+  /// Whether a thread reads parts of large files ahead, as gpemu's loader does.
+  [[nodiscard]] bool reads_parts() const {
+    return setup_.dataset && setup_.dataset->natural_order() != data::ReadOrder::kRandom;
+  }
+
+  /// Has that thread read the next part from storage, if it is free and may.
+  void read_parts(std::uint32_t index) {
+    Node& node = nodes_[index];
+    if (!node.parts || node.reading) return;
+    while (const std::optional<FileId> part = node.parts->next()) {
+      const data::Unit& unit = setup_.dataset->units()[*part];
+      const bool continues = unit.file == node.read_file && unit.offset == node.read_end;
+      if (caches_.read(static_cast<int>(index), *part) == NodeCaches::kHere) {
+        ++result_.cache_reads;
+        node.parts->has_read(*part);
+        continue;
+      }
+      node.read_file = unit.file;
+      node.read_end = unit.offset + unit.bytes;
+      node.reading = true;
+      count_storage_read(unit.bytes);
+      return from_storage(node, unit.bytes, 1, continues,
+                          {.kind = kPartRead, .node = index, .index = *part});
+    }
+  }
+
+  void has_read_part(std::uint32_t index, FileId part) {
+    Node& node = nodes_[index];
+    node.parts->has_read(part);
+    node.reading = false;
+    read_parts(index);
+    Bytes bytes = setup_.dataset->units()[part].bytes;
+    for (const std::uint32_t worker : std::exchange(node.part_waiters, {})) {
+      if (node.parts->is_read(sample_of(index, node.workers[worker]))) {
+        // They count for the batch that waited first.
+        work_of(index, node.workers[worker]).storage_bytes += std::exchange(bytes, 0);
+        has_read(index, worker);
+      } else {
+        node.part_waiters.push_back(worker);
+      }
+    }
+  }
+
+  void count_storage_read(Bytes bytes) {
+    ++result_.storage_reads;
+    result_.storage_bytes += bytes;
+  }
+
+  /// Reads from storage, which `burst` reads are asked for at the same time.
+  void from_storage(const Node& node, Bytes bytes, std::size_t burst, bool continues, Event event) {
+    const std::size_t depth = std::max(loop_.jobs(node.storage) + 1, burst);
+    const auto time =
+        setup_.storage.read_time(static_cast<double>(bytes), static_cast<double>(depth), continues);
+    loop_.serve(node.storage, time.alone_s, event,
+                time.alone_s > 0 ? time.busy_s / time.alone_s : 1);
   }
 
   [[nodiscard]] Work& work_of(std::uint32_t index, const Worker& worker) {
@@ -297,15 +425,9 @@ class PipelineSimulation {
           setup_.loader.peer_s + setup_.network.request_s + bytes / setup_.network.bytes_per_s,
           event);
     }
-    ++result_.storage_reads;
-    result_.storage_bytes += bytes;
+    count_storage_read(bytes);
     work_of(index, nodes_[index].workers[worker]).storage_bytes += bytes;
-    const profile::HostStorage& storage = setup_.storage;
-    const std::size_t depth = std::max(loop_.jobs(nodes_[index].storage) + 1, burst);
-    loop_.serve(nodes_[index].storage,
-                storage.access_s * storage.access_by_depth.at(static_cast<double>(depth)) +
-                    bytes / storage.bytes_per_s,
-                event);
+    from_storage(nodes_[index], bytes, burst, false, event);
   }
 
   void has_read(std::uint32_t index, std::uint32_t worker_index) {
@@ -352,8 +474,8 @@ class PipelineSimulation {
     Node& node = nodes_[index];
     const double samples =
         static_cast<double>(plan_->batch(index, batch).size()) * setup_.samples_per_file;
-    node.pin_free_s = std::max(node.pin_free_s, loop_.now_s()) +
-                      setup_.loader.batch_s * samples / setup_.loader.batch_of;
+    node.pin_free_s = std::max(node.pin_free_s, loop_.now_s());
+    if (setup_.pin) node.pin_free_s += setup_.loader.batch_s * samples / setup_.loader.batch_of;
     loop_.after(node.pin_free_s - loop_.now_s(),
                 {.kind = kPinned, .node = index, .index = static_cast<std::uint32_t>(batch)});
   }
@@ -371,8 +493,12 @@ class PipelineSimulation {
                                 static_cast<std::size_t>(setup_.samples_per_file);
     result_.samples += samples;
     ++node.received;
-    const auto worker = static_cast<std::uint32_t>((node.received - 1) % node.workers.size());
-    if (node.workers[worker].idle) go_on(index, worker);
+    if (shares_batches()) {
+      wake_workers(index);
+    } else {
+      const auto worker = static_cast<std::uint32_t>((node.received - 1) % node.workers.size());
+      if (node.workers[worker].idle) go_on(index, worker);
+    }
     if (!computes_) return;
     result_.copy_s += setup_.copy_s;
     loop_.after(setup_.copy_s, {.kind = kCopied, .node = index});
@@ -390,8 +516,21 @@ class PipelineSimulation {
     }
   }
 
+  void wake_workers(std::uint32_t index) {
+    for (std::uint32_t i = 0; i < nodes_[index].workers.size(); ++i) {
+      if (nodes_[index].workers[i].idle) go_on(index, i);
+    }
+  }
+
+  /// Counts a batch that has left shared memory.
+  void leave_memory(std::uint32_t index) {
+    ++nodes_[index].left_memory;
+    if (setup_.shared_memory_batches > 0) wake_workers(index);
+  }
+
   void stepped(std::uint32_t index) {
     Node& node = nodes_[index];
+    if (!setup_.pin) leave_memory(index);
     node.since_s = loop_.now_s();
     node.waiting = node.received < plan_->batches();
     if (node.waiting) receive(index);
@@ -410,6 +549,19 @@ class PipelineSimulation {
 };
 
 }  // namespace
+
+void use_dataset(PipelineSetup& setup, std::shared_ptr<const data::Dataset> dataset) {
+  setup.file_bytes.clear();
+  const auto add = [&](const data::Unit& part) {
+    setup.file_bytes.push_back(static_cast<std::uint32_t>(part.bytes));
+  };
+  if (dataset->natural_order() == data::ReadOrder::kRandom) {
+    for (std::size_t i = 0; i < dataset->samples().size(); ++i) add(dataset->extent(i));
+  } else {
+    std::ranges::for_each(dataset->units(), add);
+  }
+  setup.dataset = std::move(dataset);
+}
 
 struct DescribedLoaders::State {
   PipelineSimulation simulation;

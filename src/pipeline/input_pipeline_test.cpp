@@ -4,10 +4,15 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
+#include <filesystem>
 #include <numeric>
+#include <string>
+#include <unistd.h>
 
 #include <gtest/gtest.h>
 
+#include "gpemu/data/convert_dataset.hpp"
+#include "gpemu/data/make_dataset.hpp"
 #include "gpemu/sim/random.hpp"
 
 namespace gpemu::pipeline {
@@ -85,6 +90,37 @@ TEST(Simulate, BusyWorkersShareThreadsOfTheProcessor) {
   EXPECT_NEAR(simulate(setup).back().first_wait_s, 8.0 * 2 / 2, 1e-9);
 }
 
+TEST(Simulate, ThreadsShareTheirBatches) {
+  PipelineSetup setup = plain_setup(8);
+  setup.loader.shared_batches = true;
+  setup.workers = 2;
+  setup.step_s = 0.25;
+  // Two samples a second: a batch of two each second, whose step is shorter.
+  const EpochResult two = simulate(setup).back();
+  EXPECT_NEAR(two.first_wait_s, 1, 1e-9);
+  EXPECT_NEAR(two.epoch_s, 4.25, 1e-9);
+  // Two batches at a time may be begun, whoever works on them, so eight threads have work for four.
+  setup.workers = 8;
+  setup.cpu.threads = 8;
+  EXPECT_NEAR(simulate(setup).back().epoch_s, 1 + 0 + 1 + 0.25 + 0.25, 1e-9);
+}
+
+TEST(Simulate, SharedMemoryBoundsWhatIsPreparedWithoutPinning) {
+  PipelineSetup setup = plain_setup(40);
+  setup.workers = 2;
+  setup.step_s = 2;
+  setup.loader.batch_s = 0.01;
+  setup.loader.batch_of = 2;
+  // Both workers keep up with the GPU: two batches each two seconds.
+  const double free_s = simulate(setup).back().epoch_s;
+  EXPECT_NEAR(free_s, 2.01 + 20 * 2, 0.05);
+  setup.shared_memory_batches = 1;
+  EXPECT_NEAR(simulate(setup).back().epoch_s, free_s, 0.25) << "a pinned batch makes room";
+  setup.pin = false;
+  // Each batch is prepared after the step of the one before has ended.
+  EXPECT_NEAR(simulate(setup).back().epoch_s, 20 * (2 + 2), 1e-9);
+}
+
 TEST(Simulate, ReadsWaitForAccessAndForBytes) {
   PipelineSetup setup = plain_setup(4);
   setup.loader.image_s = 0.001;
@@ -100,8 +136,8 @@ TEST(Simulate, ReadsWaitForAccessAndForBytes) {
   EXPECT_GT(two, 4 * 1.5);
   EXPECT_LT(two, 4 * 1.5 + 1.01);  // The first and the last read may be alone.
   // A device that serves two at the same time.
-  setup.storage.access_by_depth = {{{1, 1}}};
-  setup.storage.parallel = 2;
+  setup.storage.access_by_depth = {};
+  setup.storage.requests_at_once = 2;
   EXPECT_NEAR(simulate(setup).back().epoch_s, 2 * 2.001 + 2 * 0.001, 1e-9);
 }
 
@@ -195,7 +231,7 @@ PipelineSetup random_setup(std::uint64_t seed) {
   setup.loader.start_s = random.uniform(0, 0.1);
   setup.storage.access_s = random.uniform(0, 0.01);
   setup.storage.bytes_per_s = random.uniform(1e7, 1e9);
-  setup.storage.parallel = random.uniform(1, 4);
+  setup.storage.requests_at_once = 1 + static_cast<int>(random.below(4));
   setup.storage.shared = random.below(2) == 0;
   setup.network = {.bytes_per_s = 1e9, .request_s = 1e-4};
   setup.step_s = random.uniform(0, 0.1);
@@ -206,6 +242,9 @@ PipelineSetup random_setup(std::uint64_t seed) {
   setup.cache = {.policy = static_cast<CachePolicy>(random.below(4)),
                  .capacity = random.below(300'000'000),
                  .peers = static_cast<Peers>(random.below(3))};
+  setup.loader.shared_batches = setup.superbatch == 0 && random.below(2) == 0;
+  setup.pin = random.below(2) == 0;
+  setup.shared_memory_batches = static_cast<int>(random.below(4));
   return setup;
 }
 
@@ -230,11 +269,68 @@ TEST(Simulate, AccountsForAllTimeAndAllFilesOfAnySetup) {
       const double cpu_s = static_cast<double>(result.samples) * setup.loader.image_s /
                            static_cast<double>(nodes) / setup.cpu.threads;
       const double storage_s = static_cast<double>(result.storage_bytes) /
-                               setup.storage.bytes_per_s / setup.storage.parallel /
-                               (setup.storage.shared ? 1 : setup.nodes);
+                               setup.storage.bytes_per_s / (setup.storage.shared ? 1 : setup.nodes);
       EXPECT_GE(result.epoch_s, std::max(cpu_s, storage_s) * (1 - 1e-9)) << seed;
     }
   }
+}
+
+/// Real data sets of 24 images, whose sizes and orders count.
+class SimulateRealDataset : public testing::Test {
+ protected:
+  void SetUp() override {
+    ASSERT_TRUE(data::make_dataset(root_ / "folder",
+                                   {.images = 24, .classes = 2, .sizes = {{50, 20}, {90, 30}}}));
+  }
+  void TearDown() override { std::filesystem::remove_all(root_); }
+
+  [[nodiscard]] std::shared_ptr<const data::Dataset> open(const char* name) const {
+    return std::make_shared<const data::Dataset>(data::Dataset::open(root_ / name).value());
+  }
+  /// One thread that takes a millisecond for an image, and a disk whose access takes a second.
+  static PipelineSetup one_thread(std::shared_ptr<const data::Dataset> dataset) {
+    PipelineSetup setup = plain_setup(1);
+    setup.loader = {.name = "gpemu", .shared_batches = true, .image_s = 0.001};
+    setup.storage.access_s = 1;
+    setup.batch = 5;
+    setup.step_s = 0;
+    use_dataset(setup, std::move(dataset));
+    return setup;
+  }
+
+  const std::filesystem::path root_ =
+      std::filesystem::path(testing::TempDir()) / ("gpemu_simulate_" + std::to_string(::getpid()));
+};
+
+TEST_F(SimulateRealDataset, ReadsEachImageAndDropsTheLastBatch) {
+  const auto folder = open("folder");
+  const EpochResult result = simulate(one_thread(folder)).back();
+  EXPECT_EQ(result.samples, 20U);
+  EXPECT_EQ(result.storage_reads, 20U);
+  EXPECT_NEAR(result.epoch_s, 20 * 1.001, 1e-9);
+}
+
+TEST_F(SimulateRealDataset, ReadsPartsAheadOneAfterTheOther) {
+  const auto folder = open("folder");
+  ASSERT_TRUE(data::convert_dataset(
+      *folder, root_ / "shards",
+      {.format = data::DataFormat::kWebDataset, .shard_bytes = 8 * folder->samples()[0].bytes}));
+  const auto shards = open("shards");
+  const std::size_t files = shards->files().size();
+  ASSERT_GT(files, 1U);
+  PipelineSetup setup = one_thread(shards);
+  setup.batch = 24;
+  const EpochResult result = simulate(setup).back();
+  EXPECT_EQ(result.samples, 24U);
+  EXPECT_EQ(result.storage_reads, shards->units().size());
+  // Images of a part are prepared while the next one is read; those of the last part are left. An
+  // access begins each file.
+  EXPECT_GT(result.epoch_s, static_cast<double>(files) + 0.001);
+  EXPECT_LT(result.epoch_s, static_cast<double>(files) + 0.025);
+  // With a window of one part, at most two are ahead of those that are prepared.
+  setup.window = 1;
+  setup.loader.image_s = 1;
+  EXPECT_NEAR(simulate(setup).back().epoch_s, 1 + 24, 1e-9);
 }
 
 TEST(Simulate, StopsWhenItIsTold) {

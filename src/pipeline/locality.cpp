@@ -57,4 +57,25 @@ std::vector<std::vector<FileId>> assign_by_locality(std::span<const FileId> batc
   return parts;
 }
 
+std::vector<std::vector<FileId>> divide_among_nodes(std::span<const FileId> files,
+                                                    std::span<const Owner> owners, int nodes,
+                                                    std::size_t batch) {
+  const auto count = static_cast<std::size_t>(nodes);
+  std::vector<std::vector<FileId>> parts(count);
+  for (std::vector<FileId>& part : parts) part.reserve(files.size() / count + 1);
+  if (owners.empty()) {
+    for (std::size_t i = 0; i < files.size(); ++i) parts[i % count].push_back(files[i]);
+    return parts;
+  }
+  const std::size_t global = batch * count;
+  for (std::size_t begin = 0; begin < files.size(); begin += global) {
+    const auto together = files.subspan(begin, std::min(global, files.size() - begin));
+    const auto shares = assign_by_locality(together, owners, nodes);
+    for (std::size_t node = 0; node < count; ++node) {
+      parts[node].insert(parts[node].end(), shares[node].begin(), shares[node].end());
+    }
+  }
+  return parts;
+}
+
 }  // namespace gpemu::pipeline

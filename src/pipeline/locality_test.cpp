@@ -79,5 +79,21 @@ TEST(AssignByLocality, KeepsTheOrderOfTheBatch) {
   EXPECT_EQ(parts[1], (std::vector<FileId>{4, 0}));
 }
 
+TEST(DivideAmongNodes, TakesTurnsWithoutOwners) {
+  const std::vector<FileId> files = {9, 8, 7, 6, 5};
+  const auto parts = divide_among_nodes(files, {}, 2, 2);
+  EXPECT_EQ(parts[0], (std::vector<FileId>{9, 7, 5}));
+  EXPECT_EQ(parts[1], (std::vector<FileId>{8, 6}));
+}
+
+TEST(DivideAmongNodes, KeepsEachGlobalBatchTogether) {
+  const std::vector<FileId> files = {0, 1, 2, 3, 4, 5, 6};
+  const std::vector<Owner> owners = {1, 1, 1, 0, 0, kNobody, 1};
+  const auto parts = divide_among_nodes(files, owners, 2, 2);
+  // The first four: node 1 gets two of its three, and node 0 its one and what is left.
+  EXPECT_EQ(parts[0], (std::vector<FileId>{2, 3, 4, 5}));
+  EXPECT_EQ(parts[1], (std::vector<FileId>{0, 1, 6}));
+}
+
 }  // namespace
 }  // namespace gpemu::pipeline

@@ -5,8 +5,9 @@ namespace gpemu::pipeline {
 
 NodeCaches::NodeCaches(const Options& options, std::span<const std::uint32_t> sizes) {
   for (int node = 0; node < options.nodes; ++node) {
-    caches_.push_back(make_cache(options.policy, options.capacity, sizes,
-                                 options.seed + static_cast<std::uint64_t>(node)));
+    caches_.push_back(options.make ? options.make(options.capacity, sizes)
+                                   : make_cache(options.policy, options.capacity, sizes,
+                                                options.seed + static_cast<std::uint64_t>(node)));
   }
   if (options.peers != Peers::kNone) owners_.assign(sizes.size(), kNobody);
 }

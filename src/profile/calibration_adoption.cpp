@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "calibration_adoption.hpp"
 
+#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -19,6 +20,12 @@ Result<void> adopt_calibrations(GpuSpec& spec, const FindGpu& find) {
     GPEMU_ASSIGN(GpuSpec like, adopt(spec.calibrated_like, "like"));
     spec.calibration = std::move(like.calibration);
     spec.other_arithmetic_like = like.other_arithmetic_like;
+  }
+  if (!spec.host_like.empty() && spec.calibration) {
+    GPEMU_ASSIGN(const GpuSpec like, adopt(spec.host_like, "host_like"));
+    std::copy(like.calibration->parameters.begin() + kFirstHostParameter,
+              like.calibration->parameters.end(),
+              spec.calibration->parameters.begin() + kFirstHostParameter);
   }
   if (!spec.other_arithmetic_like.empty()) {
     GPEMU_ASSIGN(GpuSpec like, adopt(spec.other_arithmetic_like, "other_arithmetic_like"));

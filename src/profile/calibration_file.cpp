@@ -54,6 +54,17 @@ std::string written(const Calibration& calibration, std::string_view other_arith
     text +=
         fmt::format("{} = {}\n", parameter.name, rounded(calibration.parameters.at(i), parameter));
   }
+  const auto add_arithmetic = [&](std::string_view table,
+                                  const std::optional<OperationParameters>& parameters) {
+    if (!parameters) return;
+    text += fmt::format("\n[{}.{}]\n", kCalibrationTable, table);
+    for (int i = 0; i < kFirstCommonParameter; ++i) {
+      const Parameter& parameter = kOperationParameters.at(i);
+      text += fmt::format("{} = {}\n", parameter.name, rounded(parameters->at(i), parameter));
+    }
+  };
+  add_arithmetic(kCalibrationTf32Table, calibration.tf32);
+  add_arithmetic(kCalibrationFp32Table, calibration.fp32);
   return text;
 }
 

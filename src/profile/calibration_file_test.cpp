@@ -147,6 +147,25 @@ TEST(Calibration, ReplacingLeavesEveryOtherByte) {
   EXPECT_EQ(replace_calibration(like, "x.toml", calibration(), "").value(), middle);
 }
 
+TEST(Calibration, KeepsTheParametersOfEachArithmetic) {
+  Calibration all = calibration(true);
+  all.half = true;
+  all.tf32 = all.fp32 = all.parameters;
+  all.tf32->at(kMatmul) = 0.5;
+  all.fp32->at(kMatmul) = 0.25;
+  const std::string file = replace_calibration(gpu_file(), "x.toml", all, "").value();
+  const Calibration read = read_calibration(file);
+  EXPECT_TRUE(read.has_all_arithmetic());
+  EXPECT_EQ(read.tf32.value_or(OperationParameters{}).at(kMatmul), 0.5);
+  EXPECT_EQ(read.fp32.value_or(OperationParameters{}).at(kMatmul), 0.25);
+  EXPECT_EQ(read.fp32.value_or(OperationParameters{}).at(kLatency), read.parameters.at(kLatency))
+      << "what has no arithmetic is common";
+  EXPECT_NE(message_of(replaced(file, "[calibration.tf32]", "[calibration.tf32]\nlatency = 1e-6"))
+                .find("calibration.tf32.latency: unknown key"),
+            std::string::npos);
+  EXPECT_FALSE(read_calibration(calibrated_file()).has_all_arithmetic());
+}
+
 TEST(Calibration, ReplacesNothingInAFileThatIsWrong) {
   EXPECT_EQ(replace_calibration("name = 1", "x.toml", calibration(), "").error().message,
             "x.toml:1: name: expected a non-empty string");
@@ -178,7 +197,7 @@ TEST(Calibration, NamesFileLineAndFieldOfAFault) {
   expect("[calibration.host]", "[calibration.hosts]", "[calibration.hosts]",
          "calibration.hosts: unknown key");
   expect("models = 36", "models = 36.5", "models", "calibration.models: expected a whole number");
-  expect(table, "[calibration]\nlike = 'Y-1'\n#", "command", "calibration.command: unknown key");
+  expect(table, "[calibration]\nlike = 'Y-1'\n#", "apart", "calibration.apart: unknown key");
   EXPECT_EQ(message_of("calibration = 1\n" + gpu_file()),
             "x.toml:1: calibration: expected a table");
 }
@@ -200,6 +219,22 @@ TEST(Calibration, IsTakenFromTheGpuThatAFileNames) {
   EXPECT_EQ(other.gpu, "Y-1");
   EXPECT_TRUE(other.tensor_cores);
   EXPECT_EQ(database.gpu("X-1").value().other_arithmetic.value_or(Calibration{}).gpu, "Y-1");
+
+  // The host may be another GPU's: by the file, or because a user asks for it.
+  const auto launch = [](const Result<GpuSpec>& gpu) {
+    return gpu && gpu->calibration ? gpu->calibration->parameters.at(kHostScale) : 0;
+  };
+  Calibration slow = calibration(true);
+  slow.parameters[kHostScale] = 9e-5;
+  gpus[1].toml = replace_calibration(gpu_file("Y-1"), "x.toml", slow, "X-1").value();
+  gpus[2].toml = replaced(like, "like = \"X-1\"", "like = \"X-1\"\nhost_like = \"Y-1\"");
+  const Database hosts = Database::from_image(build_database_image(gpus, {}).value()).value();
+  EXPECT_EQ(launch(hosts.gpu("Z-1")), 9e-5);
+  EXPECT_EQ(launch(hosts.gpu("X-1")), 2.5e-5);
+  EXPECT_EQ(launch(hosts.gpu("X-1", "")), 2.5e-5);
+  EXPECT_EQ(launch(hosts.gpu("X-1", "Y-1")), 9e-5);
+  EXPECT_EQ(hosts.gpu("X-1", "Y-1").value().calibration.value_or(Calibration{}).gpu, "X-1");
+  EXPECT_EQ(hosts.gpu("X-1", "W-1").error().code, ErrorCode::kNotFound);
 
   gpus[2].toml = replaced(like, "like = \"X-1\"", "like = \"W-1\"");
   EXPECT_EQ(build_database_image(gpus, {}).error().message,

@@ -15,6 +15,10 @@ std::span<const Parameter> device_parameters() {
   return std::span(kOperationParameters).first(kFirstHostParameter);
 }
 
+std::span<const Parameter> product_parameters() {
+  return std::span(kOperationParameters).first(kFirstCommonParameter);
+}
+
 std::span<const Parameter> host_parameters() {
   return std::span(kOperationParameters).subspan(kFirstHostParameter);
 }
@@ -27,16 +31,20 @@ class Reader {
   [[nodiscard]] Result<FileCalibration> read(std::string_view gpu) const {
     FileCalibration result;
     if (table_.contains("like")) {
-      GPEMU_TRY(check_keys(table_, {}, {"like"}, ""));
+      GPEMU_TRY(check_keys(table_, {}, {"like", "host_like"}, ""));
       GPEMU_ASSIGN(result.like, text("like"));
+      if (table_.contains("host_like")) {
+        GPEMU_ASSIGN(result.host_like, text("host_like"));
+      }
       return result;
     }
     Calibration calibration{.gpu = std::string(gpu)};
-    GPEMU_TRY(check_keys(table_, device_parameters(),
-                         {"command", "pack", "models", "steps", "in_sample_error", "tensor_cores",
-                          "half", "other_arithmetic_like", "bar_unseen_model", "bar_known_batch",
-                          "bar_other_gpu", kCalibrationHostTable},
-                         ""));
+    GPEMU_TRY(
+        check_keys(table_, device_parameters(),
+                   {"command", "pack", "models", "steps", "in_sample_error", "tensor_cores", "half",
+                    "other_arithmetic_like", "bar_unseen_model", "bar_known_batch", "bar_other_gpu",
+                    kCalibrationHostTable, kCalibrationTf32Table, kCalibrationFp32Table},
+                   ""));
     GPEMU_ASSIGN(calibration.command, text("command"));
     GPEMU_ASSIGN(calibration.pack, text("pack"));
     GPEMU_ASSIGN(calibration.models, count("models"));
@@ -64,6 +72,8 @@ class Reader {
     }
     GPEMU_TRY(read_parameters(table_, device_parameters(), calibration.parameters.begin()));
     GPEMU_TRY(read_host(calibration));
+    GPEMU_TRY(read_arithmetic(kCalibrationTf32Table, calibration, calibration.tf32));
+    GPEMU_TRY(read_arithmetic(kCalibrationFp32Table, calibration, calibration.fp32));
     result.own = std::move(calibration);
     return result;
   }
@@ -132,6 +142,18 @@ class Reader {
       ++to;
     }
     return {};
+  }
+
+  /// Reads the parameters of products in another arithmetic, if the file has them.
+  [[nodiscard]] Result<void> read_arithmetic(std::string_view key, const Calibration& calibration,
+                                             std::optional<OperationParameters>& to) const {
+    const toml::node* const node = table_.get(key);
+    if (node == nullptr) return {};
+    if (!node->is_table()) return fault(*node, key, "expected a table");
+    const toml::table& table = *node->as_table();
+    GPEMU_TRY(check_keys(table, product_parameters(), {}, fmt::format("{}.", key)));
+    to = calibration.parameters;
+    return read_parameters(table, product_parameters(), to->begin());
   }
 
   [[nodiscard]] Result<void> read_host(Calibration& calibration) const {

@@ -15,11 +15,15 @@ namespace gpemu::profile {
 /// The tables of a calibration in a GPU's file: of the device, and in it of the host.
 inline constexpr std::string_view kCalibrationTable = "calibration";
 inline constexpr std::string_view kCalibrationHostTable = "host";
+/// In it too: products in another arithmetic, on a GPU on which all were measured.
+inline constexpr std::string_view kCalibrationTf32Table = "tf32";
+inline constexpr std::string_view kCalibrationFp32Table = "fp32";
 
 /// What a GPU's file says of its calibration.
 struct FileCalibration {
   std::optional<Calibration> own;
-  std::string like;  ///< the GPU whose calibration stands for this one's, or empty.
+  std::string like;       ///< the GPU whose calibration stands for this one's, or empty.
+  std::string host_like;  ///< then the GPU whose host this one's is like, or empty for the same.
   std::string other_arithmetic_like;  ///< the GPU of the other arithmetic's calibration, or empty.
 };
 

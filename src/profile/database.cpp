@@ -178,6 +178,20 @@ Result<GpuSpec> Database::gpu(std::string_view name_or_path) const {
   return spec;
 }
 
+Result<GpuSpec> Database::gpu(std::string_view name_or_path, std::string_view host) const {
+  GPEMU_ASSIGN(GpuSpec spec, gpu(name_or_path));
+  if (host.empty()) return spec;
+  GPEMU_ASSIGN(const GpuSpec other, gpu(host));
+  if (!other.calibration || !spec.calibration) {
+    return fail(ErrorCode::kInvalidArgument, "the launch times in the host of {} are not known",
+                other.calibration ? spec.name : other.name);
+  }
+  std::copy(other.calibration->parameters.begin() + kFirstHostParameter,
+            other.calibration->parameters.end(),
+            spec.calibration->parameters.begin() + kFirstHostParameter);
+  return spec;
+}
+
 Result<GpuSpec> Database::plain_gpu(std::string_view name_or_path) const {
   if (is_path(name_or_path)) {
     return load_gpu_spec(name_or_path);

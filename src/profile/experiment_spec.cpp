@@ -45,7 +45,7 @@ const std::array<WordKey, 10> kWordKeys = {{
     {"copy", &ExperimentRun::copy, {"pinned", "pageable"}},
     {"offload", &ExperimentRun::offload, {"none", "all", "fastflow"}},
 }};
-constexpr std::array<CountKey, 11> kCountKeys = {{
+constexpr std::array<CountKey, 12> kCountKeys = {{
     {"gpus", &ExperimentRun::gpus, 1, 1024},
     {"batch", &ExperimentRun::batch, 1, 1'000'000},
     {"nodes", &ExperimentRun::nodes, 1, 4096},
@@ -53,6 +53,7 @@ constexpr std::array<CountKey, 11> kCountKeys = {{
     {"prefetch", &ExperimentRun::prefetch, 1, 1024},
     {"group", &ExperimentRun::group, 1, 1'000'000},
     {"superbatch", &ExperimentRun::superbatch, 0, 1'000'000},
+    {"shared_memory_batches", &ExperimentRun::shared_memory_batches, 0, 1'000'000},
     {"cpus", &ExperimentRun::cpus, 0, 4096},
     {"remote_workers", &ExperimentRun::remote_workers, 0, 4096},
     {"remote_cpus", &ExperimentRun::remote_cpus, 1, 4096},

@@ -73,12 +73,16 @@ constexpr auto kNumberFields = std::to_array<NumberField>({
      [](GpuSpec& spec, double value) { spec.fp8_tensor_flops = value * kTera; }},
     {"memory", "capacity_mib", kRequired, 64, 1 << 24, 0,
      [](GpuSpec& spec, double value) { spec.memory_bytes = mib(value); }},
+    {"memory", "reserved_mib", kOptional, 0.01, 1 << 20, 0,
+     [](GpuSpec& spec, double value) { spec.reserved_memory_bytes = mib(value); }},
     {"memory", "usable_mib", kOptional, 64, 1 << 24, 0,
      [](GpuSpec& spec, double value) { spec.usable_memory_bytes = mib(value); }},
     {"memory", "bandwidth_gb_per_s", kRequired, 1, 1e6, 0,
      [](GpuSpec& spec, double value) { spec.memory_bandwidth_bytes_per_s = value * kGiga; }},
     {"memory", "bus_bits", kRequired, 8, 1e5, 1,
      [](GpuSpec& spec, double value) { spec.memory_bus_bits = whole(value); }},
+    {"memory", "clock_mhz", kOptional, 10, 1e5, 0,
+     [](GpuSpec& spec, double value) { spec.memory_clock_mhz = value; }},
     {"memory", "l2_cache_mib", kRequired, 0.01, 1e5, 0,
      [](GpuSpec& spec, double value) { spec.l2_cache_bytes = mib(value); }},
     {"power", "max_w", kRequired, 1, 1e5, 0,
@@ -122,12 +126,14 @@ class SpecReader {
     GPEMU_TRY(file_.read_sources());
     GPEMU_TRY(check_keys());
     for (const NumberField& field : kNumberFields) GPEMU_TRY(read_number(field));
+    GPEMU_TRY(subtract_reserved_memory());
     GPEMU_ASSIGN(spec_.mig_profiles, read_mig_profiles(root_, file_));
     GPEMU_TRY(check_consistency());
     GPEMU_ASSIGN(FileCalibration calibration, read_calibration(root_, origin_, spec_.name));
     spec_.calibration = std::move(calibration.own);
     if (spec_.calibration) spec_.calibration->tensor_rate = tensor_rate(spec_);
     spec_.calibrated_like = std::move(calibration.like);
+    spec_.host_like = std::move(calibration.host_like);
     spec_.other_arithmetic_like = std::move(calibration.other_arithmetic_like);
     spec_.sources = std::move(file_).citations();
     return std::move(spec_);
@@ -210,6 +216,15 @@ class SpecReader {
     return value;
   }
 
+  /// The file states the capacity as nvidia-smi does, with what the driver keeps.
+  Result<void> subtract_reserved_memory() {
+    if (spec_.reserved_memory_bytes >= spec_.memory_bytes) {
+      return file_.fault(*root_.get("memory"), "memory.reserved_mib", "not less than capacity_mib");
+    }
+    spec_.memory_bytes -= spec_.reserved_memory_bytes;
+    return {};
+  }
+
   [[nodiscard]] Result<void> check_consistency() const {
     GPEMU_TRY(file_.check_sources());
     const toml::node& links = *root_.get("links");
@@ -243,6 +258,14 @@ class SpecReader {
 
 double tensor_rate(const GpuSpec& spec) {
   return spec.fp16_tensor_flops.value_or(0) / spec.multiprocessors / (spec.boost_clock_mhz * 1e6);
+}
+
+double memory_clock_mhz(const GpuSpec& spec) {
+  if (spec.memory_clock_mhz) return *spec.memory_clock_mhz;
+  if (spec.memory_bus_bits <= 0) return 0;
+  // Two transfers per cycle of the clock that NVML shows: 1215 MHz for the 1555 GB/s of an A100 on
+  // 5120 bits, 5000 MHz for the 320 GB/s of a T4 on 256.
+  return spec.memory_bandwidth_bytes_per_s / (spec.memory_bus_bits / 8.0) / 2e6;
 }
 
 Result<GpuSpec> parse_gpu_spec(std::string_view toml, std::string_view origin) {

@@ -73,6 +73,25 @@ TEST(ParseGpuSpec, ConvertsUnitsAndKeepsSources) {
   EXPECT_EQ(spec->sources.size(), 13U);
 }
 
+TEST(ParseGpuSpec, TakesWhatTheDriverKeepsFromTheCapacity) {
+  const Result<GpuSpec> spec = parse_gpu_spec(
+      replaced("[memory]", "[memory]\nreserved_mib = { value = 192.5, source = \"smi\" }"),
+      "x.toml");
+  ASSERT_TRUE(spec) << spec.error().message;
+  EXPECT_EQ(spec->reserved_memory_bytes, 385 * kMiB / 2);
+  EXPECT_EQ(spec->memory_bytes + spec->reserved_memory_bytes, 8192 * kMiB);
+}
+
+TEST(ParseGpuSpec, TheMemoryClockIsTheMeasuredOneOrFollows) {
+  const Result<GpuSpec> derived = parse_gpu_spec(kGood, "x.toml");
+  ASSERT_TRUE(derived);
+  EXPECT_NEAR(memory_clock_mhz(*derived), 250.5e3 / 32 / 2, 1e-6);
+  const Result<GpuSpec> measured = parse_gpu_spec(
+      replaced("[memory]", "[memory]\nclock_mhz = { value = 3201, source = \"smi\" }"), "x.toml");
+  ASSERT_TRUE(measured) << measured.error().message;
+  EXPECT_EQ(memory_clock_mhz(*measured), 3201);
+}
+
 TEST(ParseGpuSpec, NamesOriginLineAndFieldOfAFault) {
   EXPECT_EQ(fault_of(replaced("{ value = 10, source = \"sheet\" }", "10")),
             "x.toml:8: compute.multiprocessors: a number needs a source: "
@@ -114,6 +133,9 @@ TEST(ParseGpuSpec, RefusesWhatCannotBe) {
                               "[memory]\nusable_mib = { value = 8193, source = "
                               "\"smi\" }")),
             "x.toml:13: memory.usable_mib: more than capacity_mib");
+  EXPECT_EQ(
+      fault_of(replaced("[memory]", "[memory]\nreserved_mib = { value = 8192, source = \"smi\" }")),
+      "x.toml:13: memory.reserved_mib: not less than capacity_mib");
   EXPECT_EQ(fault_of(replaced("[power]", "[power]\nidle_w = { value = 0, source = \"smi\" }")),
             "x.toml:20: power.idle_w: 0 is not between 0.1 and 100000; is the unit right?");
   EXPECT_EQ(fault_of(replaced("[links]",

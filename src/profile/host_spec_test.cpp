@@ -42,6 +42,9 @@ access_by_depth = [[1, 1], [2, 0.5]]
 mb_per_s = 100
 source = "made up"
 
+[[storage]]
+device = "chameleon-nfs"
+
 [network]
 mb_per_s = 1250
 request_ms = 0.1
@@ -57,14 +60,14 @@ std::string host_fault(const std::string& old, const std::string& changed) {
   const std::size_t at = text.find(old);
   EXPECT_NE(at, std::string::npos) << old;
   text.replace(at, old.size(), changed);
-  const auto spec = parse_host_spec(text, "toy.toml");
+  const auto spec = parse_host_spec(text, "toy.toml", GPEMU_STORAGE_FOLDER);
   if (spec) return "no fault";
   EXPECT_EQ(spec.error().code, ErrorCode::kCorruptData);
   return spec.error().message;
 }
 
 TEST(ParseHostSpec, ReadsEachTable) {
-  const HostSpec spec = parse_host_spec(kToyHost, "toy.toml").value();
+  const HostSpec spec = parse_host_spec(kToyHost, "toy.toml", GPEMU_STORAGE_FOLDER).value();
   EXPECT_EQ(spec.name, "toy");
   EXPECT_EQ(spec.cpu.cores, 4);
   EXPECT_EQ(spec.cpu.threads, 8);
@@ -78,6 +81,7 @@ TEST(ParseHostSpec, ReadsEachTable) {
   EXPECT_DOUBLE_EQ(spec.storage("hdd").value().access_s, 0.008);
   EXPECT_DOUBLE_EQ(spec.storage("").value().bytes_per_s, 1e8);
   EXPECT_FALSE(spec.storage("").value().shared);
+  EXPECT_TRUE(spec.storage("chameleon-nfs").value().shared) << "the one of a file";
   EXPECT_DOUBLE_EQ(spec.network->bytes_per_s, 1.25e9);
   EXPECT_EQ(spec.sources.at("storage hdd"), "Nobody measured it");
 }
@@ -97,11 +101,16 @@ TEST(ParseHostSpec, NamesTheLineAndTheKey) {
             "toy.toml:13: memory: unknown key 'speed'");
   EXPECT_EQ(host_fault("name = \"fast\"", "name = \"slow\""),
             "toy.toml:22: loader slow: there is another one of this name");
-  EXPECT_EQ(host_fault("[[storage]]", "[storage]"), "toy.toml:27: storage: expected [[storage]]");
+  EXPECT_EQ(host_fault("[[storage]]\nname", "[[disk]]\nname"),
+            "toy.toml:27: the file: unknown key 'disk'");
   EXPECT_EQ(host_fault("title = \"A toy\"", "title = 1"),
             "toy.toml:2: title: expected a non-empty string");
   EXPECT_EQ(host_fault("[network]\n", "[network]\nlatency = 1\n"),
-            "toy.toml:36: network: unknown key 'latency'");
+            "toy.toml:39: network: unknown key 'latency'");
+  EXPECT_EQ(host_fault("device = \"chameleon-nfs\"", "device = \"chameleon-nfs\"\nmb_per_s = 1"),
+            "toy.toml:37: storage: unknown key 'mb_per_s'");
+  EXPECT_TRUE(host_fault("device = \"chameleon-nfs\"", "device = \"none\"")
+                  .starts_with("toy.toml:35: storage: there is no storage \"none\""));
 }
 
 TEST(ParseHostSpec, CurvesFallFromOne) {
@@ -116,27 +125,28 @@ TEST(ParseHostSpec, CurvesFallFromOne) {
 }
 
 TEST(HostSpec, NamesWhatItHas) {
-  const HostSpec spec = parse_host_spec(kToyHost, "toy.toml").value();
+  const HostSpec spec = parse_host_spec(kToyHost, "toy.toml", GPEMU_STORAGE_FOLDER).value();
   EXPECT_EQ(spec.loader("dali").error().message,
             "the host toy has no loader 'dali'; it has: slow, fast");
-  EXPECT_EQ(spec.storage("ssd").error().message, "the host toy has no storage 'ssd'; it has: hdd");
+  EXPECT_EQ(spec.storage("ssd").error().message,
+            "the host toy has no storage 'ssd'; it has: hdd, chameleon-nfs");
 }
 
 TEST(HostFiles, AreValidAndNamedAsTheirFiles) {
   const std::vector<std::string> names = host_names(GPEMU_HOSTS_FOLDER);
   EXPECT_GE(names.size(), 5U);
   for (const std::string& name : names) {
-    const auto spec = find_host(GPEMU_HOSTS_FOLDER, name);
+    const auto spec = find_host({GPEMU_HOSTS_FOLDER, GPEMU_STORAGE_FOLDER}, name);
     ASSERT_TRUE(spec) << spec.error().message;
     EXPECT_EQ(spec->name, name);
   }
 }
 
 TEST(FindHost, SuggestsSimilarNames) {
-  const auto found = find_host(GPEMU_HOSTS_FOLDER, "dgx1");
+  const auto found = find_host({GPEMU_HOSTS_FOLDER, GPEMU_STORAGE_FOLDER}, "dgx1");
   ASSERT_FALSE(found);
   EXPECT_TRUE(found.error().message.starts_with(
-      "there is no host \"dgx1\" (did you mean dgx-1?); there are: chameleon-p100, "))
+      "there is no host \"dgx1\" (did you mean dgx-1?); there are: chameleon-ffcv, "))
       << found.error().message;
 }
 

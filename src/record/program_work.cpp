@@ -56,6 +56,7 @@ std::optional<cost::RecordedOperation> described(const json& line) {
     operation.compute_type = static_cast<gpemu_data_type>(*compute);
   }
   if (text(line, "access") == "strided") operation.access = GPEMU_ACCESS_STRIDED;
+  if (text(line, "access") == "converted") operation.access = GPEMU_ACCESS_CONVERTED;
   operation.channels_last = line.contains("channels_last");
   operation.shape[0].constant = integer(line, "bytes").value_or(0);
   const auto shape = line.find("shape");

@@ -356,7 +356,11 @@ Result<TrainResult> Trainer::run(BatchSource& source, const std::atomic<bool>& s
     }
     const TimePoint asked = state.clock->now();
     GPEMU_ASSIGN(std::optional<SourceBatch> batch, source.next());
-    if (!batch) break;
+    if (!batch) {
+      // A source that waits for other nodes ends when the run is stopped.
+      state.result.stopped = stop.load(std::memory_order_relaxed);
+      break;
+    }
     if (!state.enqueue(*std::move(batch), device::Interval{asked, state.clock->now()})) break;
     state.feeding = {asked, state.clock->now()};
   }

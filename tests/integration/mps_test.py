@@ -192,8 +192,8 @@ def test_the_daemon_starts_a_server_for_the_first_client():
         assert lines[0].split() == ["PID", "ID", "SERVER", "DEVICE", "NAMESPACE", "COMMAND"]
         assert {line.split()[0] for line in lines[1:]} == pids, lines
         assert all(line.split()[2] == server() for line in lines[1:]), lines
-        uuid, *users = control("get_device_client_list").split()
-        assert uuid.startswith("GPU-") and set(users) == pids
+        device, *users = control("get_device_client_list").splitlines()
+        assert device.startswith("[0] 00:00.0, ") and set(users) == {f"{pid}.1" for pid in pids}
         third = Program()
         shown = subprocess.run(
             [sys.executable, "-c", PROCESSES], capture_output=True, text=True, check=True)
@@ -235,7 +235,7 @@ def test_percentages_limit_multiprocessors():
     with daemon():
         for percentage in (10, 12.5, 33, 50, 99, 100):
             count, took = measure(CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=percentage)
-            assert count == int(MULTIPROCESSORS * percentage / 100), (percentage, count)
+            assert count == int(MULTIPROCESSORS * percentage / 100) // 2 * 2, (percentage, count)
             # By the speed of its kernels, a client has as many.
             assert abs(whole[1] / took * MULTIPROCESSORS - count) <= 2, (percentage, took)
         assert control("get_default_active_thread_percentage") == "100.0\n"
@@ -249,7 +249,7 @@ def test_percentages_limit_multiprocessors():
         assert measure()[0] == MULTIPROCESSORS // 2, "of the next server only"
     with daemon():
         control("set_default_active_thread_percentage 25")
-        assert measure()[0] == MULTIPROCESSORS // 4
+        assert measure()[0] == MULTIPROCESSORS // 4 // 2 * 2, "in pairs"
         wrong = Program(CUDA_MPS_ACTIVE_THREAD_PERCENTAGE="half")
         assert wrong.status_of("info") != SUCCESS, "a value that is none"
         wrong.end()
@@ -274,8 +274,8 @@ def test_memory_is_limited():
     with daemon():
         limited, other = Program(CUDA_MPS_PINNED_DEVICE_MEM_LIMIT="0=2G"), Program()
         free, total = map(int, limited.do("info"))
-        assert total == 2 * GIB, total
-        assert total - free > 100 * MIB, "CUDA's own memory counts"
+        assert total > 30 * GIB, "the limit shows in what is free"
+        assert 2 * GIB - free > 100 * MIB, "CUDA's own memory counts"
         assert limited.status_of("alloc", free + MIB) == OUT_OF_MEMORY
         limited.do("alloc", free)
         assert int(limited.do("info")[0]) == 0
@@ -284,7 +284,7 @@ def test_memory_is_limited():
         assert control(f"set_device_pinned_mem_limit {server()} 0 1G") == ""
         assert control(f"get_device_pinned_mem_limit {server()} 0") == "1024M\n"
         third = Program(CUDA_MPS_PINNED_DEVICE_MEM_LIMIT="0=2G")
-        assert int(third.do("info")[1]) == GIB, "the stricter one"
+        assert GIB / 2 < int(third.do("info")[0]) < GIB, "the stricter one"
         for program in (limited, other, third):
             program.end()
 

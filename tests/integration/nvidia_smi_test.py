@@ -220,7 +220,7 @@ class NvidiaSmiTest(unittest.TestCase):
 
     def test_wrong_words_have_the_exit_codes_of_nvidia_smi(self):
         self.gpemu("node", "create", "n", "--gpu", "T4")
-        self.smi("--no-such-option", code=2)
+        self.smi("--no-such-option", code=255)
         self.smi("-i", "7", "-q", code=6)
         self.smi("nvlink", "-s", code=3)
         self.gpemu("node", "remove", "n")

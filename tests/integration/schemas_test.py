@@ -136,6 +136,7 @@ class SchemasTest(unittest.TestCase):
     def test_train(self):
         self.hold("train", self.train("--synthetic", "--clock", "virtual", "--gpus", 2))
         self.hold("train", self.train("--data", self.data(), "--no-pin-memory"))
+        self.hold("train", self.train("--data", self.data(), "--no-pin-memory", "--cache", "minio"))
 
     def test_analyze(self):
         self.hold("analyze", self.written(

@@ -115,7 +115,7 @@ def test_time_is_shared_by_slices():
 
 def test_data_centre_devices_are_peers():
     program = Program()
-    assert program.tell("peer", 0)[0] == INVALID_DEVICE, "itself"
+    assert program.tell("peer", 0)[0] == PEER_ACCESS_UNSUPPORTED, "itself"
     assert program.tell("peer", 4)[0] == INVALID_DEVICE
     assert program.tell("unpeer", 4)[0] == INVALID_DEVICE
     assert program.tell("unpeer", 1)[0] == PEER_ACCESS_NOT_ENABLED

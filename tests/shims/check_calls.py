@@ -41,7 +41,8 @@ EXCEPTIONS = [(re.compile(functions), calls, why) for functions, calls, why in (
     (r"cuda(DeviceReset|ThreadExit|ProfilerStart|ProfilerStop)|p?ncclGroupStart", GOOD,
      "takes no argument, and there is always a device"),
     (r"__cudaPushCallConfiguration", GOOD, "checks nothing; the launch does"),
-    (r"cudaDeviceGetStreamPriorityRange", GOOD, "either result is optional"),
+    (r"cudaDeviceGetStreamPriorityRange|cu(da)?MemGetInfo(_v2)?", GOOD,
+     "either result is optional"),
     # They cannot succeed.
     (r"cu(da)?GetExportTable", BAD, "there is no table"),
     (r"cudaStreamSetAttribute(_ptsz)?", BAD, "no attribute of streams is emulated"),

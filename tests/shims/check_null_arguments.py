@@ -80,17 +80,19 @@ UNCHECKED = re.compile(
 ACCEPTED = [(re.compile(functions), why) for functions, why in (
     (r"nvml(Init\w*|Shutdown)|p?ncclGroupStart|cu(da)?Profiler(Start|Stop)|cuCtxSynchronize|"
      r"cuda(Device|Thread)(Synchronize|Reset|Exit)|cuInit", "takes no pointer"),
-    (r"cuDevice(GraphMemTrim|PrimaryCtx(Release|Reset|SetFlags)(_v2)?)|cudaInitDevice|"
+    (r"cuDevice(GraphMemTrim|PrimaryCtx(Release(_v2)?|Reset(_v2)?|SetFlags_v2))|cudaInitDevice|"
      r"cuda(DeviceGraphMemTrim|SetDevice)", "takes a device, and there is a first one"),
-    (r"cu(Ctx|da(Device|Thread))Set(CacheConfig|SharedMemConfig|Flags)|cudaSetDeviceFlags|"
+    (r"cu(Ctx|da(Device|Thread))Set(CacheConfig|SharedMemConfig|Flags|Limit)|cudaSetDeviceFlags|"
      r"cudaSetValidDevices", "takes a setting whose default is 0"),
     (r"cu(da)?Stream(Query|Synchronize)(_ptsz)?|cu(da)?StreamBeginCapture(_v2)?_ptsz",
      "takes a stream, and 0 is the default one"),
     (r"cuMem(cpy(?!2D|3D|Batch)|set)\w*|cudaMem(cpy(?!3D|Batch|\w+Symbol)|set)\w*|"
      "__cudaPushCallConfiguration", "takes sizes, and 0 is one"),
     ("cuCtxSetCurrent", "leaves the thread without a context"),
-    (r"cu(Ctx|daDevice)GetStreamPriorityRange|cuCtxPopCurrent(_v2)?", "results are optional"),
-    (r"cuMemFree(Host|_v2)|cudaFree(Host)?|p?nccl(MemFree|CommDestroy|CommAbort)|"
+    (r"cu(Ctx|daDevice)GetStreamPriorityRange|cuCtxPopCurrent(_v2)?|cu(da)?MemGetInfo(_v2)?|"
+     "cuMemGetAddressRange_v2", "results are optional"),
+    (r"cuMemFree(Host|_v2|Async(_ptsz)?)|cudaFree(Host|Async(_ptsz)?)?|"
+     r"p?nccl(MemFree|CommDestroy|CommAbort)|"
      r"cudnn(Destroy\w+|BackendDestroy)Descriptor|cublasLt\w+Destroy|"
      r"cusparse(Destroy\w+|\w+_destroyDescr)", "frees, as free(NULL) does"),
 )]

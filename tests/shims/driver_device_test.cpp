@@ -102,7 +102,13 @@ TEST_F(Driver, ContextsHaveADeviceAndSettings) {
   size_t stack_bytes = 0;
   EXPECT_EQ(call("cuCtxGetLimit", &stack_bytes, 0), kSuccess);
   EXPECT_EQ(stack_bytes, 1024U);
-  EXPECT_EQ(call("cuCtxGetLimit", &stack_bytes, 7), kUnsupportedLimit);
+  EXPECT_EQ(call("cuCtxGetLimit", &stack_bytes, 9), kUnsupportedLimit);
+  EXPECT_EQ(call("cuCtxGetLimit", &stack_bytes, 10), kInvalidValue);
+  EXPECT_EQ(call("cuCtxSetLimit", 0, size_t{4000}), kSuccess);
+  EXPECT_EQ(call("cuCtxGetLimit", &stack_bytes, 0), kSuccess);
+  EXPECT_EQ(stack_bytes, 4000U);
+  EXPECT_EQ(call("cuCtxSetLimit", 0, size_t{1} << 20), kInvalidValue);
+  EXPECT_EQ(call("cuCtxSetLimit", 7, size_t{1024}), kUnsupportedLimit);
   EXPECT_EQ(call("cuCtxGetLimit", none_, 0), kInvalidValue);
   int least = 1, greatest = 1;
   EXPECT_EQ(call("cuCtxGetStreamPriorityRange", &least, &greatest), kSuccess);
@@ -112,7 +118,7 @@ TEST_F(Driver, ContextsHaveADeviceAndSettings) {
 }
 
 TEST_F(Driver, ContextsArePeersOfOtherDevicesOnly) {
-  EXPECT_EQ(call("cuCtxEnablePeerAccess", context_, 0U), kInvalidContext);
+  EXPECT_EQ(call("cuCtxEnablePeerAccess", context_, 0U), kPeerAccessUnsupported);
   EXPECT_EQ(call("cuCtxEnablePeerAccess", context_, 1U), kInvalidValue);
   EXPECT_EQ(call("cuCtxDisablePeerAccess", context_), kNotEnabled);
   for (void* context : {dead_, none_}) {
@@ -125,7 +131,7 @@ TEST_F(Driver, ContextsArePeersOfOtherDevicesOnly) {
   EXPECT_EQ(call("cuDeviceCanAccessPeer", &can, 0, kNoSuchDevice), kInvalidDevice);
   EXPECT_EQ(call("cuDeviceCanAccessPeer", none_, 0, 0), kInvalidValue);
   EXPECT_EQ(call("cuDeviceGetP2PAttribute", &can, 2, 0, 0), kInvalidDevice);
-  EXPECT_EQ(call("cuDeviceGetP2PAttribute", &can, 0, 0, 0), kInvalidValue);
+  EXPECT_EQ(call("cuDeviceGetP2PAttribute", &can, 0, 0, 0), kInvalidDevice);
 }
 
 TEST_F(Driver, PrimaryContextsLiveWhileTheyAreRetained) {
@@ -151,10 +157,13 @@ TEST_F(Driver, PrimaryContextsLiveWhileTheyAreRetained) {
     EXPECT_EQ(call(reset, kNoSuchDevice), kInvalidDevice) << reset;
   }
   for (const char* set : {"cuDevicePrimaryCtxSetFlags", "cuDevicePrimaryCtxSetFlags_v2"}) {
-    EXPECT_EQ(call(set, 0, 0U), kSuccess) << set;
     EXPECT_EQ(call(set, 0, 0x100U), kInvalidValue) << set;
     EXPECT_EQ(call(set, kNoSuchDevice, 0U), kInvalidDevice) << set;
   }
+  EXPECT_EQ(call("cuDevicePrimaryCtxSetFlags_v2", 0, 0U), kSuccess);
+  EXPECT_EQ(call("cuDevicePrimaryCtxSetFlags", 0, 0U), 708) << "the context is active";
+  EXPECT_EQ(call("cuDevicePrimaryCtxReset", 0), kSuccess);
+  EXPECT_EQ(call("cuDevicePrimaryCtxSetFlags", 0, 0U), kSuccess);
   EXPECT_EQ(call("cuDevicePrimaryCtxRetain", &context_, kNoSuchDevice), kInvalidDevice);
   EXPECT_EQ(call("cuDevicePrimaryCtxRetain", none_, 0), kInvalidValue);
   EXPECT_EQ(call("cuDevicePrimaryCtxGetState", 0, none_, &active), kInvalidValue);
@@ -237,7 +246,8 @@ TEST_F(Driver, StatusesAndSymbolsHaveNames) {
   EXPECT_EQ(call("cuGetProcAddress", "cuNone", &found, 12000, uint64_t{0}), kNotFound);
   EXPECT_EQ(found, nullptr);
   found = dead_;
-  EXPECT_EQ(call("cuGetExportTable", &found, none_), kNotFound);
+  EXPECT_EQ(call("cuGetExportTable", &found, none_), kInvalidValue);
+  EXPECT_EQ(call("cuGetExportTable", &found, "no-such-table-id"), kNotFound);
   EXPECT_EQ(found, nullptr);
   each({"cuProfilerStart", "cuProfilerStop"}, kSuccess);
 }

@@ -68,7 +68,7 @@ class DriverGraph : public Driver {
     EXPECT_EQ(call(function, &node, graph_, none_, size_t{1}, parameters...), kInvalidValue)
         << function;
     void* other = nullptr;
-    EXPECT_EQ(call(function, &other, dead_, none_, size_t{0}, parameters...), kInvalidHandle)
+    EXPECT_EQ(call(function, &other, dead_, none_, size_t{0}, parameters...), kInvalidValue)
         << function;
     return node;
   }
@@ -108,13 +108,13 @@ TEST_F(DriverGraph, GraphsAreClonedAndDestroyed) {
   EXPECT_EQ(nodes_of(graph_), 0U);
   EXPECT_EQ(nodes_of(clone), 1U);
   EXPECT_EQ(call("cuGraphDestroy", clone), kSuccess);
-  each({"cuGraphDestroy", "cuGraphDestroyNode"}, kInvalidHandle, dead_);
-  EXPECT_EQ(call("cuGraphDestroyNode", node), kInvalidHandle);
-  EXPECT_EQ(call("cuGraphClone", &clone, dead_), kInvalidHandle);
+  each({"cuGraphDestroy", "cuGraphDestroyNode"}, kInvalidValue, dead_);
+  EXPECT_EQ(call("cuGraphDestroyNode", node), kInvalidValue);
+  EXPECT_EQ(call("cuGraphClone", &clone, dead_), kInvalidValue);
   EXPECT_EQ(call("cuGraphClone", none_, graph_), kInvalidValue);
   EXPECT_EQ(call("cuGraphCreate", &clone, 1U), kInvalidValue);
   EXPECT_EQ(call("cuGraphGetNodes", graph_, none_, none_), kInvalidValue);
-  EXPECT_EQ(call("cuGraphNodeGetType", dead_, &clone), kInvalidHandle);
+  EXPECT_EQ(call("cuGraphNodeGetType", dead_, &clone), kInvalidValue);
 }
 
 TEST_F(DriverGraph, NodesDependOnEachOther) {
@@ -135,7 +135,7 @@ TEST_F(DriverGraph, NodesDependOnEachOther) {
     };
     EXPECT_EQ(change(connect, graph_, &plain), kSuccess) << connect;
     EXPECT_EQ(change(connect, graph_, &plain), kInvalidValue) << connect << ": it is there";
-    EXPECT_EQ(change(connect, dead_, &plain), kInvalidHandle) << connect;
+    EXPECT_EQ(change(connect, dead_, &plain), kInvalidValue) << connect;
     if (with_data) {
       EXPECT_EQ(change(connect, graph_, &programmatic), kNotSupported) << connect;
     }
@@ -161,7 +161,7 @@ TEST_F(DriverGraph, NodesDependOnEachOther) {
       EXPECT_EQ(of_found[0].bytes[2], with_data ? 0 : 1) << function;
       EXPECT_EQ(with_data ? call(function, dead_, none_, none_, &count)
                           : call(function, dead_, none_, &count),
-                kInvalidHandle)
+                kInvalidValue)
           << function;
       EXPECT_EQ(with_data ? call(function, node, none_, none_, none_)
                           : call(function, node, none_, none_),
@@ -222,10 +222,10 @@ TEST_F(DriverGraph, NodesDoWhatTheirParametersSay) {
     EXPECT_EQ(call(of_exec.c_str(), exec, node, parameters, context_), kSuccess) << of_exec;
     EXPECT_EQ(call(of_exec.c_str(), exec, other, parameters, context_), kInvalidValue) << of_exec;
     EXPECT_EQ(call(of_exec.c_str(), exec, node, none_, context_), kInvalidValue) << of_exec;
-    EXPECT_EQ(call(of_exec.c_str(), dead_, node, parameters, context_), kInvalidHandle) << of_exec;
+    EXPECT_EQ(call(of_exec.c_str(), dead_, node, parameters, context_), kInvalidValue) << of_exec;
     EXPECT_EQ(call(of_graph.c_str(), node, parameters), kSuccess) << of_graph;
     EXPECT_EQ(call(of_graph.c_str(), other, parameters), kInvalidValue) << of_graph;
-    EXPECT_EQ(call(of_graph.c_str(), dead_, parameters), kInvalidHandle) << of_graph;
+    EXPECT_EQ(call(of_graph.c_str(), dead_, parameters), kInvalidValue) << of_graph;
     EXPECT_EQ(call(of_graph.c_str(), node, none_), kInvalidValue) << of_graph;
   };
   int other_calls = 0;
@@ -247,7 +247,7 @@ TEST_F(DriverGraph, NodesDoWhatTheirParametersSay) {
     EXPECT_EQ(call(of_exec.c_str(), exec, node, event_), kSuccess) << of_exec;
     EXPECT_EQ(call(of_exec.c_str(), exec, set_node, event_), kInvalidValue) << of_exec;
     EXPECT_EQ(call(of_exec.c_str(), exec, node, dead_), kInvalidHandle) << of_exec;
-    EXPECT_EQ(call(of_exec.c_str(), dead_, node, event_), kInvalidHandle) << of_exec;
+    EXPECT_EQ(call(of_exec.c_str(), dead_, node, event_), kInvalidValue) << of_exec;
     EXPECT_EQ(call(of_graph.c_str(), node, event_), kSuccess) << of_graph;
     EXPECT_EQ(call(of_graph.c_str(), set_node, event_), kInvalidValue) << of_graph;
   }
@@ -257,7 +257,7 @@ TEST_F(DriverGraph, NodesDoWhatTheirParametersSay) {
   EXPECT_EQ(result, std::vector<unsigned>(4, 0));
   EXPECT_EQ(call("cuGraphNodeSetEnabled", exec, host_node, 0U), kInvalidValue);
   EXPECT_EQ(call("cuGraphExecDestroy", exec), kSuccess);
-  EXPECT_EQ(call("cuGraphExecDestroy", exec), kInvalidHandle);
+  EXPECT_EQ(call("cuGraphExecDestroy", exec), kInvalidValue);
 }
 
 TEST_F(DriverGraph, KernelsAndGraphsAreNodes) {

@@ -59,7 +59,7 @@ TEST_F(DriverKernel, ModulesAreLoadedAndUnloaded) {
             kFileNotFound);
   int mode = 0;
   EXPECT_EQ(call("cuModuleGetLoadingMode", &mode), kSuccess);
-  EXPECT_EQ(mode, 1) << "eager";
+  EXPECT_EQ(mode, 2) << "lazy";
   EXPECT_EQ(call("cuModuleGetLoadingMode", none_), kInvalidValue);
 }
 

@@ -15,7 +15,7 @@ constexpr size_t kBytes = 4096;
 TEST_F(Driver, MemoryIsAllocatedAndFreed) {
   size_t before = 0, after = 0, total = 0, pitch = 0;
   EXPECT_EQ(call("cuMemGetInfo_v2", &before, &total), kSuccess);
-  EXPECT_EQ(call("cuMemGetInfo_v2", none_, &total), kInvalidValue);
+  EXPECT_EQ(call("cuMemGetInfo_v2", none_, &total), kSuccess);
   Address memory = allocate(size_t{1} << 30);
   EXPECT_EQ(call("cuMemGetInfo_v2", &after, &total), kSuccess);
   EXPECT_EQ(before - after, size_t{1} << 30);
@@ -76,7 +76,9 @@ TEST_F(Driver, HostMemoryIsPinned) {
   EXPECT_EQ(call("cuMemFreeHost", memory), kInvalidValue);
   EXPECT_EQ(call("cuMemHostGetFlags", &flags, memory), kInvalidValue);
   EXPECT_EQ(call("cuMemHostGetDevicePointer_v2", &address, memory, 0U), kInvalidValue);
-  EXPECT_EQ(call("cuMemAllocHost_v2", &memory, size_t{0}), kInvalidValue);
+  EXPECT_EQ(call("cuMemAllocHost_v2", none_, kBytes), kInvalidValue);
+  EXPECT_EQ(call("cuMemAllocHost_v2", &memory, size_t{0}), kSuccess);
+  EXPECT_EQ(memory, nullptr);
   ASSERT_EQ(call("cuMemAllocHost_v2", &memory, kBytes), kSuccess);
   EXPECT_EQ(call("cuMemFreeHost", memory), kSuccess);
   static char own[kBytes];

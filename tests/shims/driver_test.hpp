@@ -18,6 +18,7 @@ enum DriverStatus : int {
   kInvalidImage = 200,
   kInvalidContext = 201,
   kUnsupportedLimit = 215,
+  kPeerAccessUnsupported = 217,
   kFileNotFound = 301,
   kInvalidHandle = 400,
   kNotFound = 500,

@@ -121,8 +121,9 @@ TEST_F(Driver, PoolsGiveMemoryInTheOrderOfAStream) {
     EXPECT_EQ(call(plain.c_str(), &memory, kBytes, none_), kSuccess) << plain;
     EXPECT_EQ(call(free.c_str(), memory, none_), kSuccess) << free;
     EXPECT_EQ(call(free.c_str(), memory, none_), kInvalidValue) << free;
-    EXPECT_EQ(call(free.c_str(), Address{0}, none_), kInvalidValue) << free;
-    EXPECT_EQ(call(plain.c_str(), &memory, size_t{0}, none_), kInvalidValue) << plain;
+    EXPECT_EQ(call(free.c_str(), Address{0}, none_), kSuccess) << free;
+    EXPECT_EQ(call(plain.c_str(), &memory, size_t{0}, none_), kSuccess) << plain;
+    EXPECT_EQ(memory, 0U) << plain;
     EXPECT_EQ(call(plain.c_str(), &memory, kBytes, dead_), kInvalidHandle) << plain;
     EXPECT_EQ(call(from_pool.c_str(), &memory, kBytes, pool, none_), kSuccess) << from_pool;
     EXPECT_EQ(call("cuMemPoolGetAttribute", pool, kUsedNow, &used), kSuccess);
@@ -163,8 +164,8 @@ TEST_F(Driver, DevicesHaveACurrentPoolAndMemoryOfGraphs) {
   EXPECT_EQ(current, usual);
   EXPECT_EQ(call("cuMemPoolDestroy", usual), kInvalidValue);
   each({"cuDeviceGetDefaultMemPool", "cuDeviceGetMemPool"}, kInvalidValue, none_, 0);
-  each({"cuDeviceGetDefaultMemPool", "cuDeviceGetMemPool"}, kInvalidDevice, &current,
-       kNoSuchDevice);
+  each({"cuDeviceGetDefaultMemPool"}, kInvalidDevice, &current, kNoSuchDevice);
+  each({"cuDeviceGetMemPool"}, kInvalidValue, &current, kNoSuchDevice);
   EXPECT_EQ(call("cuDeviceSetMemPool", 0, none_), kInvalidValue);
   uint64_t value = 1;
   EXPECT_EQ(call("cuDeviceGetGraphMemAttribute", 0, kReservedHigh, &value), kSuccess);

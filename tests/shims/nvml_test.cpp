@@ -109,7 +109,8 @@ TEST_F(Nvml, NumbersOfADeviceAreYielded) {
       {16'000, {"nvmlDeviceGetPcieSpeed"}},
       {400'000,
        {"nvmlDeviceGetPowerManagementLimit", "nvmlDeviceGetPowerManagementDefaultLimit",
-        "nvmlDeviceGetEnforcedPowerLimit", "nvmlDeviceGetPowerUsage"}}};
+        "nvmlDeviceGetEnforcedPowerLimit"}},
+      {274'000, {"nvmlDeviceGetPowerUsage"}}};  // 50 W idle and 0.64 of the rest.
   for (const auto& [number, functions] : numbers) {
     for (const char* function : functions) expect_number(function, number, device_);
   }
@@ -320,14 +321,14 @@ TEST_F(Nvml, ClocksAreYieldedByType) {
 }
 
 TEST_F(Nvml, TemperaturesAreYieldedBySensorAndThreshold) {
-  expect_number("nvmlDeviceGetTemperature", 80U, device_, nvml::kGpuSensor);
+  expect_number("nvmlDeviceGetTemperature", 64U, device_, nvml::kGpuSensor);
   unsigned degrees = 0;
   EXPECT_EQ(call("nvmlDeviceGetTemperature", device_, 1, &degrees), kInvalidArgument);
   nvml::Temperature temperature{};
   EXPECT_EQ(call("nvmlDeviceGetTemperatureV", device_, &temperature), kVersionMismatch);
   temperature.version = version_of<nvml::Temperature>(1);
   EXPECT_EQ(call("nvmlDeviceGetTemperatureV", device_, &temperature), kSuccess);
-  EXPECT_EQ(temperature.temperature, 80);
+  EXPECT_EQ(temperature.temperature, 64);
   const unsigned thresholds[] = {90, 87, 85, 83};
   for (const unsigned& threshold : thresholds) {
     expect_number("nvmlDeviceGetTemperatureThreshold", threshold, device_, &threshold - thresholds);
@@ -583,7 +584,7 @@ TEST_F(Nvml, TheLoadIsTheKernels) {
     uint64_t seen_us;
     int status;
     unsigned value;
-  } kinds[] = {{nvml::kTotalPowerSamples, 0, kSuccess, 400'000},
+  } kinds[] = {{nvml::kTotalPowerSamples, 0, kSuccess, 274'000},
                {nvml::kGpuUtilizationSamples, 0, kSuccess, 100},
                {nvml::kGpuUtilizationSamples, UINT64_MAX, kNotFound, 0},
                {nvml::kMemoryUtilizationSamples, 0, kSuccess, 0},
@@ -603,7 +604,7 @@ TEST_F(Nvml, TheLoadIsTheKernels) {
   fields[0].field = nvml::kInstantPowerField;
   fields[1].field = nvml::kEnergyField;
   EXPECT_EQ(call("nvmlDeviceGetFieldValues", device_, 3, &fields[0]), kSuccess);
-  EXPECT_EQ(fields[0].value.as_unsigned, 400'000U);
+  EXPECT_EQ(fields[0].value.as_unsigned, 274'000U);
   EXPECT_EQ(fields[1].type, nvml::kUnsignedLongLong);
   EXPECT_GT(fields[1].value.as_unsigned_long_long, 0U);
   EXPECT_EQ(fields[2].status, kNotSupported);

@@ -86,7 +86,7 @@ TEST_P(RuntimeGraphs, GraphsAreClonedAndListed) {
   EXPECT_EQ(call("cudaGraphGetRootNodes", graph_, nodes.data(), &count), kSuccess);
   EXPECT_EQ(count, 0U) << "as many as were asked for";
   each({"cudaGraphGetNodes", "cudaGraphGetRootNodes"}, kInvalidValue, graph_, none_, none_);
-  each({"cudaGraphGetNodes", "cudaGraphGetRootNodes"}, kInvalidHandle, dead_, none_, &count);
+  each({"cudaGraphGetNodes", "cudaGraphGetRootNodes"}, kInvalidValue, dead_, none_, &count);
   const std::string path = testing::TempDir() + "gpemu_runtime_graph_test.dot";
   EXPECT_EQ(call("cudaGraphDebugDotPrint", graph_, path.c_str(), 0U), kSuccess);
   std::string word;
@@ -95,7 +95,7 @@ TEST_P(RuntimeGraphs, GraphsAreClonedAndListed) {
   EXPECT_EQ(std::remove(path.c_str()), 0);
   EXPECT_EQ(call("cudaGraphDebugDotPrint", graph_, none_, 0U), kInvalidValue);
   EXPECT_EQ(call("cudaGraphDestroyNode", second), kSuccess);
-  EXPECT_EQ(call("cudaGraphDestroyNode", second), kInvalidHandle);
+  EXPECT_EQ(call("cudaGraphDestroyNode", second), kInvalidValue);
   EXPECT_EQ(call("cudaGraphDestroy", clone), kSuccess);
 }
 
@@ -115,13 +115,13 @@ TEST_P(RuntimeGraphs, EdgesAreListedAndRemoved) {
     void *first = add_empty(), *second = add_empty(), *from = nullptr, *to = nullptr;
     size_t count = 1;
     EXPECT_EQ(edges(add, &plain, size_t{1}, graph_, &first, &second), kSuccess);
-    EXPECT_EQ(edges(add, &plain, size_t{1}, dead_, &first, &second), kInvalidHandle);
+    EXPECT_EQ(edges(add, &plain, size_t{1}, dead_, &first, &second), kInvalidValue);
     EXPECT_EQ(edges(add, &plain, size_t{1}, graph_, none_, none_), kInvalidValue);
     EXPECT_EQ(edges(get, &plain, &count, graph_, &from, &to), kSuccess);
     EXPECT_EQ(from, first);
     EXPECT_EQ(to, second);
     EXPECT_EQ(edges(get, &plain, none_, graph_, &from, &to), kInvalidValue);
-    EXPECT_EQ(edges(get, &plain, &count, dead_, &from, &to), kInvalidHandle);
+    EXPECT_EQ(edges(get, &plain, &count, dead_, &from, &to), kInvalidValue);
     for (const auto& [list, node, expected] :
          {std::tuple{"cudaGraphNodeGetDependencies", second, first},
           {"cudaGraphNodeGetDependentNodes", first, second}}) {
@@ -130,7 +130,7 @@ TEST_P(RuntimeGraphs, EdgesAreListedAndRemoved) {
       EXPECT_EQ(edges(list, &plain, &count, node, &found), kSuccess) << list;
       EXPECT_EQ(found, expected) << list;
       EXPECT_EQ(edges(list, &plain, none_, node, &found), kInvalidValue) << list;
-      EXPECT_EQ(edges(list, &plain, &count, dead_, &found), kInvalidHandle) << list;
+      EXPECT_EQ(edges(list, &plain, &count, dead_, &found), kInvalidValue) << list;
     }
     if (with_data) {
       EXPECT_EQ(edges(add, &programmatic, size_t{1}, graph_, &first, &second), kNotSupported);
@@ -173,9 +173,10 @@ TEST_P(RuntimeGraphs, KernelsAndCopiesAreAddedAndChanged) {
   EXPECT_EQ(plain(add_plain, 5, &plain_node, graph_, none_, size_t{0}), kInvalidDirection);
   KernelParameters unknown = kernel;
   unknown.function = &binary;
-  EXPECT_EQ(add("cudaGraphAddKernelNode", &kernel_node, graph_, &unknown), kInvalidFunction);
+  EXPECT_EQ(add("cudaGraphAddKernelNode", &kernel_node, graph_, &unknown),
+            GetParam() == 12 ? kInvalidFunction : kInvalidHandle);
   ASSERT_EQ(call("cudaGraphInstantiateWithFlags", &exec, graph_, kNoFlags), kSuccess);
-  EXPECT_EQ(call("cudaGraphInstantiateWithFlags", &exec, dead_, kNoFlags), kInvalidHandle);
+  EXPECT_EQ(call("cudaGraphInstantiateWithFlags", &exec, dead_, kNoFlags), kInvalidValue);
   EXPECT_EQ(call("cudaGraphKernelNodeSetParams", kernel_node, &kernel), kSuccess);
   EXPECT_EQ(call("cudaGraphKernelNodeSetParams", copy_node, &kernel), kInvalidValue);
   EXPECT_EQ(call("cudaGraphExecKernelNodeSetParams", exec, kernel_node, &kernel), kSuccess);
@@ -214,9 +215,9 @@ TEST_P(RuntimeGraphs, NodesOfAnyKindAreAdded) {
             kNotSupported);
   if (GetParam() == 12) {
     EXPECT_EQ(call("cudaGraphAddNode", &node, graph_, none_, size_t{0}, &any), kSuccess);
-    EXPECT_EQ(call("cudaGraphAddNode", &node, dead_, none_, size_t{0}, &any), kInvalidHandle);
+    EXPECT_EQ(call("cudaGraphAddNode", &node, dead_, none_, size_t{0}, &any), kInvalidValue);
   }
-  EXPECT_EQ(call("cudaGraphAddEmptyNode", &node, dead_, none_, size_t{0}), kInvalidHandle);
+  EXPECT_EQ(call("cudaGraphAddEmptyNode", &node, dead_, none_, size_t{0}), kInvalidValue);
   twins("cudaGraphInstantiateWithParams", kInvalidValue, &node, graph_, none_);
   for (const char* name :
        {"cudaGraphInstantiateWithParams", "cudaGraphInstantiateWithParams_ptsz"}) {
@@ -250,7 +251,7 @@ TEST_P(RuntimeGraphs, ParametersOfNodesAreReadBack) {
     EXPECT_EQ(call(function, node, graph_, none_, size_t{0}, parameters), kSuccess) << function;
     EXPECT_EQ(call(function, none_, graph_, none_, size_t{0}, parameters), kInvalidValue);
     void* other = nullptr;
-    EXPECT_EQ(call(function, &other, dead_, none_, size_t{0}, parameters), kInvalidHandle);
+    EXPECT_EQ(call(function, &other, dead_, none_, size_t{0}, parameters), kInvalidValue);
   };
   add("cudaGraphAddHostNode", &host_node, &host);
   add("cudaGraphAddMemsetNode", &set_node, &set);
@@ -259,7 +260,7 @@ TEST_P(RuntimeGraphs, ParametersOfNodesAreReadBack) {
   add("cudaGraphAddChildGraphNode", &child_node, child);
   EXPECT_EQ(call("cudaGraphNodeGetType", host_node, &kind), kSuccess);
   EXPECT_EQ(kind, kHostNode);
-  EXPECT_EQ(call("cudaGraphNodeGetType", dead_, &kind), kInvalidHandle);
+  EXPECT_EQ(call("cudaGraphNodeGetType", dead_, &kind), kInvalidValue);
   EXPECT_EQ(call("cudaGraphHostNodeGetParams", host_node, &host_got), kSuccess);
   EXPECT_EQ(host_got.data, &calls);
   EXPECT_EQ(call("cudaGraphMemsetNodeGetParams", set_node, &set_got), kSuccess);
@@ -277,7 +278,7 @@ TEST_P(RuntimeGraphs, ParametersOfNodesAreReadBack) {
                           "cudaGraphChildGraphNodeGetGraph"}) {
     void* const other = get == std::string("cudaGraphHostNodeGetParams") ? set_node : host_node;
     EXPECT_EQ(call(get, other, &part), kInvalidValue) << get;
-    EXPECT_EQ(call(get, dead_, &part), kInvalidHandle) << get;
+    EXPECT_EQ(call(get, dead_, &part), kInvalidValue) << get;
     EXPECT_EQ(call(get, host_node, none_), kInvalidValue) << get;
   }
   void* exec = nullptr;
@@ -296,7 +297,7 @@ TEST_P(RuntimeGraphs, ParametersOfNodesAreReadBack) {
     EXPECT_EQ(call(of_graph.c_str(), node, event), kSuccess) << of_graph;
     EXPECT_EQ(call(of_graph.c_str(), host_node, event), kInvalidValue) << of_graph;
     EXPECT_EQ(call(of_exec.c_str(), exec, node, event), kSuccess) << of_exec;
-    EXPECT_EQ(call(of_exec.c_str(), dead_, node, event), kInvalidHandle) << of_exec;
+    EXPECT_EQ(call(of_exec.c_str(), dead_, node, event), kInvalidValue) << of_exec;
   }
   NodeParameters any{.kind = kHostNode, .host = host};
   any.host.data = &calls;
@@ -308,8 +309,8 @@ TEST_P(RuntimeGraphs, ParametersOfNodesAreReadBack) {
   EXPECT_EQ(call("cudaGraphNodeSetEnabled", exec, host_node, 0U), kInvalidValue);
   twins("cudaGraphUpload", kSuccess, exec, stream_);
   twins("cudaGraphLaunch", kSuccess, exec, stream_);
-  twins("cudaGraphUpload", kInvalidHandle, dead_, stream_);
-  twins("cudaGraphLaunch", kInvalidHandle, dead_, stream_);
+  twins("cudaGraphUpload", kInvalidValue, dead_, stream_);
+  twins("cudaGraphLaunch", kInvalidValue, dead_, stream_);
   EXPECT_EQ(call("cudaStreamSynchronize", stream_), kSuccess);
   EXPECT_EQ(calls, 2);
   EXPECT_EQ(other_calls, 0);
@@ -319,7 +320,7 @@ TEST_P(RuntimeGraphs, ParametersOfNodesAreReadBack) {
   add_empty();
   EXPECT_EQ(call("cudaGraphExecUpdate", exec, graph_, &result), kUpdateFailure);
   EXPECT_EQ(call("cudaGraphExecDestroy", exec), kSuccess);
-  EXPECT_EQ(call("cudaGraphExecDestroy", exec), kInvalidHandle);
+  EXPECT_EQ(call("cudaGraphExecDestroy", exec), kInvalidValue);
   EXPECT_EQ(call("cudaGraphDestroy", child), kSuccess);
   EXPECT_EQ(call("cudaEventDestroy", event), kSuccess);
   EXPECT_EQ(call("cudaFree", memory), kSuccess);

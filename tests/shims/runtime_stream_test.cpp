@@ -30,9 +30,11 @@ TEST_P(RuntimeStreams, DevicesAreDescribedAndChosen) {
   EXPECT_EQ(can, 0);
   EXPECT_EQ(call("cudaDeviceCanAccessPeer", &can, 0, kNoSuchDevice), kInvalidDevice);
   EXPECT_EQ(call("cudaDeviceGetP2PAttribute", &can, 2, 0, 0), kInvalidDevice);
-  EXPECT_EQ(call("cudaDeviceGetP2PAttribute", &can, 0, 0, 0), kInvalidValue);
+  EXPECT_EQ(call("cudaDeviceGetP2PAttribute", &can, 0, 0, 0), kInvalidDevice);
   EXPECT_EQ(call("cudaDeviceEnablePeerAccess", kNoSuchDevice, 0U), kInvalidDevice);
-  EXPECT_EQ(call("cudaDeviceEnablePeerAccess", kNoSuchDevice, 1U), kInvalidValue);
+  EXPECT_EQ(call("cudaDeviceEnablePeerAccess", kNoSuchDevice, 1U), kInvalidDevice);
+  EXPECT_EQ(call("cudaDeviceEnablePeerAccess", 0, 1U), kInvalidValue);
+  EXPECT_EQ(call("cudaDeviceEnablePeerAccess", 0, 0U), 217) << "itself";
   EXPECT_EQ(call("cudaDeviceDisablePeerAccess", 0), kNotEnabled);
   int version = 0;
   EXPECT_EQ(call("cudaDriverGetVersion", &version), kSuccess);
@@ -66,8 +68,18 @@ TEST_P(RuntimeStreams, DevicesHaveSettings) {
     size_t stack_bytes = 0;
     EXPECT_EQ(call(get, &stack_bytes, 0), kSuccess) << get;
     EXPECT_EQ(stack_bytes, 1024U) << get;
-    EXPECT_EQ(call(get, &stack_bytes, 7), kUnsupportedLimit) << get;
+    EXPECT_EQ(call(get, &stack_bytes, 9), kUnsupportedLimit) << get;
+    EXPECT_EQ(call(get, &stack_bytes, 10), kInvalidValue) << get;
     EXPECT_EQ(call(get, none_, 0), kInvalidValue) << get;
+  }
+  for (const char* set : {"cudaDeviceSetLimit", "cudaThreadSetLimit"}) {
+    if (GetParam() != 12 && set == std::string("cudaThreadSetLimit")) continue;
+    size_t stack_bytes = 0;
+    EXPECT_EQ(call(set, 0, size_t{2000}), kSuccess) << set;
+    EXPECT_EQ(call("cudaDeviceGetLimit", &stack_bytes, 0), kSuccess);
+    EXPECT_EQ(stack_bytes, 2000U) << set;
+    EXPECT_EQ(call(set, 0, size_t{1} << 20), kInvalidValue) << set;
+    EXPECT_EQ(call(set, 0, size_t{1024}), kSuccess) << set;
   }
   int least = 1, greatest = 1;
   EXPECT_EQ(call("cudaDeviceGetStreamPriorityRange", &least, &greatest), kSuccess);

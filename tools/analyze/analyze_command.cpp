@@ -9,10 +9,12 @@
 #include "gpemu/report/output_file.hpp"
 #include "gpemu/report/progress.hpp"
 #include "gpemu/report/terminal.hpp"
+#include "gpemu/train/host_source.hpp"
 
 #include "analyze/analyze_report.hpp"
 #include "cli/command_line.hpp"
 #include "cli/interrupt.hpp"
+#include "train/host_data.hpp"
 #include "train/training_session.hpp"
 
 namespace gpemu::tools {
@@ -33,6 +35,31 @@ Result<Duration> run_virtual_pass(const RunOptions& options, const World& world,
   train::SyntheticSource source(options.gpu.batch, kVirtualSteps, place);
   GPEMU_ASSIGN(const train::TrainResult result, session.run(source, stop));
   return mean_step(result);
+}
+
+/// Trains on described hosts for an epoch, in virtual time.
+Result<train::TrainResult> run_described_pass(HostFiles files, const World& world,
+                                              AnalyzeReport& report,
+                                              const std::atomic<bool>& stop) {
+  const RunOptions& options = report.options;
+  GPEMU_ASSIGN(TrainingSession session, TrainingSession::create(options.gpu, true, world));
+  GPEMU_ASSIGN(const HostPath path, open_host(options, world, stop, files));
+  if (path.gpu_time > Duration::zero()) {
+    return fail(ErrorCode::kUnsupported,
+                "the loader preprocesses on the GPU, so preprocessing is no pass of its own: use "
+                "gpemu train, or name another loader with --host-loader");
+  }
+  report.images = path.files;
+  report.bytes = path.bytes;
+  if (path.batches_per_epoch < 2) {
+    return fail(ErrorCode::kInvalidArgument,
+                "a pass needs at least two batches to measure a step: {} images are {} of {}",
+                path.files, path.batches_per_epoch, options.gpu.batch);
+  }
+  train::HostSource source(*path.loaders, session.clock(), 1, options.steps);
+  GPEMU_ASSIGN(train::TrainResult result, session.run(source, stop));
+  if (result.stopped) return fail(ErrorCode::kInterrupted, "stopped; no result");
+  return result;
 }
 
 /// The parts that both passes over real data share.
@@ -74,8 +101,37 @@ Result<train::TrainResult> run_real_pass(const RealPass& pass, const World& worl
   return result;
 }
 
+/// Runs the two passes that load data: on described hosts, or over real files.
+Result<void> run_data_passes(const World& world, AnalyzeReport& report,
+                             const std::atomic<bool>& stop) {
+  if (!report.options.host.name.empty()) {
+    GPEMU_ASSIGN(report.cached, run_described_pass(HostFiles::kInMemory, world, report, stop));
+    GPEMU_ASSIGN(report.cold, run_described_pass(HostFiles::kInStorage, world, report, stop));
+    report.passes.cached = mean_step(report.cached);
+    report.passes.cold = mean_step(report.cold);
+    return {};
+  }
+  const RealPass cached{.label = "cached",
+                        .prepare = [](const data::Dataset& dataset, const std::atomic<bool>& stop) {
+                          return dataset.fill_page_cache(&stop);
+                        }};
+  GPEMU_ASSIGN(report.cached, run_real_pass(cached, world, report, stop));
+  report.passes.cached = mean_step(report.cached);
+  const RealPass cold{.label = "cold", .prepare = make_cold};
+  GPEMU_ASSIGN(report.cold, run_real_pass(cold, world, report, stop));
+  report.passes.cold = mean_step(report.cold);
+  return {};
+}
+
 Result<void> run_analyze(const RunOptions& options, const World& world) {
   const OutputOptions& output = options.output;
+  if (options.data.folder.empty() && options.host.name.empty()) {
+    return fail(ErrorCode::kInvalidArgument,
+                "where is the data? Name a data set with --data, or a described host with --host");
+  }
+  if (options.host.name.empty() && options.host.peers != "none") {
+    return fail(ErrorCode::kInvalidArgument, "--peers needs --host: this is one node");
+  }
   GPEMU_TRY(report::check_outputs({report::file_of(output.json), output.report}));
   AnalyzeReport report{.options = options,
                        .provenance = report::provenance_at(world.time_of_day())};
@@ -93,15 +149,7 @@ Result<void> run_analyze(const RunOptions& options, const World& world) {
                run_virtual_pass(options, world, Place::kDevice, interrupt.flag()));
   GPEMU_ASSIGN(passes.copying,
                run_virtual_pass(options, world, Place::kHostMemory, interrupt.flag()));
-  const RealPass cached{.label = "cached",
-                        .prepare = [](const data::Dataset& dataset, const std::atomic<bool>& stop) {
-                          return dataset.fill_page_cache(&stop);
-                        }};
-  GPEMU_ASSIGN(report.cached, run_real_pass(cached, world, report, interrupt.flag()));
-  passes.cached = mean_step(report.cached);
-  const RealPass cold{.label = "cold", .prepare = make_cold};
-  GPEMU_ASSIGN(report.cold, run_real_pass(cold, world, report, interrupt.flag()));
-  passes.cold = mean_step(report.cold);
+  GPEMU_TRY(run_data_passes(world, report, interrupt.flag()));
 
   if (!output.quiet && !report::is_printed(output.json))
     report::print_out("{}", analyze_text(report, world.terminal().output_columns));
@@ -119,12 +167,14 @@ void add_analyze_command(Command app, const World& world) {
   Command command = app.subcommand(
       "analyze", "Measure how long training waits for storage and for preprocessing");
   command.notes(
-      "Example:\n"
-      "  gpemu analyze --gpu V100-PCIE-32GB --model resnet18 --data photos --report stalls.html\n");
+      "Examples:\n"
+      "  gpemu analyze --gpu V100-PCIE-32GB --model resnet18 --data photos --report stalls.html\n"
+      "  gpemu analyze --gpu V100-PCIE-32GB --model resnet18 --host dgx-1 --workers 5\n");
   auto options = std::make_shared<RunOptions>();
   command.last_value_counts();  // So that a script can append options to common ones.
   add_gpu_options(command, options->gpu);
-  add_data_options(command, options->data).required();
+  add_data_options(command, options->data);
+  add_host_options(command, options->host);
   command.option("--steps", options->steps, "Maximum number of steps per pass")
       .range(2, std::int64_t{1} << 40);
   command.option("--json", options->output.json,

@@ -41,6 +41,43 @@ TEST_F(AnalyzeCommandTest, SeesNoStallIfLoadingTakesNoTime) {
             "limited by the GPU: the data path keeps up even when it reads from storage");
 }
 
+TEST_F(AnalyzeCommandTest, TellsTheStallsOfADescribedHostInVirtualTime) {
+  // On batches of 2, a worker takes 20 s to prepare and 8 s to read.
+  const std::string host = made_up_.write("slow.toml", R"(name = "slow"
+title = "A slow host"
+[cpu]
+model = "A processor"
+cores = 4
+source = "s"
+[memory]
+gib = 1
+source = "s"
+[[loader]]
+name = "l"
+image_ms = 10000
+source = "s"
+[[storage]]
+name = "disk"
+access_ms = 4000
+mb_per_s = 1000000
+source = "s"
+[sources]
+s = "Nobody measured it"
+)");
+  const Outcome outcome =
+      made_up_.run({"analyze", "--gpu", "V100", "--model", "resnet50", "--batch", "2", "--data",
+                    folder_, "--host", host, "--workers", "1", "--json", "-"});
+  ASSERT_EQ(outcome.code, 0) << outcome.errors;
+  const nlohmann::json result = parsed(outcome.output);
+  EXPECT_NEAR(result["passes"]["cached"]["step_ms"].get<double>(), 20'000, 200);
+  EXPECT_NEAR(result["passes"]["cold"]["step_ms"].get<double>(), 28'000, 200);
+  EXPECT_NEAR(result["fetch_stall"].get<double>(), 8.0 / 28, 0.01);
+  EXPECT_EQ(result["data"]["images"], 6);
+  const Outcome nothing = made_up_.run({"analyze", "--gpu", "V100", "--model", "resnet50"});
+  EXPECT_EQ(nothing.code, 2);
+  EXPECT_TRUE(nothing.errors.contains("where is the data?")) << nothing.errors;
+}
+
 TEST_F(AnalyzeCommandTest, NeedsTwoBatches) {
   EXPECT_EQ(analyze("4"),
             (Outcome{2, "",

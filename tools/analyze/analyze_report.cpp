@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "gpemu/base/text.hpp"
 #include "gpemu/report/number_text.hpp"
 #include "gpemu/report/page.hpp"
 #include "gpemu/report/svg_plot.hpp"
@@ -58,7 +59,7 @@ std::string headline(const AnalyzeReport& report) {
                      report.model, report.precision, report.options.gpu.batch,
                      gpus_text(report.options.gpu, report.gpu), report.options.data.workers,
                      report::plural(report.options.data.workers),
-                     report.options.data.folder.string(), report.images, to_mib(report.bytes));
+                     printable(data_text(report.options)), report.images, to_mib(report.bytes));
 }
 
 report::StackedBars pass_plot(const StallPasses& passes) {
@@ -155,7 +156,7 @@ nlohmann::ordered_json analyze_json(const AnalyzeReport& report) {
   json["data"] = {{"images", report.images}, {"bytes", report.bytes}};
   json["verdict"] = analyze_verdict(report.passes, report.options.gpu.pageable);
   json["options"] = gpu_options_json(report.options.gpu);
-  json["options"].update(data_options_json(report.options.data));
+  json["options"].update(data_options_json(report.options));
   json["options"]["steps"] =
       report.options.steps ? OrderedJson(*report.options.steps) : OrderedJson(nullptr);
   report::add_provenance(json, report.provenance);
@@ -169,9 +170,12 @@ std::string analyze_page(const AnalyzeReport& report) {
   page.verdict(analyze_verdict(passes, report.options.gpu.pageable));
   if (const auto warning = report::load_warning(report.provenance)) page.warning(*warning);
   page.heading("Passes");
-  page.paragraph(
-      "Each pass adds one thing to the pass before it; the difference is the cost of that thing. "
-      "The first two passes run in virtual time, the others use the real data path.");
+  page.paragraph(fmt::format(
+      "Each pass adds one thing to the pass before it; the difference is the cost of "
+      "that thing. {}",
+      report.options.host.name.empty()
+          ? "The first two passes run in virtual time, the others use the real data path."
+          : "All passes run in virtual time, on a described host."));
   page.table({"pass", "step (ms)", "images/s"}, pass_rows(report));
   page.plot(pass_plot(passes));
   page.heading("Stalls");

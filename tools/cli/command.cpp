@@ -133,6 +133,11 @@ Option Command::option(const std::string& name, std::optional<std::uint32_t>& va
   return Option(*app_->add_option(name, value, meaning));
 }
 
+Option Command::option(const std::string& name, std::optional<double>& value,
+                       const std::string& meaning) {
+  return Option(*app_->add_option(name, value, meaning));
+}
+
 Option Command::option(const std::string& name, std::optional<std::int64_t>& value,
                        const std::string& meaning) {
   return Option(*app_->add_option(name, value, meaning));

@@ -77,6 +77,7 @@ class Command {
   Option option(const std::string& name, int& value, const std::string& meaning);
   Option option(const std::string& name, std::uint64_t& value, const std::string& meaning);
   Option option(const std::string& name, double& value, const std::string& meaning);
+  Option option(const std::string& name, std::optional<double>& value, const std::string& meaning);
   Option option(const std::string& name, std::optional<std::uint32_t>& value,
                 const std::string& meaning);
   Option option(const std::string& name, std::optional<std::int64_t>& value,

@@ -50,6 +50,7 @@ void add_commands(Command app, const World& world) {
   add_data_command(app, world);
   add_experiment_command(app, world);
   add_help_command(app);
+  add_host_command(app, world);
   add_mig_command(app, world);
   add_node_command(app, world);
   add_nvidia_smi_command(app);

@@ -2,6 +2,8 @@
 #include "cli/read_options.hpp"
 
 #include <cstddef>
+#include <linux/magic.h>
+#include <sys/vfs.h>
 #include <utility>
 
 #include <fmt/format.h>
@@ -36,9 +38,19 @@ void add_read_options(Command command, ReadOptions& options) {
                  "the one that a TOML file describes (docs/reference/storage-file.md)");
 }
 
-Result<data::Dataset> open_dataset(const std::filesystem::path& folder,
+data::ObjectStoreSettings object_settings(const World& world) {
+  std::string value;
+  return data::object_store_settings([&](const char* name) -> const char* {
+    const std::optional<std::string> found = world.variable(name);
+    if (!found) return nullptr;
+    value = *found;
+    return value.c_str();
+  });
+}
+
+Result<data::Dataset> open_dataset(const std::filesystem::path& folder, const World& world,
                                    const std::atomic<bool>* stop) {
-  GPEMU_ASSIGN(data::Dataset dataset, data::Dataset::open(folder, stop));
+  GPEMU_ASSIGN(data::Dataset dataset, data::Dataset::open(folder, stop, object_settings(world)));
   if (dataset.skipped_count() > 0) {
     log(LogLevel::kWarning, "{} file{} or folder{} of {} left out, e.g. {}",
         dataset.skipped_count(), report::plural(static_cast<std::int64_t>(dataset.skipped_count())),
@@ -49,10 +61,26 @@ Result<data::Dataset> open_dataset(const std::filesystem::path& folder,
 }
 
 Result<std::unique_ptr<data::StorageDevice>> make_storage(const ReadOptions& options,
-                                                          const World& world) {
+                                                          const World& world,
+                                                          data::PageCache page_cache) {
   if (options.storage.empty()) return nullptr;
   GPEMU_ASSIGN(profile::StorageSpec spec, profile::find_storage(world.storage, options.storage));
-  return std::make_unique<data::StorageDevice>(std::move(spec), world.clock);
+  return std::make_unique<data::StorageDevice>(std::move(spec), world.clock, page_cache);
+}
+
+bool is_in_memory(const data::Dataset& dataset) {
+  struct statfs system{};
+  return ::statfs(dataset.root().c_str(), &system) == 0 &&
+         (system.f_type == TMPFS_MAGIC || system.f_type == RAMFS_MAGIC);
+}
+
+Result<void> make_cold(const data::Dataset& dataset, const std::atomic<bool>& stop) {
+  if (is_in_memory(dataset)) {
+    log(LogLevel::kWarning,
+        "{} lies in memory (tmpfs): reading it cold is as fast as reading it cached",
+        printable(dataset.root().string()));
+  }
+  return dataset.drop_page_cache(&stop);
 }
 
 std::optional<StorageFacts> storage_facts(data::StorageDevice* storage) {

@@ -26,11 +26,25 @@ void add_read_options(Command command, ReadOptions& options);
 
 /// Opens a data set, and warns about what it leaves out. Errors: those of Dataset::open.
 [[nodiscard]] Result<data::Dataset> open_dataset(const std::filesystem::path& folder,
+                                                 const World& world,
                                                  const std::atomic<bool>* stop = nullptr);
 
+/// Returns where objects are by the environment's variables.
+[[nodiscard]] data::ObjectStoreSettings object_settings(const World& world);
+
 /// Makes the described device; null if none is named. Errors: those of find_storage.
-[[nodiscard]] Result<std::unique_ptr<data::StorageDevice>> make_storage(const ReadOptions& options,
-                                                                        const World& world);
+[[nodiscard]] Result<std::unique_ptr<data::StorageDevice>> make_storage(
+    const ReadOptions& options, const World& world,
+    data::PageCache page_cache = data::PageCache::kUsed);
+
+/// Returns whether the data set lies in memory (tmpfs), so that no read of it reaches storage.
+[[nodiscard]] bool is_in_memory(const data::Dataset& dataset);
+
+/// Drops the data set from the page cache; warns if that has no effect because the files are in
+/// memory.
+///
+/// Errors: those of Dataset::drop_page_cache().
+[[nodiscard]] Result<void> make_cold(const data::Dataset& dataset, const std::atomic<bool>& stop);
 
 /// What a described device did.
 struct StorageFacts {

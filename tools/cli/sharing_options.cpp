@@ -2,6 +2,7 @@
 #include "cli/sharing_options.hpp"
 
 #include <array>
+#include <optional>
 #include <span>
 #include <utility>
 
@@ -29,15 +30,20 @@ double to_ms(Duration time) {
   return Milliseconds(time).count();
 }
 
-Duration from_ms(double ms) {
+std::optional<Duration> from_ms(double ms) {
+  if (ms < 0) return std::nullopt;
   return std::chrono::round<Duration>(Milliseconds(ms));
 }
 
-}  // namespace
+/// Returns what the help says of a default.
+std::string usual(Duration device::TimeSliceRules::* length) {
+  const device::TimeSliceRules hopper =
+      device::usual_time_slices({.compute_capability_major = 9, .compute_capability_minor = 0});
+  return fmt::format("by default {:g}, of Hopper {:g}", to_ms(device::TimeSliceRules().*length),
+                     to_ms(hopper.*length));
+}
 
-SharingOptions::SharingOptions()
-    : time_slice_ms(to_ms(device::TimeSliceRules().quantum)),
-      context_switch_ms(to_ms(device::TimeSliceRules().context_switch)) {}
+}  // namespace
 
 void SharingOptions::apply_to(device::NodeConfig& config) const {
   for (const auto& [name, value] : kPolicies) {
@@ -63,14 +69,16 @@ void add_sharing_options(Command& command, SharingOptions& options, bool with_mi
                           with_mig ? "; mig: on the MIG devices that `gpemu mig` makes" : ""))
       .one_of(std::span(kNames).first(with_mig ? 8 : 7))
       .show_default();
-  command.option("--time-slice", options.time_slice_ms, "Length of a time slice, in ms")
-      .real_range(to_ms(device::kShortestQuantum), to_ms(device::kLongestQuantum))
-      .show_default();
+  command
+      .option(
+          "--time-slice", options.time_slice_ms,
+          fmt::format("Length of a time slice, in ms; {}", usual(&device::TimeSliceRules::quantum)))
+      .real_range(to_ms(device::kShortestQuantum), to_ms(device::kLongestQuantum));
   command
       .option("--context-switch", options.context_switch_ms,
-              "Idle time of the GPU before another process's time slice, in ms")
-      .real_range(0, to_ms(device::kLongestQuantum))
-      .show_default();
+              fmt::format("Idle time of the GPU before another process's time slice, in ms; {}",
+                          usual(&device::TimeSliceRules::context_switch)))
+      .real_range(0, to_ms(device::kLongestQuantum));
 }
 
 Result<std::string_view> sharing_name(const device::NodeView& node) {

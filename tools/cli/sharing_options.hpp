@@ -15,10 +15,10 @@ namespace gpemu::tools {
 /// How processes share the devices of a node that a command creates, as its options say.
 struct SharingOptions {
   std::string policy = "time-slices";
-  double time_slice_ms;
-  double context_switch_ms;
+  /// As usual for each GPU if they are negative.
+  double time_slice_ms = -1;
+  double context_switch_ms = -1;
 
-  SharingOptions();
   /// Writes what the options say into a node's description.
   void apply_to(device::NodeConfig& config) const;
 };

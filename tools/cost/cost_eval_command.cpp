@@ -40,6 +40,7 @@ struct EvalOptions {
   std::string gpus_folder;
   bool memory = false;
   bool published = false;
+  bool gpu_out = false;
 };
 
 /// The file of a GPU, into which bars can be written.
@@ -93,7 +94,7 @@ Result<void> write_bars(std::vector<GpuFile> files,
 Result<void> evaluate(const EvalOptions& options, const World& world) {
   GPEMU_ASSIGN(const profile::Database database, profile::Database::open(world.profiles));
   if (options.published) {
-    return evaluate_published(options.folder, database, options.as_json, world);
+    return evaluate_published(options.folder, database, options.gpu_out, options.as_json, world);
   }
   if (options.memory) {
     GPEMU_ASSIGN(const std::vector<cost::Recording> recordings, read_recordings(options.folder));
@@ -180,6 +181,10 @@ void add_cost_eval_command(Command cost, const World& world) {
       .excludes("--write")
       .excludes("--check")
       .excludes("--memory");
+  command
+      .flag("--gpu-out", options->gpu_out,
+            "With --published: predict each GPU with the parameters of another one")
+      .needs("--published");
   command.notes(
       "in-sample: the fit uses the same steps. family-out: the fit leaves out each family of\n"
       "models in turn. gpu-out: the fit leaves out each GPU in turn; only the parameters of the\n"
@@ -196,7 +201,8 @@ void add_cost_eval_command(Command cost, const World& world) {
       "Examples:\n"
       "  gpemu cost eval profiles/gpemu-vldb25/operations --protocol in-sample\n"
       "  gpemu cost eval profiles/gpemu-vldb25/operations --protocol family-out --by family\n"
-      "  gpemu cost eval published --published");
+      "  gpemu cost eval published --published\n"
+      "  gpemu cost eval measured/h200 --published --gpu-out");
   command.on_run([options, &world] { return evaluate(*options, world); });
 }
 

@@ -34,6 +34,7 @@ struct FitCommandOptions {
   std::string gpus_folder;
   bool as_json = false;
   bool published = false;
+  std::string gpu = std::string(profile::kHalfGpu);  ///< to fit to published steps.
 };
 
 /// Returns the names of the packs that measured steps of the models on a GPU.
@@ -127,7 +128,7 @@ Result<void> write(const std::string& folder, const std::vector<calibrate::Calib
 Result<void> fit(const FitCommandOptions& options, const World& world) {
   if (options.published) {
     GPEMU_ASSIGN(const profile::Database database, profile::Database::open(world.profiles));
-    return fit_published(options.recordings, database, options.gpus_folder, world);
+    return fit_published(options.recordings, options.gpu, database, options.gpus_folder, world);
   }
   GPEMU_ASSIGN(const calibrate::JoinedRecordings recorded,
                read_joined_recordings(options.recordings));
@@ -168,8 +169,12 @@ void add_cost_fit_command(Command cost, const World& world) {
   command.flag("--json", options->as_json, "Print JSON");
   command
       .flag("--published", options->published,
-            "Fit the RTX 3090 to the training steps in 16 bits of a folder such as published")
+            "Fit one GPU to the steps and operations of a folder such as published")
       .excludes("--json");
+  command
+      .option("--gpu", options->gpu,
+              "With --published: the GPU to fit; default: " + std::string(profile::kHalfGpu))
+      .placeholder("GPU");
   command.notes(
       "All GPUs on which the recorded models were measured are fitted together. The fit takes\n"
       "seconds. --write replaces the table \"calibration\" in their files, except for the error\n"
@@ -177,7 +182,8 @@ void add_cost_fit_command(Command cost, const World& world) {
       "identical files. The new values take effect when the profiles are built again.\n"
       "Example:\n"
       "  gpemu cost fit profiles/gpemu-vldb25/operations --write gpus\n"
-      "  gpemu cost fit published --published --write gpus");
+      "  gpemu cost fit published --published --write gpus\n"
+      "  gpemu cost fit measured/h200 --published --gpu H200-SXM-141GB --write gpus");
   command.on_run([options, &world] { return fit(*options, world); });
 }
 

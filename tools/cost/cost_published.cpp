@@ -35,12 +35,22 @@ struct PublishedRow {
 };
 
 std::string phase_of(const PublishedStep& step) {
+  if (step.is_operation) return "operation";
   return step.training ? "training" : "inference";
 }
 
+/// Whether a step takes no part in any fit. Single operations belong to no family.
+bool is_held_out(const PublishedStep& step) {
+  return !step.is_operation && calibrate::is_held_out(calibrate::published_family(step.model));
+}
+
+/// E.g. "matmul bf16" for an operation of 4096 x 4096.
+std::string operation_of(const PublishedStep& step) {
+  return fmt::format("{} {}", step.model.substr(0, step.model.find(' ')), step.precision);
+}
+
 std::string split_of(const PublishedStep& step) {
-  const bool held_out = calibrate::is_held_out(calibrate::published_family(step.model));
-  return fmt::format("{} {}", phase_of(step), held_out ? "held out" : "fitted");
+  return fmt::format("{} {}", phase_of(step), is_held_out(step) ? "held out" : "fitted");
 }
 
 std::string arithmetic_of(const PublishedStep& step) {
@@ -62,7 +72,9 @@ constexpr std::array kGroupings = {
     Grouping{"gpu", [](const PublishedRow& row) { return row.answer.gpu; }},
     Grouping{"arithmetic", [](const PublishedRow& row) { return arithmetic_of(*row.step); }},
     Grouping{"family", [](const PublishedRow& row) {
-               return std::string(calibrate::published_family(row.step->model));
+               return row.step->is_operation
+                          ? operation_of(*row.step)
+                          : std::string(calibrate::published_family(row.step->model));
              }}};
 
 std::filesystem::path gpus_in(const std::string& folder) {
@@ -74,7 +86,7 @@ Result<std::vector<PublishedStep>> read_steps(const std::string& folder) {
 }
 
 Result<std::vector<PublishedRow>> answers(const std::vector<PublishedStep>& steps,
-                                          const std::string& folder,
+                                          const std::string& folder, bool gpu_out,
                                           const profile::Database& database) {
   std::map<std::string, profile::GpuSpec> gpus;
   std::vector<PublishedRow> rows;
@@ -85,6 +97,12 @@ Result<std::vector<PublishedRow>> answers(const std::vector<PublishedStep>& step
         std::error_code error;
         const bool is_there = std::filesystem::exists(file, error);
         GPEMU_ASSIGN(profile::GpuSpec spec, database.gpu(is_there ? file.string() : gpu));
+        if (gpu_out) {
+          GPEMU_ASSIGN(spec,
+                       calibrate::without_own_steps(std::move(spec), [&](std::string_view name) {
+                         return database.gpu(name);
+                       }));
+        }
         gpus.emplace(gpu, std::move(spec));
       }
       PublishedRow& row = rows.emplace_back(
@@ -105,17 +123,19 @@ profile::CalibrationBars published_bars(const std::vector<PublishedStep>& steps,
                                         const profile::Calibration& calibration,
                                         const profile::Calibration& start) {
   constexpr double kLittle = 0.1;
+  // Where the host takes most of the time, a step says little of the GPU.
+  constexpr double kMostHost = 0.9;
+  const bool all = calibration.has_all_arithmetic();
   gpu.calibration = calibration;
   std::vector<double> misses;
   for (const PublishedStep& step : steps) {
-    const bool held_out = calibrate::is_held_out(calibrate::published_family(step.model));
-    if (!held_out || step.precision == "fp32") continue;
+    if (!is_held_out(step) || step.is_operation || (step.precision == "fp32" && !all)) continue;
     for (const auto& [name, seconds] : step.seconds) {
       if (name != gpu.name) continue;
       PublishedAnswer answer = calibrate::predict_published(step, gpu);
       answer.measured_seconds = seconds;
       const bool direct = step.layout == "nhwc" && answer.parts["grouped"] > kLittle;
-      if (!direct) misses.push_back(answer.miss());
+      if (!direct && answer.host_share < kMostHost) misses.push_back(answer.miss());
     }
   }
   const double bar = calibrate::bar_of(std::move(misses));
@@ -179,9 +199,9 @@ void print_json(const std::vector<PublishedRow>& rows) {
 }  // namespace
 
 Result<void> evaluate_published(const std::string& folder, const profile::Database& database,
-                                bool as_json, const World& world) {
+                                bool gpu_out, bool as_json, const World& world) {
   GPEMU_ASSIGN(const std::vector<PublishedStep> steps, read_steps(folder));
-  GPEMU_ASSIGN(const std::vector<PublishedRow> rows, answers(steps, folder, database));
+  GPEMU_ASSIGN(const std::vector<PublishedRow> rows, answers(steps, folder, gpu_out, database));
   if (as_json) {
     print_json(rows);
   } else {
@@ -190,29 +210,41 @@ Result<void> evaluate_published(const std::string& folder, const profile::Databa
   return {};
 }
 
-Result<void> fit_published(const std::string& folder, const profile::Database& database,
-                           const std::string& gpus_folder, const World& world) {
+Result<void> fit_published(const std::string& folder, const std::string& gpu_name,
+                           const profile::Database& database, const std::string& gpus_folder,
+                           const World& world) {
   GPEMU_ASSIGN(const std::vector<PublishedStep> steps, read_steps(folder));
-  GPEMU_ASSIGN(profile::GpuSpec gpu, database.gpu(profile::kHalfGpu));
+  GPEMU_ASSIGN(profile::GpuSpec gpu, database.gpu(gpu_name));
   // The measured GPU whose products ran on tensor cores.
   constexpr std::string_view kStart = "A100-SXM4-40GB";
-  GPEMU_ASSIGN(const profile::GpuSpec start, database.gpu(kStart));
-  if (!start.calibration) {
+  GPEMU_ASSIGN(const profile::GpuSpec start_gpu, database.gpu(kStart));
+  if (!start_gpu.calibration) {
     return fail(ErrorCode::kNotFound, "{} has no parameters to start from", kStart);
   }
-  const auto chosen = [](const PublishedStep& step) {
-    return !calibrate::is_held_out(calibrate::published_family(step.model));
-  };
+  profile::Calibration start = *start_gpu.calibration;
+  if (gpu.calibration && gpu.calibration->gpu == gpu.name) {
+    // The host stays as the file has it.
+    std::copy(gpu.calibration->parameters.begin() + profile::kFirstHostParameter,
+              gpu.calibration->parameters.end(),
+              start.parameters.begin() + profile::kFirstHostParameter);
+  }
+  const auto chosen = [](const PublishedStep& step) { return !is_held_out(step); };
   GPEMU_ASSIGN(profile::Calibration calibration,
-               calibrate::calibrate_published(steps, gpu, *start.calibration, chosen));
-  calibration.command = fmt::format("gpemu cost fit {} --published", folder);
-  calibration.pack = "published steps";
-  calibration.bars = published_bars(steps, gpu, calibration, *start.calibration);
-  report::TextTable table({"parameter", std::string(kStart), gpu.name});
+               calibrate::calibrate_published(steps, gpu, start, chosen));
+  calibration.command = fmt::format("gpemu cost fit {} --published --gpu {}", folder, gpu.name);
+  calibration.pack = fmt::format("steps in {}", folder);
+  calibration.bars = published_bars(steps, gpu, calibration, start);
+  report::TextTable table({"parameter", std::string(kStart), gpu.name, "TF32", "FP32"});
   for (int i = 0; i < profile::kFirstHostParameter; ++i) {
+    const auto value = [i](const auto& parameters) {
+      return parameters && i < profile::kFirstCommonParameter
+                 ? fmt::format("{:.4g}", parameters->at(i))
+                 : std::string();
+    };
     table.add_row({std::string(profile::kOperationParameters.at(i).name),
-                   fmt::format("{:.4g}", start.calibration->parameters.at(i)),
-                   fmt::format("{:.4g}", calibration.parameters.at(i))});
+                   fmt::format("{:.4g}", start.parameters.at(i)),
+                   fmt::format("{:.4g}", calibration.parameters.at(i)), value(calibration.tf32),
+                   value(calibration.fp32)});
   }
   report::print_out("{}{} steps of {} models, mean error {} %\n",
                     table.str(world.terminal().output_columns), calibration.steps,
@@ -221,8 +253,12 @@ Result<void> fit_published(const std::string& folder, const profile::Database& d
   const auto path = std::filesystem::path(gpus_folder) / (gpu.name + ".toml");
   GPEMU_ASSIGN(const std::string old, read_file(path));
   // FP32 is priced as on the GPU of the A100's other arithmetic.
-  GPEMU_ASSIGN(const std::string text, profile::replace_calibration(old, path.string(), calibration,
-                                                                    start.other_arithmetic_like));
+  GPEMU_ASSIGN(
+      const std::string text,
+      profile::replace_calibration(old, path.string(), calibration,
+                                   calibration.has_all_arithmetic()
+                                       ? std::string_view()
+                                       : std::string_view(start_gpu.other_arithmetic_like)));
   GPEMU_TRY(write_file_atomically(path, text));
   report::print_error("gpemu: wrote {}\n", path.string());
   return {};

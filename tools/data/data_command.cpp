@@ -20,6 +20,7 @@
 #include "gpemu/data/dataset.hpp"
 #include "gpemu/data/image.hpp"
 #include "gpemu/data/make_dataset.hpp"
+#include "gpemu/data/output_folder.hpp"
 #include "gpemu/report/host_facts.hpp"
 #include "gpemu/report/json_text.hpp"
 #include "gpemu/report/number_text.hpp"
@@ -31,6 +32,7 @@
 #include "cli/interrupt.hpp"
 #include "cli/read_options.hpp"
 #include "data/data_bench.hpp"
+#include "data/service_command.hpp"
 
 namespace gpemu::tools {
 namespace {
@@ -140,8 +142,8 @@ void print_description(const json& description) {
   report::print_out("\n");
 }
 
-Result<void> show_data(const DataShowOptions& options) {
-  GPEMU_ASSIGN(const data::Dataset dataset, open_dataset(options.folder));
+Result<void> show_data(const DataShowOptions& options, const World& world) {
+  GPEMU_ASSIGN(const data::Dataset dataset, open_dataset(options.folder, world));
   const json description = describe(dataset);
   if (options.as_json) {
     report::print_out("{}", report::json_text(description));
@@ -175,10 +177,10 @@ Result<void> convert_with_progress(const data::Dataset& source, const std::files
 
 Result<void> convert_data(const ConvertCommandOptions& options, const World& world) {
   const InterruptGuard interrupt;
-  GPEMU_ASSIGN(const data::Dataset source, open_dataset(options.source, &interrupt.flag()));
+  GPEMU_ASSIGN(const data::Dataset source, open_dataset(options.source, world, &interrupt.flag()));
   GPEMU_TRY(convert_with_progress(source, options.target, convert_options(options.stored),
                                   options.quiet, world, interrupt.flag()));
-  GPEMU_ASSIGN(const data::Dataset made, open_dataset(options.target));
+  GPEMU_ASSIGN(const data::Dataset made, open_dataset(options.target, world));
   if (!options.quiet) print_description(describe(made));
   return {};
 }
@@ -186,13 +188,11 @@ Result<void> convert_data(const ConvertCommandOptions& options, const World& wor
 /// Makes the images in a folder, and then stores them in the format that is asked for.
 Result<void> make_stored(const MakeOptions& options, const World& world,
                          const std::atomic<bool>& stop) {
-  std::filesystem::path images = options.folder;
-  images += fmt::format(".images-{}", ::getpid());
-  const auto remove = [](const std::filesystem::path* folder) {
-    std::error_code ignored;
-    std::filesystem::remove_all(*folder, ignored);
-  };
-  const std::unique_ptr<const std::filesystem::path, decltype(remove)> removed(&images, remove);
+  const std::filesystem::path named = std::filesystem::absolute(options.folder).lexically_normal();
+  std::filesystem::path beside = named.has_filename() ? named : named.parent_path();
+  beside += ".images";
+  GPEMU_ASSIGN(const data::OutputFolder temporary, data::OutputFolder::create(beside));
+  const std::filesystem::path images = temporary.path() / "folder";
   GPEMU_TRY(data::make_dataset(images, options.make));
   GPEMU_ASSIGN(const data::Dataset source, data::Dataset::open(images, &stop));
   return convert_with_progress(source, options.folder, convert_options(options.stored),
@@ -230,7 +230,7 @@ double median(std::vector<double> values) {
 
 Result<void> bench_data(const BenchOptions& options, const World& world) {
   const InterruptGuard interrupt;
-  GPEMU_ASSIGN(const data::Dataset dataset, open_dataset(options.folder, &interrupt.flag()));
+  GPEMU_ASSIGN(const data::Dataset dataset, open_dataset(options.folder, world, &interrupt.flag()));
   GPEMU_ASSIGN(const auto storage, make_storage(options.bench.read, world));
   report::Provenance provenance = report::provenance_at(world.time_of_day());
   const report::HostLoadMeter meter(report::LoadScope::kThisProcess, world.host_sample);
@@ -369,13 +369,13 @@ void add_make(Command data, const World& world) {
   make.on_run([options, &world] { return make_data(*options, world); });
 }
 
-void add_show(Command data) {
+void add_show(Command data, const World& world) {
   auto options = std::make_shared<DataShowOptions>();
   Command show = data.subcommand("show", "Show the number and the sizes of a data set's images");
   show.option("folder", options->folder, kDataMeaning).required();
   show.flag("--json", options->as_json, "Print JSON");
   show.notes("Example:\n  gpemu data show photos");
-  show.on_run([options] { return show_data(*options); });
+  show.on_run([options, &world] { return show_data(*options, world); });
 }
 
 void add_bench(Command data, const World& world) {
@@ -442,9 +442,10 @@ void add_data_command(Command app, const World& world) {
   data.notes("Examples:\n  gpemu data make photos\n  gpemu data bench photos");
   add_make(data, world);
   add_convert(data, world);
-  add_show(data);
+  add_show(data, world);
   add_bench(data, world);
   add_transform(data);
+  add_data_service_commands(data, world);
 }
 
 }  // namespace gpemu::tools

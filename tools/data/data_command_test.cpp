@@ -114,13 +114,8 @@ TEST(DataCommandTest, ReadsFromADescribedDevice) {
             0);
   made_up.write("disk.toml", R"(name = "disk"
 title = "a disk"
-requests_at_once = 1
-[sequential]
+access_ms = 9
 mb_per_s = 100
-source = "us"
-[random]
-request_kb = [100]
-mb_per_s = [10]
 source = "us"
 [sources]
 us = "made up"

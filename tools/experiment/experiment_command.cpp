@@ -10,7 +10,6 @@
 #include "gpemu/base/file.hpp"
 #include "gpemu/experiment/run_experiment.hpp"
 #include "gpemu/profile/experiment_spec.hpp"
-#include "gpemu/profile/host_spec.hpp"
 #include "gpemu/report/json_text.hpp"
 #include "gpemu/report/output_file.hpp"
 #include "gpemu/report/progress.hpp"
@@ -27,7 +26,6 @@ namespace {
 struct ExperimentOptions {
   std::vector<std::string> names;
   bool all = false;
-  bool hosts = false;
   std::filesystem::path json;
   std::filesystem::path report;
   bool quiet = false;
@@ -59,7 +57,8 @@ Result<Results> run_all(const ExperimentOptions& options, const World& world,
   GPEMU_ASSIGN(std::vector<profile::ExperimentSpec> specs, chosen(options, world));
   GPEMU_ASSIGN(const profile::Database database, profile::Database::open(world.profiles));
   experiment::ExperimentRunner runner(
-      {.hosts = world.hosts, .datasets = world.experiments / "datasets"}, database);
+      {.hosts = world.hosts, .storage = world.storage, .datasets = world.experiments / "datasets"},
+      database);
   const InterruptGuard interrupt;
   Results results;
   for (profile::ExperimentSpec& spec : specs) {
@@ -108,25 +107,12 @@ Result<int> check_experiments(ExperimentOptions options, const World& world) {
   return counts.missed == 0 ? 0 : 1;
 }
 
-Result<void> list_experiments(const ExperimentOptions& options, const World& world) {
-  report::TextTable table(options.hosts
-                              ? std::vector<std::string>{"host", "description", "cores", "storage"}
-                              : std::vector<std::string>{"experiment", "result"});
-  if (!options.hosts) {
-    for (const std::string& name : profile::experiment_names(world.experiments)) {
-      GPEMU_ASSIGN(const profile::ExperimentSpec spec,
-                   profile::find_experiment(world.experiments, name));
-      table.add_row({spec.name, spec.title});
-    }
-  } else {
-    for (const std::string& name : profile::host_names(world.hosts)) {
-      GPEMU_ASSIGN(const profile::HostSpec host, profile::find_host(world.hosts, name));
-      std::string storages;
-      for (const profile::HostStorage& storage : host.storages) {
-        storages += (storages.empty() ? "" : ", ") + storage.name;
-      }
-      table.add_row({host.name, host.title, std::to_string(host.cpu.cores), storages});
-    }
+Result<void> list_experiments(const World& world) {
+  report::TextTable table({"experiment", "result"});
+  for (const std::string& name : profile::experiment_names(world.experiments)) {
+    GPEMU_ASSIGN(const profile::ExperimentSpec spec,
+                 profile::find_experiment(world.experiments, name));
+    table.add_row({spec.name, spec.title});
   }
   report::print_out("{}", table.str(world.terminal().output_columns));
   return {};
@@ -150,8 +136,7 @@ void add_experiment_command(Command app, const World& world) {
   auto options = std::make_shared<ExperimentOptions>();
 
   Command list = command.subcommand("list", "List the experiments");
-  list.flag("--hosts", options->hosts, "List the described hosts instead");
-  list.on_run([options, &world] { return list_experiments(*options, world); });
+  list.on_run([&world] { return list_experiments(world); });
 
   Command run = command.subcommand(
       "run", "Run experiments, and show their numbers beside those of the paper and of GPEmu");

@@ -96,12 +96,10 @@ class ExperimentCommand : public testing::Test {
   TestWorld world_;
 };
 
-TEST_F(ExperimentCommand, ListsExperimentsAndHosts) {
+TEST_F(ExperimentCommand, ListsExperiments) {
   const Outcome list = world_.run({"experiment", "list"});
   EXPECT_EQ(list.code, 0) << list;
   EXPECT_EQ(squeezed(list.output), "experiment result\ntiny A tiny experiment\n");
-  const Outcome hosts = world_.run({"experiment", "list", "--hosts"});
-  EXPECT_EQ(squeezed(hosts.output), "host description cores storage\nslow A slow host 4 hdd\n");
 }
 
 TEST_F(ExperimentCommand, ShowsItsNumbersBesideThoseOfOthers) {

@@ -411,6 +411,15 @@ SmiFault fault_of(const Error& error) {
       if (error.message.starts_with("Field \"")) {
         return {error.message.substr(0, error.message.find('\n')) + "\n\n", kSmiInvalidArgument};
       }
+      // So has an unknown option. Source: that of driver 580.159.
+      if (constexpr std::string_view kNone = "there is no option '";
+          error.message.starts_with(kNone)) {
+        const std::string option =
+            error.message.substr(kNone.size(), error.message.rfind('\'') - kNone.size());
+        return {fmt::format("ERROR: Option {} is not recognized. Please run 'nvidia-smi -h'.\n\n",
+                            option),
+                kSmiOther};
+      }
       return {"Invalid combination of input arguments. Please run 'nvidia-smi -h' for help.\n\n",
               kSmiInvalidArgument};
     case ErrorCode::kUnsupported:

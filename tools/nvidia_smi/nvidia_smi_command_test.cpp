@@ -128,8 +128,10 @@ TEST_F(NvidiaSmiCommandTest, RefusesWhatTheGpusDoNotHave) {
 }
 
 TEST_F(NvidiaSmiCommandTest, SaysWhatIsWrong) {
-  EXPECT_EQ(smi({"--no-such"}),
-            (Outcome{2, kWrongWords, "gpemu: there is no option '--no-such'\n"}));
+  EXPECT_EQ(
+      smi({"--no-such"}),
+      (Outcome{255, "ERROR: Option --no-such is not recognized. Please run 'nvidia-smi -h'.\n\n",
+               "gpemu: there is no option '--no-such'\n"}));
   EXPECT_EQ(smi({"no-such"}).code, 2);
   EXPECT_EQ(smi({"--query-gpu=no_such", "--format=csv"}),
             (Outcome{2, "Field \"no_such\" is not a valid field to query.\n\n", ""}));

@@ -262,7 +262,8 @@ LogEntries memory_entries(const SmiDevice& device) {
   const device::DeviceSnapshot& now = device.now;
   LogEntries entries = {
       section("FB Memory Usage", "fb_memory_usage",
-              {line("Total", "total", mib(now.memory_total)), line("Reserved", "reserved", "0 MiB"),
+              {line("Total", "total", mib(board_memory(now))),
+               line("Reserved", "reserved", mib(now.facts.reserved_memory_bytes)),
                line("Used", "used", mib(now.memory_used)),
                line("Free", "free", mib(now.memory_total - now.memory_used))}),
       section("BAR1 Memory Usage", "bar1_memory_usage",

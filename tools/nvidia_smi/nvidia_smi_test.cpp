@@ -26,7 +26,8 @@ SmiSample divided_sample() {
   h200.now.gpu = "H200";
   h200.now.uuid = "GPU-1";
   h200.now.pci_bus_id = "00000000:8a:00.0";
-  h200.now.memory_total = 143'771 * kMiB;
+  h200.now.memory_total = 150109880320;  // of a board, with driver 580.159; likewise:
+  h200.now.facts.reserved_memory_bytes = 644939776;
   h200.now.memory_used = 16'959 * kMiB;
   h200.now.max_power_w = h200.now.power.limit_w = 700;
   h200.now.power.min_limit_w = 200;
@@ -141,6 +142,7 @@ TEST(NvidiaSmiLogTest, HasNvidiaSmisLines) {
         "        Domain                                         : 0x0000",
         "            HW Thermal Slowdown                        : N/A",
         "    FB Memory Usage\n        Total                                          : 143771 MiB",
+        "        Reserved                                       : 616 MiB",
         "    Compute Mode                                       : Default",
         "        GPU                                            : N/A",
         "        GPU                                            : 81 %",

@@ -35,6 +35,7 @@ namespace {
 
 struct PredictOptions {
   std::vector<std::string> gpus;
+  std::string host;  ///< a GPU, in whose host the program runs; empty: the GPU's own.
   std::vector<int> batches;
   std::vector<std::string> beside;  ///< programs on the same GPU.
   std::string sharing = "time-slices";
@@ -111,7 +112,7 @@ Result<PredictReport> predict_all(const PredictOptions& options, const World& wo
   GPEMU_ASSIGN(const profile::Database database, profile::Database::open(world.profiles));
   std::vector<profile::GpuSpec> gpus;
   for (const std::string& name : options.gpus) {
-    GPEMU_ASSIGN(profile::GpuSpec gpu, database.gpu(name));
+    GPEMU_ASSIGN(profile::GpuSpec gpu, database.gpu(name, options.host));
     gpus.push_back(std::move(gpu));
   }
   const std::vector<int> batches = options.batches.empty() ? std::vector<int>{0} : options.batches;
@@ -177,7 +178,7 @@ Result<std::vector<profile::GpuSpec>> find_gpus(const PredictOptions& options,
                                                 const profile::TopologySpec* machine) {
   std::vector<profile::GpuSpec> gpus;
   for (const std::string& name : options.gpus) {
-    GPEMU_ASSIGN(profile::GpuSpec gpu, database.gpu(name));
+    GPEMU_ASSIGN(profile::GpuSpec gpu, database.gpu(name, options.host));
     if (machine != nullptr && machine->gpu != gpu.name) {
       return fail(ErrorCode::kInvalidArgument, "--gpu {}: the GPUs of {} are {}, not {}", name,
                   machine->name, machine->gpu, gpu.name);
@@ -321,6 +322,11 @@ void add_predict_command(Command app, const World& world) {
       .separated_by(',')
       .one_word_each()
       .required();
+  command
+      .option("--host-of", options->host,
+              "The GPU in whose host launch times were measured, e.g. H200-SXM-141GB (a host of "
+              "2025) or A100-SXM4-40GB (of 2021); default: that of the GPU, or of its time")
+      .placeholder("GPU");
   command.option("--batch", options->batches, "Batch sizes, e.g. 32,64,128")
       .separated_by(',')
       .one_word_each()

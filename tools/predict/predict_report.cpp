@@ -85,7 +85,7 @@ ordered_json describe(const PredictAnswer& answer) {
                       {"fits", answer.fits()},
                       {"memory_mib",
                        {{"peak", to_mib(seen.peak_memory)},
-                        {"context", to_mib(device::kContextBytes)},
+                        {"context", to_mib(device::context_bytes(answer.gpu))},
                         {"asked_for", to_mib(answer.memory_asked_for)},
                         {"capacity", to_mib(answer.gpu.memory_bytes)}}},
                       {"recorded_on", seen.gpu.name},
@@ -125,7 +125,7 @@ ordered_json describe(const PredictAnswer& answer) {
 }  // namespace
 
 Bytes PredictAnswer::needed_memory() const {
-  return program_run->peak_memory + device::kContextBytes;
+  return program_run->peak_memory + device::context_bytes(gpu);
 }
 
 int PredictAnswer::operations() const {
@@ -177,6 +177,15 @@ std::vector<std::string> predict_basis(const std::vector<PredictAnswer>& answers
   return lines;
 }
 
+/// Returns what contexts take on the GPUs, in MiB: "400", or "400 to 667".
+std::string contexts_text(const std::vector<PredictAnswer>& answers) {
+  std::set<Bytes> sizes;
+  for (const PredictAnswer& answer : answers) sizes.insert(device::context_bytes(answer.gpu));
+  const std::string least = fmt::format("{:.0f}", to_mib(*sizes.begin()));
+  if (sizes.size() == 1) return least;
+  return fmt::format("{} to {:.0f}", least, to_mib(*sizes.rbegin()));
+}
+
 std::string predict_text(const PredictReport& report, const report::Terminal& terminal) {
   const bool batch = report.answers.front().program_run->batch > 0;
   report::TextTable table({"GPU", "batch", "step ms", std::string(terminal.plus_minus()),
@@ -187,9 +196,9 @@ std::string predict_text(const PredictReport& report, const report::Terminal& te
       "{}\n"
       "{}15% means that in 9 of 10 cases the truth is between time / 1.15 and time x 1.15.\n"
       "Data loading is not modelled: batches are assumed to be ready. Peak is what the program\n"
-      "held; the context takes another {:.0f} MiB.\n"
+      "held; the context takes another {} MiB.\n"
       "{}\n",
-      table.str(terminal.output_columns), terminal.plus_minus(), to_mib(device::kContextBytes),
+      table.str(terminal.output_columns), terminal.plus_minus(), contexts_text(report.answers),
       fmt::join(predict_basis(report.answers), "\n"));
 }
 
@@ -246,8 +255,9 @@ std::string predict_page(const PredictReport& report) {
                                   ? fmt::format("{:.0f}", 100 * answer.step.time.relative_error)
                                   : std::string("-");
     steps.push_back({all[0], all[1], all[2], error, all[4], all[8], all[9]});
-    memory.push_back({all[0], all[1], all[5], fmt::format("{:.0f}", to_mib(device::kContextBytes)),
-                      all[6], all[7], all[10]});
+    memory.push_back({all[0], all[1], all[5],
+                      fmt::format("{:.0f}", to_mib(device::context_bytes(answer.gpu))), all[6],
+                      all[7], all[10]});
   }
   page.heading("Time");
   page.plot(predict_plot(report));

@@ -56,7 +56,8 @@ Bytes SharingAnswer::needed_memory() const {
 std::vector<cost::SpeedEstimate> speeds_together(const std::vector<PredictAnswer>& programs,
                                                  std::string_view sharing) {
   constexpr int kPascal = 6;
-  const device::TimeSliceRules rules;
+  const device::TimeSliceRules rules =
+      device::usual_time_slices(device::device_config(programs.front().gpu).facts);
   cost::SharedGpu gpu{
       .side_by_side = sharing == "mps",
       .switch_share =

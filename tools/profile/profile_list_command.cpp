@@ -90,7 +90,7 @@ Result<json> describe_gpus(const profile::Database& database, const Measurements
     result.push_back({{"name", name},
                       {"aliases", gpu.aliases},
                       {"architecture", gpu.architecture},
-                      {"memory_mib", to_mib(gpu.memory_bytes)},
+                      {"memory_mib", to_mib(gpu.memory_bytes + gpu.reserved_memory_bytes)},
                       {"models_measured", count_distinct<1, 0>(all, name)}});
   }
   return result;

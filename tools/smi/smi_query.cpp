@@ -219,8 +219,9 @@ constexpr Field kDeviceFields[] = {
     {"clocks_event_reasons_counters.hw_thermal_slowdown", "", "us", not_available},
     {"clocks_event_reasons_counters.hw_power_brake_slowdown", "", "us", not_available},
     {"memory.total", "", "MiB",
-     [](const Row& row) { return mib_text(row.device.now.memory_total); }},
-    {"memory.reserved", "", "MiB", [](const Row&) { return std::string("0"); }},
+     [](const Row& row) { return mib_text(board_memory(row.device.now)); }},
+    {"memory.reserved", "", "MiB",
+     [](const Row& row) { return mib_text(row.device.now.facts.reserved_memory_bytes); }},
     {"memory.used", "", "MiB", [](const Row& row) { return mib_text(row.device.now.memory_used); }},
     {"memory.free", "", "MiB",
      [](const Row& row) {

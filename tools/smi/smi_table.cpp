@@ -102,7 +102,7 @@ std::string rows_of(const SmiDevice& device) {
   const device::DeviceLoad& load = device.load;
   const std::string power = fmt::format("{:.0f}W / {:>4.0f}W", load.power_w, now.power.limit_w);
   const std::string memory =
-      fmt::format("{}MiB / {:>6}MiB", mib_text(now.memory_used), mib_text(now.memory_total));
+      fmt::format("{}MiB / {:>6}MiB", mib_text(now.memory_used), mib_text(board_memory(now)));
   std::string text = fmt::format("| {:>3}  {:<27}    On  | {:>18} Off | {:>20} |\n", now.index,
                                  cut(name_of(now), 27), cut(bus_id_text(now), 18), "N/A");
   if (now.health.lost) return rows_of_lost(device, text);

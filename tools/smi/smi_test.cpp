@@ -59,8 +59,8 @@ TEST(SampleTimeTest, IsTheLastThatThereIsWhereThePeriodsLieBeyond) {
 TEST(SmiQueryTest, AnswersAsNvidiaSmiDoes) {
   EXPECT_EQ(answer(Subject::kDevices, "index, name,utilization.gpu,memory.used,power.draw", {}),
             "index, name, utilization.gpu [%], memory.used [MiB], power.draw [W]\n"
-            "0, Tesla V100-PCIE-32GB, 81 %, 6650 MiB, 211.06 W\n"
-            "1, Tesla V100-PCIE-32GB, 0 %, 6650 MiB, [N/A]\n");
+            "0, Tesla V100-PCIE-32GB, 81 %, 6651 MiB, 211.06 W\n"
+            "1, Tesla V100-PCIE-32GB, 0 %, 6651 MiB, [N/A]\n");
 }
 
 TEST(SmiQueryTest, LeavesOutUnitsAndHeader) {
@@ -75,7 +75,7 @@ TEST(SmiQueryTest, AnswersALineForEachProcess) {
   EXPECT_EQ(answer(Subject::kProcesses, "pid,name,used_memory,gpu_uuid", {}),
             "pid, process_name, used_gpu_memory [MiB], gpu_uuid\n"
             "42, python, 6650 MiB, GPU-1\n"
-            "43, other, 0 MiB, GPU-1\n");
+            "43, other, 1 MiB, GPU-1\n");
 }
 
 TEST(SmiQueryTest, RefusesFieldsThatAreNotKnownAndNamesThoseThatAre) {
@@ -116,7 +116,7 @@ TEST(SmiTableTest, ShowsLoadMemoryAndProcesses) {
       contains(table, "|   0  Tesla V100-PCIE-32GB           On  |   00000000:0A:00.0 Off |"))
       << table;
   EXPECT_TRUE(contains(table, "| N/A   72C    P0            211W /  250W |")) << table;
-  EXPECT_TRUE(contains(table, "|    6650MiB /  32510MiB |     81%      Default |")) << table;
+  EXPECT_TRUE(contains(table, "|    6651MiB /  32510MiB |     81%      Default |")) << table;
   EXPECT_TRUE(contains(table, "python                                 6650MiB |")) << table;
   EXPECT_FALSE(contains(table, "No running processes"));
 }
@@ -143,7 +143,7 @@ TEST(SmiQueryTest, SaysThatADeviceIsLostOrSlow) {
       Subject::kDevices, "index,memory.used,clocks_event_reasons.hw_slowdown", {.header = false});
   ASSERT_TRUE(query);
   EXPECT_EQ(query->lines(faulty),
-            "0, 6650 MiB, Active\n"
+            "0, 6651 MiB, Active\n"
             "1, [GPU is lost], [GPU is lost]\n");
 }
 

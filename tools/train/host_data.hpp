@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 
@@ -20,6 +21,13 @@ struct HostPath {
   Bytes bytes = 0;
   int cores = 0;  ///< of all nodes.
   std::int64_t batches_per_epoch = 0;
+  Duration gpu_time{};  ///< of each GPU, for preprocessing its share of a batch.
+};
+
+/// Where described hosts find their files.
+enum class HostFiles : std::uint8_t {
+  kInStorage,  ///< their caches are empty in the beginning.
+  kInMemory,   ///< all of them, so that reading takes no time.
 };
 
 /// Adds the options that describe hosts.
@@ -27,8 +35,10 @@ void add_host_options(Command command, HostOptions& options);
 
 /// Opens the loaders of the nodes of a run.
 ///
-/// Errors: those of the host and of the data set; kInvalidArgument if they do not fit each other or
-/// the GPUs.
-[[nodiscard]] Result<HostPath> open_host(const RunOptions& options, const World& world);
+/// Errors: those of the host and of the data set, which `stop` ends; kInvalidArgument if they do
+/// not fit each other or the GPUs; kUnsupported for what described hosts have no model of.
+[[nodiscard]] Result<HostPath> open_host(const RunOptions& options, const World& world,
+                                         const std::atomic<bool>& stop,
+                                         HostFiles files = HostFiles::kInStorage);
 
 }  // namespace gpemu::tools

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/run_options.hpp"
 
+#include "gpemu/pipeline/cache.hpp"
 #include "gpemu/report/host_facts.hpp"
 #include "gpemu/train/step_plan.hpp"
 
@@ -60,6 +61,21 @@ Option add_data_options(Command command, DataOptions& options) {
                "End the run at the first corrupt image instead of counting it");
   add_read_options(command, options.read);
   return data;
+}
+
+void add_cache_options(Command command, DataOptions& options) {
+  command
+      .option("--cache", options.cache,
+              "What stays in memory on each node: page: what was used last; random: any files; "
+              "minio: the first files that are read; small-first: the smallest. For --data, page "
+              "is the kernel's page cache, and all else, or page with --cache-share, a cache of "
+              "the process in its place")
+      .one_of(pipeline::kCachePolicyNames)
+      .show_default();
+  command
+      .option("--cache-share", options.cache_share,
+              "The part of the data set's bytes that can stay; default: what memory holds")
+      .real_range(0, 100);
 }
 
 void add_node_options(Command command, GpuOptions& options) {

@@ -39,17 +39,33 @@ struct DataOptions {
   std::uint64_t seed = 0;
   bool strict_images = false;
   ReadOptions read;
+  std::string cache = "page";         ///< what stays in memory: one of kCachePolicyNames.
+  std::optional<double> cache_share;  ///< of the bytes; nothing: as much as memory holds.
 };
+
+/// Returns whether real files are cached in the process, not by the kernel.
+[[nodiscard]] inline bool has_own_cache(const DataOptions& options) {
+  return options.cache != DataOptions{}.cache || options.cache_share;
+}
 
 /// The described hosts that load the data, if any.
 struct HostOptions {
   std::string name;  ///< empty: none; the data is real or synthetic.
   std::string dataset = "imagenette-87k";
-  std::string loader;   ///< empty: its first.
-  std::string storage;  ///< empty: its first.
-  std::string cache = "page";
-  double cache_share = 1;
-  std::string peers = "none";
+  std::string loader;          ///< empty: the one of the data's format, or its first.
+  std::string peers = "none";  ///< also of real nodes.
+};
+
+/// The workers elsewhere that prepare batches, if any.
+struct ServiceOptions {
+  std::string dispatcher;  ///< HOST:PORT; empty: none.
+  std::string job;         ///< that clients share; empty: the run's own.
+};
+
+/// The other processes that train together with this one, on real files.
+struct JoinOptions {
+  std::string place;          ///< RANK/NODES@HOST:PORT, or "cluster"; empty: none.
+  std::filesystem::path log;  ///< of samples; empty: none.
 };
 
 /// Where the results go besides the terminal. Empty paths are not written.
@@ -65,6 +81,8 @@ struct RunOptions {
   GpuOptions gpu;
   DataOptions data;
   HostOptions host;
+  JoinOptions join;
+  ServiceOptions service;
   OutputOptions output;
   int epochs = 1;
   std::optional<std::int64_t> steps;  ///< the maximum, if given.
@@ -76,6 +94,9 @@ struct RunOptions {
 /// Add the options that `train` and `analyze` share. The second function returns --data.
 void add_gpu_options(Command command, GpuOptions& options);
 Option add_data_options(Command command, DataOptions& options);
+
+/// Adds the options of caches in memory.
+void add_cache_options(Command command, DataOptions& options);
 
 /// Adds the options that place a run on an existing node.
 void add_node_options(Command command, GpuOptions& options);

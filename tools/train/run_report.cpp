@@ -51,6 +51,7 @@ double worker_rate(const train::TrainResult& result) {
 }
 
 std::string workers_advice(const RunReport& report) {
+  if (report.data && report.data->service) return "more remote workers would help";
   const double rate = worker_rate(report.result);
   if (rate <= 0) return "more workers would help";
   const double step_s = to_seconds(planned_step(report.plan, report.options.gpu, true));
@@ -172,19 +173,14 @@ OrderedJson failure_json(const train::TrainResult& result) {
           {"time_s", to_seconds(result.failure->time - result.start)}};
 }
 
-/// Returns what was used of described hosts; null without them.
-OrderedJson host_json(const HostOptions& host) {
-  if (host.name.empty()) return nullptr;
-  return {{"name", host.name},       {"dataset", host.dataset}, {"loader", host.loader},
-          {"storage", host.storage}, {"cache", host.cache},     {"cache_share", host.cache_share},
-          {"peers", host.peers}};
-}
-
 std::string headline(const RunReport& report) {
   const RunOptions& options = report.options;
   std::string text = fmt::format("{} ({}), batch {}, on {}", report.model, report.precision,
                                  options.gpu.batch, gpus_text(options.gpu, report.gpu));
-  if (report.data) {
+  if (report.data && report.data->service) {
+    text += fmt::format("; data from {} ({} images, {:.1f} MiB)", printable(data_text(options)),
+                        report.data->images, to_mib(report.data->bytes));
+  } else if (report.data) {
     text += fmt::format("; {} worker{} over {} ({} images, {:.1f} MiB)", options.data.workers,
                         report::plural(options.data.workers), printable(data_text(options)),
                         report.data->images, to_mib(report.data->bytes));
@@ -223,9 +219,11 @@ OrderedJson data_json(const DataFacts& data, const train::TrainResult& result) {
   const data::BatchWork& work = result.work;
   return {{"images", data.images},
           {"bytes", data.bytes},
-          {"format", data.format},
+          {"format", data.format.empty() ? OrderedJson(nullptr) : OrderedJson(data.format)},
           {"bytes_read", work.bytes_read},
           {"storage", storage_json(data.storage)},
+          {"nodes", data.nodes ? nodes_json(*data.nodes) : OrderedJson(nullptr)},
+          {"service", data.service ? service_json(*data.service) : OrderedJson(nullptr)},
           {"corrupt_files", data.corrupt_files},
           {"not_locked_bytes", data.not_locked},
           {"worker_fetch_s", to_seconds(work.fetch)},
@@ -358,6 +356,8 @@ std::string run_text(const RunReport& report, const report::Terminal& terminal) 
   if (report.data && report.data->storage) {
     text += fmt::format("storage     {}\n", storage_text(*report.data->storage, result.elapsed));
   }
+  if (report.data && report.data->service) text += service_text(*report.data->service);
+  if (report.data && report.data->nodes) text += nodes_text(*report.data->nodes);
   text += faults + end;
   if (report.data && result.work.corrupt > 0) {
     const auto& files = report.data->corrupt_files;
@@ -382,17 +382,40 @@ OrderedJson gpu_options_json(const GpuOptions& options) {
 }
 
 std::string data_text(const RunOptions& options) {
+  if (!options.service.dispatcher.empty()) {
+    return fmt::format("the service at {}", options.service.dispatcher);
+  }
   if (options.host.name.empty()) return options.data.folder.string();
-  return fmt::format("{} on the host {}", options.host.dataset, options.host.name);
+  const std::string folder = options.data.folder.string();
+  return fmt::format("{} on the host {}", folder.empty() ? options.host.dataset : folder,
+                     options.host.name);
 }
 
-OrderedJson data_options_json(const DataOptions& options) {
-  OrderedJson json = {{"data", options.folder.string()},
-                      {"workers", options.workers},
-                      {"prefetch", options.prefetch_batches},
-                      {"seed", options.seed},
-                      {"strict_images", options.strict_images}};
-  json.update(read_options_json(options.read));
+namespace {
+
+/// Returns what was used of described hosts; null without them.
+OrderedJson host_json(const RunOptions& options) {
+  const HostOptions& host = options.host;
+  if (host.name.empty()) return nullptr;
+  return {{"name", host.name},
+          {"dataset", options.data.folder.empty() ? host.dataset : ""},
+          {"loader", host.loader}};
+}
+
+}  // namespace
+
+OrderedJson data_options_json(const RunOptions& options) {
+  const DataOptions& data = options.data;
+  OrderedJson json = {{"data", data.folder.string()},
+                      {"workers", data.workers},
+                      {"prefetch", data.prefetch_batches},
+                      {"seed", data.seed},
+                      {"strict_images", data.strict_images}};
+  json.update(read_options_json(data.read));
+  json["cache"] = data.cache;
+  json["cache_share"] = data.cache_share ? OrderedJson(*data.cache_share) : OrderedJson(nullptr);
+  json["peers"] = options.host.peers;
+  json["host"] = host_json(options);
   return json;
 }
 
@@ -450,8 +473,7 @@ OrderedJson run_json(const RunReport& report) {
                      {"clock", options.clock},
                      {"cold", options.cold}};
   json["options"].update(gpu_options_json(options.gpu));
-  json["options"].update(data_options_json(options.data));
-  json["options"]["host"] = host_json(options.host);
+  json["options"].update(data_options_json(options));
   report::add_provenance(json, report.provenance);
   json["host"]["loop_cpu_s"] = to_seconds(report.loop_cpu);
   json["host"]["spin_s"] = to_seconds(report.spun);

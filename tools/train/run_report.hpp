@@ -16,7 +16,9 @@
 #include "gpemu/report/terminal.hpp"
 #include "gpemu/train/trainer.hpp"
 
+#include "train/node_data.hpp"
 #include "train/run_options.hpp"
+#include "train/service_data.hpp"
 
 namespace gpemu::tools {
 
@@ -26,9 +28,11 @@ struct DataFacts {
   Bytes bytes = 0;
   std::vector<std::string> corrupt_files;  ///< the first few.
   Bytes not_locked = 0;                    ///< of pinned buffers, beyond the user's limit.
-  std::string format = "folder";
-  std::optional<StorageFacts> storage;  ///< of the described device, if there is one.
-  int described_cores = 0;              ///< of all described hosts; 0 without.
+  std::string format = "folder";           ///< empty: only remote workers know it.
+  std::optional<StorageFacts> storage;     ///< of the described device, if there is one.
+  int described_cores = 0;                 ///< of all described hosts; 0 without.
+  std::optional<NodeFacts> nodes;          ///< of a run with a cache, or several nodes.
+  std::optional<ServiceFacts> service;     ///< of a run with remote workers.
 };
 
 /// Everything that is reported about a run of `gpemu train`.
@@ -102,7 +106,7 @@ inline constexpr std::array<TimePart, 6> kTimeParts = {{
 
 /// Parts that `analyze` has as well.
 [[nodiscard]] nlohmann::ordered_json gpu_options_json(const GpuOptions& options);
-[[nodiscard]] nlohmann::ordered_json data_options_json(const DataOptions& options);
+[[nodiscard]] nlohmann::ordered_json data_options_json(const RunOptions& options);
 [[nodiscard]] nlohmann::ordered_json planned_step_json(const train::StepPlan& plan,
                                                        const GpuOptions& options, bool copied);
 

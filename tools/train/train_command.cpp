@@ -16,6 +16,7 @@
 #include "cli/command_line.hpp"
 #include "cli/interrupt.hpp"
 #include "train/host_data.hpp"
+#include "train/node_data.hpp"
 #include "train/run_page.hpp"
 #include "train/run_report.hpp"
 #include "train/training_session.hpp"
@@ -31,7 +32,8 @@ constexpr std::size_t kPicturedSteps = 12;
 
 Result<void> check_options(const RunOptions& options) {
   const bool described = !options.host.name.empty();
-  if (!options.synthetic && !described && options.data.folder.empty()) {
+  const bool remote = !options.service.dispatcher.empty();
+  if (!options.synthetic && !described && !remote && options.data.folder.empty()) {
     return fail(ErrorCode::kInvalidArgument,
                 "where is the data? Name a data set with --data, or use --synthetic");
   }
@@ -39,10 +41,15 @@ Result<void> check_options(const RunOptions& options) {
     return fail(ErrorCode::kInvalidArgument,
                 "--clock virtual needs --synthetic or --host: reading real files takes real time");
   }
-  if (options.data.folder.empty() && options.data.read != ReadOptions{}) {
+  const std::string_view reads_elsewhere = options.synthetic ? "--synthetic reads nothing"
+                                           : remote          ? "the workers of --data-service read"
+                                                             : "";
+  if (!reads_elsewhere.empty() && (options.data.read != ReadOptions{} ||
+                                   has_own_cache(options.data) || options.host.peers != "none")) {
     return fail(ErrorCode::kInvalidArgument,
-                "--order, --read, --window and --storage are for the files of --data; "
-                "--host-storage chooses a described host's storage");
+                "--order, --read, --window, --storage, --cache, --cache-share and --peers are for "
+                "--data and --host: {}",
+                reads_elsewhere);
   }
   if (options.clock != "virtual" && described) {
     return fail(ErrorCode::kInvalidArgument,
@@ -112,14 +119,26 @@ Result<void> write_outputs(const RunReport& report, const train::TraceRecorder& 
 
 /// Where the batches of a run come from.
 struct RunSource {
-  DataPath data;  ///< empty if no real files are read.
-  HostPath host;  ///< empty without a described host.
+  NodeData nodes;       ///< empty without a cache or other nodes.
+  DataPath data;        ///< empty if no real files are read.
+  HostPath host;        ///< empty without a described host.
+  ServicePath service;  ///< empty without remote workers.
   std::unique_ptr<train::BatchSource> batches;
+  const train::NodesSource* of_nodes = nullptr;  ///< the same, if there are nodes.
   std::int64_t steps = 0;
 
-  [[nodiscard]] std::optional<DataFacts> facts() const {
+  [[nodiscard]] std::optional<DataFacts> facts(const RunOptions& options) const {
     if (host.loaders) {
       return DataFacts{.images = host.files, .bytes = host.bytes, .described_cores = host.cores};
+    }
+    if (service.client) {
+      return DataFacts{.images = service.client->images(),
+                       .bytes = service.client->bytes(),
+                       .not_locked = *service.not_locked,
+                       .format = "",
+                       .service = ServiceFacts{.dispatcher = options.service.dispatcher,
+                                               .workers_seen = service.client->workers_seen(),
+                                               .workers_lost = service.client->workers_lost()}};
     }
     if (!data.dataset) return std::nullopt;
     return DataFacts{.images = data.dataset->samples().size(),
@@ -127,24 +146,39 @@ struct RunSource {
                      .corrupt_files = data.loader->corrupt_files(),
                      .not_locked = *data.not_locked,
                      .format = std::string(data.dataset->format_name()),
-                     .storage = storage_facts(data.storage.get())};
+                     .storage = storage_facts(data.storage.get()),
+                     .nodes = of_nodes != nullptr
+                                  ? std::optional(facts_of(options, nodes, *of_nodes))
+                                  : std::nullopt};
   }
 };
 
-Result<RunSource> open_source(const RunOptions& options, const TrainingSession& session,
-                              const World& world, const std::atomic<bool>& stop) {
-  RunSource source;
+/// `source`, whose described host is open, stays where it is: its parts refer to each other.
+Result<void> open_source(const RunOptions& options, const TrainingSession& session,
+                         const World& world, const std::atomic<bool>& stop, RunSource& source) {
   if (options.synthetic) {
     source.steps = options.steps.value_or(kSyntheticSteps);
     source.batches = std::make_unique<train::SyntheticSource>(options.gpu.batch, source.steps);
-    return source;
+    return {};
   }
   std::int64_t all = options.epochs;
   if (!options.host.name.empty()) {
-    GPEMU_ASSIGN(source.host, open_host(options, world));
     all *= source.host.batches_per_epoch;
     source.batches = std::make_unique<train::HostSource>(*source.host.loaders, session.clock(),
                                                          options.epochs, options.steps);
+  } else if (!options.service.dispatcher.empty()) {
+    GPEMU_ASSIGN(source.service, open_service(options, session.model().model(), world, stop));
+    all = source.service.batches;
+    source.batches = std::move(source.service.source);
+  } else if (uses_nodes(options)) {
+    GPEMU_ASSIGN(source.data,
+                 open_node_data(options, session.model().model(), world, stop, source.nodes));
+    if (options.cold) GPEMU_TRY(make_cold(*source.data.dataset, stop));
+    const auto together = std::int64_t{options.gpu.batch} * source.nodes.group->nodes();
+    all *= (std::ssize(source.data.dataset->samples()) + together - 1) / together;
+    auto batches = make_nodes_source(options, source.data, source.nodes, stop);
+    source.of_nodes = batches.get();
+    source.batches = std::move(batches);
   } else {
     GPEMU_ASSIGN(source.data,
                  open_data(options.data, options.gpu, session.model().model(), world, stop));
@@ -154,21 +188,26 @@ Result<RunSource> open_source(const RunOptions& options, const TrainingSession& 
         std::make_unique<train::LoaderSource>(*source.data.loader, options.epochs, options.steps);
   }
   source.steps = std::min(all, options.steps.value_or(all));
-  return source;
+  return {};
 }
 
 Result<void> run_train(const RunOptions& options, const World& world) {
   GPEMU_TRY(check_options(options));
   const InterruptGuard interrupt;
+  RunSource source;
+  if (!options.host.name.empty()) {
+    GPEMU_ASSIGN(source.host, open_host(options, world, interrupt.flag()));
+  }
   GPEMU_ASSIGN(TrainingSession session,
-               TrainingSession::create(options.gpu, options.clock == "virtual", world));
+               TrainingSession::create(options.gpu, options.clock == "virtual", world,
+                                       source.host.gpu_time));
   RunReport report{.options = options,
                    .gpu = session.model().gpu().name,
                    .model = session.model().model().name,
                    .precision = session.model().precision(),
                    .plan = session.plan(),
                    .provenance = report::provenance_at(world.time_of_day())};
-  GPEMU_ASSIGN(const RunSource source, open_source(options, session, world, interrupt.flag()));
+  GPEMU_TRY(open_source(options, session, world, interrupt.flag(), source));
 
   RunObserver observer(options, report, source.steps, world);
   const Duration cpu_before = world.thread_cpu_time();
@@ -182,7 +221,7 @@ Result<void> run_train(const RunOptions& options, const World& world) {
   if (options.clock == "real") report.provenance.load = meter.read();
   report.loop_cpu = world.thread_cpu_time() - cpu_before;
   report.spun = session.spun();
-  report.data = source.facts();
+  report.data = source.facts(options);
   report.first_steps = observer.first_steps();
   if (!options.output.quiet && !report::is_printed(options.output.json)) {
     report::print_out("{}", run_text(report, world.terminal()));
@@ -213,13 +252,18 @@ void add_train_command(Command app, const World& world) {
       "  gpemu train --topology dgx-a100 --gpus 8 --model resnet50 --batch 512 --synthetic "
       "--faults faults.toml\n"
       "  gpemu train --gpu P100-PCIE-16GB --gpus 8 --model alexnet --batch 256 --host "
-      "chameleon-p100 --workers 24 --cache minio --cache-share 0.4 --epochs 2 --clock virtual\n");
+      "chameleon-p100 --workers 24 --cache minio --cache-share 0.4 --epochs 2 --clock virtual\n"
+      "  gpemu cluster run -- gpemu train --gpu V100-PCIE-32GB --model resnet18 --data photos "
+      "--storage hdd --cache minio --cache-share 0.5 --peers partitioned --join cluster\n");
   auto options = std::make_shared<RunOptions>();
   command.last_value_counts();  // So that a script can append options to common ones.
   add_gpu_options(command, options->gpu);
   add_node_options(command, options->gpu);
   add_data_options(command, options->data);
+  add_cache_options(command, options->data);
   add_host_options(command, options->host);
+  add_join_options(command, options->join);
+  add_service_options(command, options->service);
   command.option("--epochs", options->epochs, "Passes over the data set")
       .range(1, 1 << 20)
       .show_default();
@@ -229,7 +273,9 @@ void add_train_command(Command app, const World& world) {
       .positive();
   command.flag("--synthetic", options->synthetic, "No data path: batches are already on the GPU")
       .excludes("--data")
-      .excludes("--host");
+      .excludes("--host")
+      .excludes("--data-service")
+      .excludes("--log-samples");
   command.flag("--cold", options->cold, "Drop the data set from the page cache first")
       .needs("--data");
   command

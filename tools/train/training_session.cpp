@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/training_session.hpp"
 
-#include <linux/magic.h>
+#include <algorithm>
 #include <optional>
-#include <sys/vfs.h>
 #include <unistd.h>
 #include <utility>
 
@@ -125,7 +124,7 @@ Result<void> TrainingSession::open_devices(const GpuOptions& options) {
 }
 
 Result<TrainingSession> TrainingSession::create(const GpuOptions& options, bool virtual_clock,
-                                                const World& world) {
+                                                const World& world, Duration preprocessing) {
   TrainingSession session;
   if (virtual_clock) session.virtual_clock_ = std::make_unique<sim::VirtualClock>();
   session.clock_ = virtual_clock ? session.virtual_clock_.get() : &world.clock;
@@ -152,6 +151,13 @@ Result<TrainingSession> TrainingSession::create(const GpuOptions& options, bool 
                cost::StepCostModel::create(database, options.model, gpu, options.precision));
   session.model_ = std::make_unique<cost::StepCostModel>(std::move(model));
   GPEMU_TRY(session.make_plan(options, world));
+  if (preprocessing > Duration::zero()) {
+    // What a host file says is not the cost model's.
+    session.plan_.parts.insert(
+        session.plan_.parts.begin(),
+        {.name = "preprocess",
+         .cost = {.time = preprocessing, .evidence = cost::Evidence::kAnalytic}});
+  }
   if (!session.node_) GPEMU_TRY(session.create_node(options, world));
   GPEMU_TRY(session.open_devices(options));
 
@@ -166,20 +172,32 @@ Result<TrainingSession> TrainingSession::create(const GpuOptions& options, bool 
   return session;
 }
 
+Result<void> check_input(const profile::ModelInfo& model) {
+  const auto& shape = model.input_shape;
+  if (shape[0] == 3 && shape[1] == shape[2]) return {};
+  return fail(ErrorCode::kUnsupported,
+              "{} takes an input of {}x{}x{}; only square RGB images are supported: use "
+              "--synthetic",
+              model.name, shape[0], shape[1], shape[2]);
+}
+
+data::HostAllocator batch_allocator(bool pageable, std::shared_ptr<std::atomic<Bytes>> not_locked) {
+  if (pageable) return data::pageable_allocator();
+  return [not_locked = std::move(not_locked)](Bytes size) {
+    return allocate_pinned(size, *not_locked);
+  };
+}
+
 Result<DataPath> open_data(const DataOptions& options, const GpuOptions& gpu,
                            const profile::ModelInfo& model, const World& world,
-                           const std::atomic<bool>& stop) {
-  const auto& shape = model.input_shape;
-  if (shape[0] != 3 || shape[1] != shape[2]) {
-    return fail(ErrorCode::kUnsupported,
-                "{} takes an input of {}x{}x{}; only square RGB images are supported: use "
-                "--synthetic",
-                model.name, shape[0], shape[1], shape[2]);
-  }
+                           const std::atomic<bool>& stop, const LoaderHooks* hooks) {
+  GPEMU_TRY(check_input(model));
   DataPath path;
-  GPEMU_ASSIGN(data::Dataset dataset, open_dataset(options.folder, &stop));
+  GPEMU_ASSIGN(data::Dataset dataset, open_dataset(options.folder, world, &stop));
   path.dataset = std::make_unique<data::Dataset>(std::move(dataset));
-  GPEMU_ASSIGN(path.storage, make_storage(options.read, world));
+  GPEMU_ASSIGN(path.storage,
+               make_storage(options.read, world,
+                            hooks != nullptr ? hooks->page_cache : data::PageCache::kUsed));
   const std::size_t images = path.dataset->samples().size();
   if (images < static_cast<std::size_t>(gpu.batch)) {
     return fail(ErrorCode::kInvalidArgument,
@@ -191,32 +209,25 @@ Result<DataPath> open_data(const DataOptions& options, const GpuOptions& gpu,
                                      .workers = options.workers,
                                      .prefetch_batches = options.prefetch_batches,
                                      .seed = options.seed,
-                                     .crop = shape[1],
+                                     .crop = model.input_shape[1],
                                      .stop_on_corrupt = options.strict_images};
   set_reading(loader_options, options.read, *path.dataset, path.storage.get());
+  if (hooks != nullptr) {
+    if (loader_options.order.value_or(data::ReadOrder::kRandom) != data::ReadOrder::kRandom) {
+      return fail(ErrorCode::kInvalidArgument,
+                  "--order {} excludes --cache and --join, which need a random order",
+                  options.read.order);
+    }
+    loader_options.order = data::ReadOrder::kRandom;
+    loader_options.drop_last = false;
+    if (hooks->source) loader_options.source = hooks->source(*path.dataset, path.storage.get());
+  }
   path.not_locked = std::make_shared<std::atomic<Bytes>>(0);
-  const auto allocate_counted = [not_locked = path.not_locked](Bytes size) {
-    return allocate_pinned(size, *not_locked);
-  };
   GPEMU_ASSIGN(data::Loader loader,
                data::Loader::create(*path.dataset, loader_options,
-                                    gpu.pageable ? data::pageable_allocator()
-                                                 : data::HostAllocator(allocate_counted),
-                                    world.clock));
+                                    batch_allocator(gpu.pageable, path.not_locked), world.clock));
   path.loader = std::make_unique<data::Loader>(std::move(loader));
   return path;
-}
-
-Result<void> make_cold(const data::Dataset& dataset, const std::atomic<bool>& stop) {
-  struct statfs system{};
-  if (::statfs(dataset.root().c_str(), &system) == 0 &&
-      (system.f_type == TMPFS_MAGIC || system.f_type == RAMFS_MAGIC)) {
-    log(LogLevel::kWarning,
-        "{} lies in memory (tmpfs): reading it cold is as fast as reading it "
-        "cached",
-        dataset.root().string());
-  }
-  return dataset.drop_page_cache(&stop);
 }
 
 }  // namespace gpemu::tools

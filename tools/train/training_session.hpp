@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <span>
 #include <vector>
@@ -22,11 +23,13 @@ namespace gpemu::tools {
 /// The emulated GPUs of a run and what a step costs on them. Thread safety: none.
 class TrainingSession {
  public:
-  /// Opens the cost model, creates or attaches to the node, and allocates the device memory.
+  /// Opens the cost model, creates or attaches to the node, and allocates the device memory. Each
+  /// GPU begins a step with `preprocessing`.
   ///
   /// Errors: faults in the options, naming them; kOutOfMemory; those of the node.
   [[nodiscard]] static Result<TrainingSession> create(const GpuOptions& options, bool virtual_clock,
-                                                      const World& world);
+                                                      const World& world,
+                                                      Duration preprocessing = {});
 
   [[nodiscard]] Result<train::TrainResult> run(train::BatchSource& source,
                                                const std::atomic<bool>& stop,
@@ -60,6 +63,14 @@ class TrainingSession {
   std::unique_ptr<train::Trainer> trainer_;
 };
 
+/// Errors: kUnsupported if the model does not take square RGB images.
+[[nodiscard]] Result<void> check_input(const profile::ModelInfo& model);
+
+/// Returns an allocator of page-locked memory, or of any with `pageable`. It counts in `not_locked`
+/// the bytes that the user's limit did not allow to lock.
+[[nodiscard]] data::HostAllocator batch_allocator(bool pageable,
+                                                  std::shared_ptr<std::atomic<Bytes>> not_locked);
+
 /// A data set and the workers that load it.
 struct DataPath {
   // Declared in dependency order.
@@ -70,20 +81,24 @@ struct DataPath {
   std::shared_ptr<std::atomic<Bytes>> not_locked;
 };
 
+/// What a loader of several nodes does differently.
+struct LoaderHooks {
+  data::PageCache page_cache = data::PageCache::kUsed;  ///< of the described storage, if any.
+  /// Makes what the loader reads from, in place of the files; none: the files.
+  std::function<data::SampleSource*(const data::Dataset& dataset, data::StorageDevice* storage)>
+      source;
+};
+
 /// Opens the data set and starts a loader for it, into pinned memory unless `gpu.pageable`.
-/// `world`, whose clock measures the loader's work, must outlive it.
+/// `world`, whose clock measures the loader's work, must outlive it. With `hooks`, it loads any
+/// part of an epoch, in random order.
 ///
 /// Errors: those of the data set, which `stop` ends, the storage and the loader; kInvalidArgument
 /// if it holds less than a batch; kResourceLimit if the host is out of memory; kUnsupported if the
 /// model's input is not a square image.
 [[nodiscard]] Result<DataPath> open_data(const DataOptions& options, const GpuOptions& gpu,
                                          const profile::ModelInfo& model, const World& world,
-                                         const std::atomic<bool>& stop);
-
-/// Drops the data set from the page cache; warns if that has no effect because the files are in
-/// memory.
-///
-/// Errors: those of Dataset::drop_page_cache().
-[[nodiscard]] Result<void> make_cold(const data::Dataset& dataset, const std::atomic<bool>& stop);
+                                         const std::atomic<bool>& stop,
+                                         const LoaderHooks* hooks = nullptr);
 
 }  // namespace gpemu::tools

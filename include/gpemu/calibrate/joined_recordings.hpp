@@ -55,7 +55,8 @@ class RecordedTimes final : public OperationTimes {
 };
 
 /// Returns the steps of the recorded models that were measured on a GPU, or lie between measured
-/// batches. Models that were not measured are left out.
+/// batches. Models that were not measured are left out, and all of a GPU that was measured at
+/// several precisions.
 ///
 /// Errors: those of reading the database.
 [[nodiscard]] Result<std::vector<StepTime>> measured_steps(const JoinedRecordings& recorded,

@@ -29,7 +29,8 @@ struct PublishedAnswer {
   std::string gpu;
   double measured_seconds = 0;
   double predicted_seconds = 0;
-  double bar = 0;  ///< as in cost::Estimate.
+  double bar = 0;         ///< as in cost::Estimate.
+  double host_share = 0;  ///< the host's time to launch the step, as a share of the answer.
   /// The parts of the GPU's time, as shares: by class, with depthwise and grouped convolutions
   /// apart.
   std::map<std::string, double> parts;
@@ -39,18 +40,25 @@ struct PublishedAnswer {
   [[nodiscard]] double miss() const;
 };
 
+/// Returns a GPU with the parameters of the nearest other one, if its own were fitted to its steps:
+/// no step of the GPU takes part in its prediction, apart from the launch times of its host.
+/// Errors: those of `find`.
+[[nodiscard]] Result<profile::GpuSpec> without_own_steps(
+    profile::GpuSpec gpu, const std::function<Result<profile::GpuSpec>(std::string_view)>& find);
+
 /// Predicts a step as `gpemu predict` does: the longer of what the GPU and its host need, with the
 /// parameters in the GPU's specification.
 [[nodiscard]] PublishedAnswer predict_published(const cost::PublishedStep& step,
                                                 const profile::GpuSpec& gpu);
 
-/// Fits the device's parameters of a GPU to published steps in 16 bits that ran on it,
-/// from `start`, a measured GPU's calibration: those are the expected values. The host's parameters
-/// stay. `chosen` says of each step whether it takes part. The caller fills in the command.
+/// Fits the device's parameters of a GPU to steps and operations that ran on it, from `start`, a
+/// measured GPU's calibration: those are the expected values. In 16 bits only, unless there are
+/// operations in FP32; then in each kind of arithmetic. The host's parameters stay. `chosen` says
+/// of each step whether it takes part. The caller fills in the command.
 ///
 /// Errors: those of fit(); kNotFound if no such step ran on the GPU.
 [[nodiscard]] Result<profile::Calibration> calibrate_published(
-    std::span<const cost::PublishedStep> steps, const profile::GpuSpec& gpu,
+    std::span<const cost::PublishedStep> steps, profile::GpuSpec gpu,
     const profile::Calibration& start,
     const std::function<bool(const cost::PublishedStep&)>& chosen);
 

@@ -25,6 +25,10 @@ struct OperationCost {
   /// The part of the time that memory takes at its full rate, whatever the clock of the
   /// multiprocessors is.
   double memory_share = 0;
+  /// Of a kernel: the share of the multiprocessors that its blocks reach, and how often its blocks
+  /// fill them. Prices do not depend on them; whoever launches it knows them.
+  double width = 1;
+  int waves = 1;
 };
 
 /// What is known of a kernel by its name alone. Cheap to copy; analyse a name once and keep it.
@@ -58,12 +62,16 @@ struct KernelTraits {
   bool foreign = true;  ///< not one of PyTorch's: it is not known what its threads do.
   int tensors = 3;      ///< how often an element is read or written.
   gpemu_data_type type = GPEMU_TYPE_FP32;
-  int argument = 0;         ///< where they look, but kFromReduction, -Chunks and -Lists: first.
-  int second_argument = 0;  ///< where kFromProduct and -Pooling look as well.
-  int rows_per_block = 0;   ///< of queries; kFromSelfAttention only. 0: in the argument.
-  int head_size = 0;        ///< kFromSelfAttention only.
-  int lists = 0;            ///< of tensors; kFromLists only. kFromInputs: inputs at most.
-  bool long_lists = false;  ///< kFromLists only: the layout for arguments of up to 32 KB.
+  int argument = 0;            ///< where they look, but kFromReduction, -Chunks and -Lists: first.
+  int second_argument = 0;     ///< where kFromProduct and -Pooling look as well.
+  int rows_per_block = 0;      ///< of queries; kFromSelfAttention only. 0: in the argument.
+  int head_size = 0;           ///< kFromSelfAttention only.
+  int lists = 0;               ///< of tensors; kFromLists only. kFromInputs: inputs at most.
+  bool long_lists = false;     ///< kFromLists only: the layout for arguments of up to 32 KB.
+  bool images_first = false;   ///< kFromPooling only: images and channels stand before the sizes.
+  bool channels_last = false;  ///< batch normalization only.
+  bool causal = false;         ///< kFromSelfAttention only.
+  gpemu_attention attention = GPEMU_ATTENTION_CUDNN;  ///< likewise.
   bool with_steps = false;  ///< kFromLists only: the layout of fused optimizers.
 };
 
@@ -124,6 +132,7 @@ class OperationCostModel {
   Parameters own_;
   Parameters other_arithmetic_;
   Parameters half_;            ///< for convolutions and products in 16 bits.
+  Parameters tf32_;            ///< the same in TF32, if all kinds of arithmetic were measured.
   bool tensor_cores_ = false;  ///< whether the products measured for own_ ran on them.
 };
 

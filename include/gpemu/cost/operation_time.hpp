@@ -37,6 +37,7 @@ struct OperationWork {
     kGroupedConvolution,
     kDepthwiseConvolution,
     kMatmul,
+    kAttention,
     kNormalization,
     kStream,
     kOther,
@@ -46,15 +47,20 @@ struct OperationWork {
   std::int8_t factor = -1;     ///< parameter that multiplies a convolution's share; -1: none.
   OperationParameter stream = kElementwise;  ///< the share of kStream.
   bool tensor_cores = false;
-  bool half = false;      ///< products and convolutions: of 16 bits or less on tensor cores.
-  bool last = false;      ///< a convolution of 16 bits, with the channels last in memory.
-  bool direct = false;    ///< one with groups that does not run on tensor cores.
-  double peak_flops = 0;  ///< of the arithmetic's type, per second, as long as it lasts.
+  bool half = false;       ///< products and convolutions: of 16 bits or less on tensor cores.
+  bool last = false;       ///< a convolution of 16 bits, with the channels last in memory.
+  bool direct = false;     ///< one with groups that does not run on tensor cores.
+  bool late = false;       ///< of kStream: a reduction.
+  bool unaligned = false;  ///< a product whose rows are no multiples of 16 bytes apart.
+  double peak_flops = 0;   ///< of the arithmetic's type, per second, as long as it lasts.
   double flops = 0;
   double least_flops = 0;  ///< without empty parts of tiles; 0 if an algorithm may need less.
   double kernels = 1;      ///< one after the other, of a product.
   double depth = 1;        ///< terms of an output element's sum.
   double bytes = 0;
+  double cached = 0;            ///< part of them that the L2 cache serves.
+  double elements = 0;          ///< read or written, of a stream or a normalization.
+  double rows = 0;              ///< of a normalization, each with its block of threads.
   double activation_bytes = 0;  ///< of a convolution's input and output.
   double turned_bytes = 0;      ///< moved to put the channels of a convolution's operands last.
   double channels = 0;          ///< of a normalization; 0: not known.
@@ -88,12 +94,13 @@ struct OperationWork {
 /// products have none of these; and work limited by multiprocessors on one GPU may be limited by
 /// memory on another.
 [[nodiscard]] inline double least_seconds(const OperationWork& work, const GpuRates& gpu) {
+  const double cached = work.cached / kOperationParameters[kCache].most;
   return std::max(work.least_flops > 0 ? work.least_flops / work.peak_flops : 0,
-                  work.bytes / gpu.bandwidth);
+                  work.bytes * (1 - work.cached + cached) / gpu.bandwidth);
 }
 
 /// The most parameters that an operation's time depends on.
-inline constexpr int kMostParameters = 6;
+inline constexpr int kMostParameters = 10;
 
 struct ParameterList {
   std::array<std::uint8_t, kMostParameters> indices{};
@@ -114,6 +121,15 @@ template <typename T>
     return parameters[first + work.direction];
   };
   const T& conv_bandwidth = parameters[kConvolutionBandwidth];
+  // What is in the L2 cache takes less time.
+  const auto moved = [&](const T& share) {
+    T seconds = work.bytes / (share * gpu.bandwidth);
+    if (work.cached > 0) seconds *= 1 - work.cached + work.cached / parameters[kCache];
+    return seconds;
+  };
+  const auto together = [&](const T& arithmetic, const T& memory) {
+    return std::max(arithmetic, memory) + parameters[kApart] * std::min(arithmetic, memory);
+  };
   switch (work.kind) {
     case Kind::kNothing:
       break;
@@ -132,48 +148,64 @@ template <typename T>
           seconds = std::min(seconds, T(work.winograd_small_flops / rate * overhead));
         }
       }
-      return parameters[kConvolutionLatency] + seconds +
-             (work.bytes + work.turned_bytes) / (conv_bandwidth * gpu.bandwidth);
+      seconds = parameters[kConvolutionLatency] + together(seconds, moved(conv_bandwidth));
+      if (work.turned_bytes > 0) {
+        seconds += work.turned_bytes / (parameters[kTurned] * gpu.bandwidth);
+      }
+      return seconds;
     }
     case Kind::kGroupedConvolution: {
       if (work.direct) {
         return parameters[kConvolutionLatency] +
                work.flops / (parameters[kGroupedLastData + work.direction - 1] *
                              gpu.multiprocessors * gpu.clock_hz) +
-               work.bytes / (conv_bandwidth * gpu.bandwidth);
+               moved(conv_bandwidth);
       }
       const T share = by_direction(kConvolutionForward) * by_direction(kGroupedForward);
       return parameters[kConvolutionLatency] +
              work.flops / (share * work.peak_flops) * (1.0 + parameters[kDepth] / work.depth) +
-             work.bytes / (conv_bandwidth * gpu.bandwidth);
+             moved(conv_bandwidth);
     }
     case Kind::kDepthwiseConvolution:
       return parameters[kLatency] +
              work.flops / (by_direction(work.direct ? kDepthwiseLastForward : kDepthwiseForward) *
                            gpu.multiprocessors * gpu.clock_hz) +
-             work.bytes / (conv_bandwidth * gpu.bandwidth);
-    case Kind::kMatmul:
-      return parameters[kLatency] * work.kernels +
-             work.flops / (parameters[kMatmul] * work.peak_flops) +
-             work.bytes / (parameters[kMatmulBandwidth] * gpu.bandwidth);
+             moved(conv_bandwidth);
+    case Kind::kMatmul: {
+      T share = parameters[kMatmul];
+      if (work.unaligned) share = share * parameters[kMatmulUnaligned];
+      const T latency =
+          work.kernels > 1 ? T(parameters[kLatency] * work.kernels) : T(parameters[kMatmulLatency]);
+      return latency +
+             together(work.flops / (share * work.peak_flops), moved(parameters[kMatmulBandwidth]));
+    }
+    case Kind::kAttention:
+      return parameters[kMatmulLatency] +
+             together(work.flops / (by_direction(kAttentionForward) * work.peak_flops),
+                      moved(parameters[kMatmulBandwidth]));
     case Kind::kNormalization: {
-      const T& share =
-          parameters[work.direction == 0 ? kNormalizationForward : kNormalizationBackward];
-      T seconds = parameters[kLatency] + work.bytes / (share * gpu.bandwidth);
+      T seconds =
+          parameters[kLatency] +
+          moved(parameters[work.direction == 0 ? kNormalizationForward : kNormalizationBackward]);
       if (work.channels > 0) {
-        seconds += work.bytes / work.channels / (parameters[kNormalizationBlock] * gpu.clock_hz);
+        seconds += work.elements / work.channels / (parameters[kNormalizationBlock] * gpu.clock_hz);
+      }
+      if (work.rows > 0) {
+        seconds += work.rows / (gpu.multiprocessors * gpu.clock_hz) * parameters[kNormalizationRow];
       }
       return seconds;
     }
     case Kind::kStream: {
-      const double rate =
-          work.stream == kStrided ? gpu.multiprocessors * gpu.clock_hz : gpu.bandwidth;
-      return parameters[kLatency] + work.bytes / (parameters[work.stream] * rate);
+      const T& latency = parameters[work.late ? kReductionLatency : kLatency];
+      if (work.stream == kStrided || work.stream == kConverted) {
+        return latency +
+               work.elements / (parameters[work.stream] * gpu.multiprocessors * gpu.clock_hz);
+      }
+      return latency + moved(parameters[work.stream]);
     }
     case Kind::kOther:
       return parameters[kLatency] +
-             std::max(T(work.flops / work.peak_flops),
-                      T(work.bytes / (parameters[kElementwise] * gpu.bandwidth)));
+             std::max(T(work.flops / work.peak_flops), moved(parameters[kElementwise]));
   }
   return T(0);
 }

@@ -24,7 +24,9 @@ struct PublishedStep {
   std::string source;     ///< e.g. "timm".
   std::string precision;  ///< "fp32", "fp16", or "amp" for autocast to FP16.
   std::string layout;     ///< "nchw" or "nhwc"; empty for models without images.
-  bool training = false;  ///< else inference.
+  bool training = false;  ///< else inference, or an operation.
+  /// An operation that was queued behind others, so that its host takes no part in its time.
+  bool is_operation = false;
   int batch = 0;
   int size = 0;  ///< the side of an image in pixels, or the length of a sequence.
   std::vector<CountedOperation> operations;

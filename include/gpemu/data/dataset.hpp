@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -14,6 +15,7 @@
 #include "gpemu/base/error.hpp"
 #include "gpemu/base/units.hpp"
 #include "gpemu/data/data_index.hpp"
+#include "gpemu/data/object_store.hpp"
 
 namespace gpemu::data {
 
@@ -35,13 +37,14 @@ class Dataset {
  public:
   /// Opens a data set and recognises its format: a folder with one folder of images per class, a
   /// folder of tar files, of TFRecord files or of file groups, or one such file. Of a folder with
-  /// the parts of a data set, such as `train` and `val`, it opens the one for training. Here and
-  /// below, `stop` may end the call early.
+  /// the parts of a data set, such as `train` and `val`, it opens the one for training. A path
+  /// such as s3://BUCKET/FOLDER names objects. Here and below, `stop` may end the call early.
   ///
   /// Errors: kNotFound if there is no such file, kIo if it cannot be read, kCorruptData naming the
   /// file, for stored samples with the offset, and saying what to do. kInterrupted after `stop`.
   [[nodiscard]] static Result<Dataset> open(const std::filesystem::path& root,
-                                            const std::atomic<bool>* stop = nullptr);
+                                            const std::atomic<bool>* stop = nullptr,
+                                            const ObjectStoreSettings& objects = {});
 
   [[nodiscard]] DataFormat format() const { return index_.format; }
   [[nodiscard]] std::string_view format_name() const {
@@ -55,6 +58,8 @@ class Dataset {
   [[nodiscard]] const std::vector<Sample>& samples() const { return index_.samples; }
   [[nodiscard]] const std::vector<std::string>& skipped() const { return index_.skipped; }
   [[nodiscard]] std::size_t skipped_count() const { return index_.skipped_count; }
+  /// Returns the store from which samples are read; null: they are in files.
+  [[nodiscard]] const ObjectStore* objects() const { return objects_.get(); }
   /// Returns the size of all images.
   [[nodiscard]] Bytes total_bytes() const { return total_bytes_; }
 
@@ -97,6 +102,7 @@ class Dataset {
                                                       std::uint64_t epoch) const;
 
   std::filesystem::path root_;
+  std::shared_ptr<const ObjectStore> objects_;
   DataIndex index_;
   std::vector<std::uint32_t> first_sample_;  ///< of each unit, and the number of samples.
   Bytes total_bytes_ = 0;

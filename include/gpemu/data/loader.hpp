@@ -13,6 +13,7 @@
 #include "gpemu/base/error.hpp"
 #include "gpemu/base/units.hpp"
 #include "gpemu/data/dataset.hpp"
+#include "gpemu/data/sample_source.hpp"
 #include "gpemu/data/storage_device.hpp"
 #include "gpemu/sim/clock.hpp"
 
@@ -48,14 +49,17 @@ struct LoaderOptions {
   std::size_t window = 16;
   /// Reads as slowly as this describes; must outlive the loader. Null: as fast as the files are.
   StorageDevice* storage = nullptr;
+  /// Gives the bytes of samples, in place of the files; must outlive the loader. Excludes `async`
+  /// and any order but a random one.
+  SampleSource* source = nullptr;
 };
 
 /// What the workers did for one batch, summed over its samples.
 struct BatchWork {
-  Duration fetch{};  ///< reading files.
-  Duration prep{};   ///< decoding and transforming.
-  Bytes bytes_read = 0;
-  int corrupt = 0;  ///< images that could not be decoded.
+  Duration fetch{};      ///< reading files.
+  Duration prep{};       ///< decoding and transforming.
+  Bytes bytes_read = 0;  ///< of images, from storage.
+  int corrupt = 0;       ///< images that could not be decoded.
 };
 
 /// One batch, ready to be copied. Its buffer goes back to the loader when it is released or
@@ -73,6 +77,8 @@ class Batch {
   [[nodiscard]] std::span<const float> images() const;
   /// Shape: [size].
   [[nodiscard]] std::span<const std::int32_t> labels() const;
+  /// The numbers of its samples in the data set. Shape: [size].
+  [[nodiscard]] std::span<const std::uint32_t> samples() const;
   [[nodiscard]] const BatchWork& work() const;
 
  private:
@@ -103,6 +109,8 @@ class Loader {
 
   /// Starts an epoch; batches of an earlier one that were not taken are dropped.
   void start_epoch(std::uint64_t epoch);
+  /// The same for a part of an epoch: the loader prepares these samples, in this order.
+  void start_part(std::uint64_t epoch, std::vector<std::uint32_t> samples);
 
   /// Returns the next batch, blocking until it is ready, or nothing at the end of the epoch.
   ///

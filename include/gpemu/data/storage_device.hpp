@@ -23,7 +23,7 @@ struct DeviceRead {
 struct DeviceTotals {
   std::int64_t reads = 0;
   Bytes bytes = 0;
-  Duration busy{};  ///< positioning or transferring.
+  Duration busy{};  ///< serving reads.
 };
 
 /// Which reads a device is asked for.
@@ -36,8 +36,8 @@ enum class PageCache : std::uint8_t {
 /// read has ended, and the reader waits until then.
 ///
 /// Reads are served in the order in which they are taken on, so readers that wait for one before
-/// they ask for the next take turns. A read that continues the one before needs no positioning. The
-/// positioning of up to `requests_at_once` reads overlaps; their bytes pass one after the other.
+/// they ask for the next take turns. A read that continues the one before needs no access. The
+/// accesses of up to `requests_at_once` reads overlap; their bytes pass one after the other.
 ///
 /// Thread safety: any thread. Deterministic for a given sequence of calls and times.
 class StorageDevice {
@@ -63,11 +63,9 @@ class StorageDevice {
   const PageCache page_cache_;
 
   Mutex mutex_;
-  std::vector<TimePoint> free_at_ GPEMU_GUARDED_BY(mutex_);  ///< by what positions.
-  TimePoint bytes_free_at_ GPEMU_GUARDED_BY(mutex_);         ///< when bytes can pass.
-  std::vector<TimePoint> ends_ GPEMU_GUARDED_BY(mutex_);     ///< of reads that may still wait.
+  TimePoint free_at_ GPEMU_GUARDED_BY(mutex_);            ///< of all that it has taken on.
+  std::vector<TimePoint> ends_ GPEMU_GUARDED_BY(mutex_);  ///< of reads that may still wait.
   DeviceRead last_ GPEMU_GUARDED_BY(mutex_);
-  TimePoint busy_until_ GPEMU_GUARDED_BY(mutex_);
   DeviceTotals totals_ GPEMU_GUARDED_BY(mutex_);
 };
 

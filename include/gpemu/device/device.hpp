@@ -69,10 +69,13 @@ class Stream {
   /// run. Work that is queued later in other streams may still put it off. Here and below, work
   /// that would end after the last TimePoint (some 292 years) ends there. At a lower clock
   /// (Node::set_power_limit), it takes longer, except for the share of its time in which it waits
-  /// for memory. `width`: the share of the multiprocessors that it fills.
+  /// for memory. `width`: the share of the multiprocessors that it fills. Kernels of several
+  /// streams run at the same time if these shares, and those of memory, sum to at most 1.
+  /// `waves`: how often the GPU fills with its blocks. After each of them, kernels of more urgent
+  /// streams that exist when it is queued go first.
   ///
   /// Blocks as long as the node's policy holds this process back.
-  Interval launch(Duration cost, double memory_share = 0, double width = 1);
+  Interval launch(Duration cost, double memory_share = 0, double width = 1, int waves = 1);
 
   /// Returns when such a kernel may be launched: not after now if at once; else when to ask again.
   [[nodiscard]] TimePoint launch_from(Duration cost, double memory_share = 0, double width = 1);
@@ -166,7 +169,7 @@ class Device {
 
   /// Returns the legacy default stream: it and all blocking streams wait for each other's work.
   [[nodiscard]] Stream& default_stream();
-  /// Creates a stream. Of the kernels that are ready when the compute engine is free, those of the
+  /// Creates a stream. Of the kernels that are ready when the compute engine has room, those of the
   /// streams with the lowest `priority` run first. Copies have no priorities.
   [[nodiscard]] std::unique_ptr<Stream> create_stream(StreamKind kind = StreamKind::kBlocking,
                                                       std::int8_t priority = 0);

@@ -78,9 +78,9 @@ enum class ComputeMode : std::uint8_t {
 /// --set-timeslice`.
 enum class TimeSliceLength : std::uint8_t { kDefault = 0, kShort = 1, kMedium = 2, kLong = 3 };
 
-/// How a GPU divides its time among processes. Source of the usual values: measured on an RTX 3090
-/// by G. Gilman and R. J. Walls, "Characterizing Concurrency Mechanisms for NVIDIA GPUs under Deep
-/// Learning Workloads" (2021).
+/// How a GPU divides its time among processes. The values are those of GPUs for which there are no
+/// better ones. Source: measured on an RTX 3090 by G. Gilman and R. J. Walls, "Characterizing
+/// Concurrency Mechanisms for NVIDIA GPUs under Deep Learning Workloads" (2021).
 struct TimeSliceRules {
   Duration quantum = std::chrono::milliseconds(2);           ///< the length of a time slice.
   Duration context_switch = std::chrono::microseconds(145);  ///< before another process's slice.
@@ -107,6 +107,23 @@ struct GpuFacts {
   double base_clock_mhz = 0;
   double boost_clock_mhz = 0;
   double memory_clock_mhz = 0;
+  Bytes reserved_memory_bytes = 0;  ///< which the driver keeps beside the device's memory.
+};
+
+/// Returns how a kind of GPU divides its time.
+[[nodiscard]] TimeSliceRules usual_time_slices(const GpuFacts& facts);
+
+/// What is set for a node, instead of what is usual for each GPU.
+struct TimeSliceSettings {
+  std::optional<Duration> quantum{};
+  std::optional<Duration> context_switch{};
+
+  /// Returns how a GPU of the node divides its time.
+  [[nodiscard]] TimeSliceRules on(const GpuFacts& facts) const {
+    const TimeSliceRules usual = usual_time_slices(facts);
+    return {.quantum = quantum.value_or(usual.quantum),
+            .context_switch = context_switch.value_or(usual.context_switch)};
+  }
 };
 
 /// The shortest and the longest quantum. Source: 20 times longer and shorter than any that was
@@ -127,7 +144,7 @@ struct NodeConfig {
   std::string name;  ///< letters, digits, '.', '_' and '-'; at most 63.
   std::vector<DeviceConfig> devices;
   SharingPolicy policy = SharingPolicy::kFifo;
-  TimeSliceRules slices;                             ///< if the policy is kTimeSlices.
+  TimeSliceSettings slices;                          ///< if the policy is kTimeSlices.
   ComputeMode compute_mode = ComputeMode::kDefault;  ///< of all devices, until it is changed.
   mode_t mode = 0600;                                ///< permissions of the segment.
   bool temporary = false;  ///< belongs to one run: removed once no process uses it.

@@ -17,6 +17,7 @@
 #include "gpemu/pipeline/service_pipeline.hpp"
 #include "gpemu/profile/database.hpp"
 #include "gpemu/profile/experiment_spec.hpp"
+#include "gpemu/profile/host_spec.hpp"
 
 namespace gpemu::experiment {
 
@@ -49,6 +50,7 @@ class ExperimentRunner {
  public:
   struct Folders {
     std::filesystem::path hosts;
+    std::filesystem::path storage;
     std::filesystem::path datasets;
   };
 
@@ -70,12 +72,20 @@ class ExperimentRunner {
   ///
   /// Errors: those of the host, the data set, the GPU and the model; kInvalidArgument if they do
   /// not fit each other.
+  ///
+  /// Without a name of a data set, the files and the caches of worker processes are missing.
   [[nodiscard]] Result<pipeline::PipelineSetup> setup(const profile::ExperimentRun& run);
   [[nodiscard]] Result<pipeline::ServiceSetup> service_setup(const profile::ExperimentRun& run);
+
+  /// Returns a described host, which it keeps. Errors: those of find_host().
+  [[nodiscard]] Result<const profile::HostSpec*> host(const std::string& name);
 
  private:
   struct State;
   std::unique_ptr<State> state_;
 };
+
+/// Puts the caches of a run into a setup that has its files.
+void add_caches(const profile::ExperimentRun& run, pipeline::PipelineSetup& setup);
 
 }  // namespace gpemu::experiment

@@ -79,7 +79,8 @@ class Server {
   Limits limits_;
   std::map<int, Client> clients_;
   std::set<int> reached_;  ///< clients that a fault has reached.
-  std::uint64_t next_id_ = 0;
+  std::uint64_t next_id_ = 1;
+  std::map<std::string, std::string> titles_;  ///< of the devices, in lists.
 };
 
 }  // namespace gpemu::mps

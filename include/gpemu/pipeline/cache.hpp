@@ -25,8 +25,9 @@ enum class CachePolicy : std::uint8_t {
 inline constexpr std::array<std::string_view, 4> kCachePolicyNames = {"page", "random", "minio",
                                                                       "small-first"};
 
-/// The cache of one node. A policy of your own is a class that implements this, and a line in
-/// make_cache(). Deterministic. Thread safety: none.
+/// The cache of one node. A policy of your own is a class that implements this: simulate() takes it
+/// as NodeCaches::Options::make; a line in make_cache() gives it a name. Deterministic. Thread
+/// safety: none.
 class Cache {
  public:
   Cache() = default;

@@ -24,11 +24,13 @@ struct Event {
 class Station {
  public:
   /// `total_speed[n]` is how much work n jobs get done together in a second; the last value also
-  /// holds for more. Requires: two values or more, all but the first above zero.
+  /// holds for more. Without values, each job has the speed 1 until their loads exceed 1 together.
+  /// Requires: no values, or two or more, all but the first above zero.
   explicit Station(std::vector<double> total_speed) : total_speed_(std::move(total_speed)) {}
 
+  /// `load` is the share of the station that the job keeps busy while it has the speed 1.
   /// Requires: no earlier time than in the last call.
-  void add(double now_s, double work_s, Event event);
+  void add(double now_s, double work_s, Event event, double load = 1);
   /// Returns when the first of the jobs ends; infinity without a job.
   [[nodiscard]] double next_end_s() const;
   /// Ends that job.
@@ -40,6 +42,7 @@ class Station {
   struct Job {
     double end_work_s = 0;
     std::uint64_t order = 0;  ///< of arrival; equal jobs end in this order.
+    double load = 1;
     Event event;
     bool operator>(const Job& other) const {
       return end_work_s != other.end_work_s ? end_work_s > other.end_work_s : order > other.order;
@@ -50,6 +53,7 @@ class Station {
 
   std::vector<double> total_speed_;
   std::vector<Job> heap_;  ///< the first to end in front.
+  double load_ = 0;        ///< of all jobs.
   double served_s_ = 0;    ///< work that each job has got since the station began.
   double last_s_ = 0;
   std::uint64_t arrivals_ = 0;
@@ -62,9 +66,9 @@ class EventLoop {
  public:
   using StationId = std::uint32_t;
 
-  StationId add_station(std::vector<double> total_speed);
+  StationId add_station(std::vector<double> total_speed = {});
   /// Has a station do `work_s` seconds of work at the speed 1. `event` follows.
-  void serve(StationId station, double work_s, Event event);
+  void serve(StationId station, double work_s, Event event, double load = 1);
   /// `event` follows in `delay_s` seconds.
   void after(double delay_s, Event event);
 

@@ -2,15 +2,18 @@
 #pragma once
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <vector>
 
 #include "gpemu/base/units.hpp"
+#include "gpemu/data/dataset.hpp"
 #include "gpemu/pipeline/cache.hpp"
 #include "gpemu/pipeline/node_caches.hpp"
 #include "gpemu/profile/host_spec.hpp"
+#include "gpemu/profile/storage_spec.hpp"
 
 namespace gpemu::pipeline {
 
@@ -18,13 +21,17 @@ namespace gpemu::pipeline {
 struct PipelineSetup {
   profile::HostCpu cpu;
   profile::HostLoader loader;
-  profile::HostStorage storage;
+  profile::StorageSpec storage;
   profile::HostNetwork network;  ///< matters if peers cache for each other.
   std::vector<std::uint32_t> file_bytes;
   int samples_per_file = 1;  ///< groups hold several.
+  /// A real data set, whose order of samples counts; file_bytes are those of its parts. Where it
+  /// has its images in larger files, its parts are read ahead (`window` of them, or two).
+  std::shared_ptr<const data::Dataset> dataset;
+  std::size_t window = 16;
   int nodes = 1;
   int workers = 1;           ///< processes that prepare batches, on each node.
-  int prefetch_batches = 2;  ///< of each worker.
+  int prefetch_batches = 2;  ///< of each worker; of all, if they share batches.
   int batch = 256;           ///< samples of each node's step.
   int epochs = 2;
   std::uint64_t seed = 0;
@@ -32,9 +39,16 @@ struct PipelineSetup {
   /// If above 0: the files of so many batches of a worker are read at the same time, in the order
   /// of their places on the disk, while it decodes the batches before them.
   int superbatch = 0;
+  bool pin = true;  ///< a thread copies batches from shared memory into pinned memory.
+  /// How many batches fit into shared memory; 0: all. One leaves it when it is pinned or, without
+  /// that, when its step has ended.
+  int shared_memory_batches = 0;
   double copy_s = 0;  ///< of a batch to the GPUs.
   double step_s = 0;  ///< of the GPUs, for a batch.
 };
+
+/// Puts a real data set into a setup: its parts, and its order.
+void use_dataset(PipelineSetup& setup, std::shared_ptr<const data::Dataset> dataset);
 
 /// What one epoch took. Times are means over the nodes, in seconds, and add up to `epoch_s`.
 struct EpochResult {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -25,5 +26,12 @@ inline constexpr Owner kNobody = -1;
 [[nodiscard]] std::vector<std::vector<FileId>> assign_by_locality(std::span<const FileId> batch,
                                                                   std::span<const Owner> owners,
                                                                   int nodes);
+
+/// Divides files among nodes, in global batches of up to `batch` files for each node: as
+/// assign_by_locality() if there are `owners`, else in turns, as PyTorch's DistributedSampler.
+/// Complexity: linear. Requires: nodes > 0, batch > 0.
+[[nodiscard]] std::vector<std::vector<FileId>> divide_among_nodes(std::span<const FileId> files,
+                                                                  std::span<const Owner> owners,
+                                                                  int nodes, std::size_t batch);
 
 }  // namespace gpemu::pipeline

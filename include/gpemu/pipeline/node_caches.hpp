@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string_view>
@@ -32,6 +33,9 @@ class NodeCaches {
     int nodes = 1;
     Peers peers = Peers::kNone;
     std::uint64_t seed = 0;
+    /// Makes the cache of a node, in place of the policy, if there is such a function.
+    std::function<std::unique_ptr<Cache>(Bytes capacity, std::span<const std::uint32_t> sizes)>
+        make = nullptr;
   };
   /// Where a file is read from: `peer` is a node's number, kHere or kStorage.
   static constexpr int kHere = -1;

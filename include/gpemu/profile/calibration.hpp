@@ -61,18 +61,29 @@ enum OperationParameter : std::uint8_t {
   kConvolutionLast,
   kDepth,
   kConvolutionBandwidth,
+  kTurned,
   kConvolutionLatency,
   kMatmul,
+  kMatmulUnaligned,
   kMatmulBandwidth,
+  kMatmulLatency,
+  kApart,
+  kAttentionForward,
+  kAttentionBackward,
   kNormalizationForward,
   kNormalizationBackward,
   kNormalizationBlock,
+  kNormalizationRow,
+  kSoftmax,
   kElementwise,
   kConcatenation,
   kPoolingForward,
   kPoolingBackward,
   kReduction,
+  kReductionLatency,
   kStrided,
+  kConverted,
+  kCache,
   kLatency,
   kHostConvolution,
   kHostConvolutionBackward,
@@ -95,14 +106,22 @@ inline constexpr int kOperationParameterCount = kHostBackward + 1;
 /// * pointwise_* (1 x 1), square_* (3 x 3), large_* (5 x 5 and more), irregular_*, first_* and
 ///   first_large_* (up to four input channels, filters up to 3 x 3 and beyond), grouped_*,
 ///   convolution_last (16 bits, channels last in memory): factors of convolution_*.
-/// * depthwise_*: arithmetic operations per clock of a multiprocessor; strided: bytes.
+/// * depthwise_*: arithmetic operations per clock of a multiprocessor; strided, converted: elements
+///   that it reads or writes.
 /// * grouped_last_*, depthwise_last_*: arithmetic operations per clock of a multiprocessor, of
 ///   16 bits and with the channels last in memory.
 /// * depth: how many multiply-adds of an output element's sum take as long as starting and ending a
 ///   tile.
-/// * *_bandwidth, normalization_forward and _backward, elementwise, concatenation, pooling_* and
-///   reduction: share of the memory's bandwidth, 1 at most. normalization_block: bytes per clock
-///   that a block moves, which handles one channel.
+/// * *_bandwidth, turned, normalization_forward and _backward, softmax, elementwise, concatenation,
+///   pooling_* and reduction: share of the memory's bandwidth, 1 at most. normalization_block:
+///   elements per clock that a block moves, which handles one channel; normalization_row: clocks
+///   that a multiprocessor needs for a row beside its bytes. cache: how much faster the L2 cache is
+///   than the memory.
+/// * apart: the part of the shorter of a product's times, for its arithmetic and for its bytes,
+/// that
+///   adds to the longer one.
+/// * matmul_unaligned: factor of matmul, for rows that are no multiples of 16 bytes apart.
+/// * attention_*: share of the peak rate.
 /// * *latency, in s: the least time of a kernel.
 /// * host_launch, in s; the other launches are multiples of it. host_part is for an operation that
 ///   is launched together with its neighbour. host_forward and host_backward, in s: to start a
@@ -148,18 +167,29 @@ inline constexpr auto kOperationParameters = std::to_array<Parameter>({
     Parameter{"convolution_last", 1, 0.3, 0.2, 0.2, 5},
     Parameter{"depth", 32, 0.5, 0.2, 4, 200},
     Parameter{"convolution_bandwidth", 0.8, 0.3, 0.2, 0.15, 1},
+    Parameter{"turned", 0.6, 0.4, 0.3, 0.05, 1},
     Parameter{"convolution_latency", 1e-05, 0.5, 0.4, 5e-07, 0.0002},
     Parameter{"matmul", 0.7, 0.4, 0.3, 0.05, 1.3},
+    Parameter{"matmul_unaligned", 0.5, 0.4, 0.3, 0.05, 1},
     Parameter{"matmul_bandwidth", 0.7, 0.3, 0.3, 0.1, 1},
+    Parameter{"matmul_latency", 5e-06, 0.4, 0.3, 1e-06, 5e-05},
+    Parameter{"apart", 0.7, 0.4, 0.3, 0.02, 1},
+    Parameter{"attention_forward", 0.45, 0.4, 0.3, 0.05, 1},
+    Parameter{"attention_backward", 0.4, 0.4, 0.3, 0.05, 1},
     Parameter{"normalization_forward", 0.8, 0.4, 0.3, 0.05, 1},
     Parameter{"normalization_backward", 0.8, 0.4, 0.3, 0.05, 1},
-    Parameter{"normalization_block", 15, 0.5, 0.3, 2, 128},
+    Parameter{"normalization_block", 4, 0.5, 0.3, 0.5, 32},
+    Parameter{"normalization_row", 250, 0.5, 0.3, 10, 5000},
+    Parameter{"softmax", 0.5, 0.3, 0.3, 0.03, 1},
     Parameter{"elementwise", 0.8, 0.3, 0.3, 0.03, 1},
     Parameter{"concatenation", 0.6, 0.3, 0.3, 0.03, 1},
     Parameter{"pooling_forward", 0.75, 0.3, 0.3, 0.03, 1},
     Parameter{"pooling_backward", 0.4, 0.3, 0.3, 0.03, 1},
     Parameter{"reduction", 0.7, 0.3, 0.3, 0.03, 1},
-    Parameter{"strided", 2, 0.3, 0.3, 0.2, 30},
+    Parameter{"reduction_latency", 8e-06, 0.4, 0.3, 1e-06, 0.0001},
+    Parameter{"strided", 0.5, 0.3, 0.3, 0.05, 8},
+    Parameter{"converted", 2, 0.3, 0.3, 0.05, 8},
+    Parameter{"cache", 1.4, 0.2, 0.2, 1, 3},
     Parameter{"latency", 3e-06, 0.4, 0.3, 1e-06, 2e-05},
     Parameter{"host_convolution", 1.5, 0.6, 0.4, 0.05, 45},
     Parameter{"host_convolution_backward", 1.5, 0.6, 0.4, 0.05, 45},
@@ -179,6 +209,9 @@ using OperationParameters = std::array<double, kOperationParameterCount>;
 
 /// The host's parameters come after the device's.
 inline constexpr int kFirstHostParameter = kHostConvolution;
+/// The parameters before this one belong to products, convolutions and attention, and depend on
+/// their arithmetic.
+inline constexpr int kFirstCommonParameter = kNormalizationForward;
 
 /// Bars of a step's time, cost::Estimate::relative_error, found by `gpemu cost eval` on steps that
 /// the parameters were not fitted to.
@@ -205,6 +238,11 @@ struct Calibration {
   double tensor_rate = 0;
   std::optional<CalibrationBars> bars;  ///< absent if the parameters were not evaluated.
   OperationParameters parameters{};
+  /// The same for products, convolutions and attention in TF32 and in FP32, on a GPU on which all
+  /// kinds of arithmetic were measured; `parameters` are for 16 bits then. Others are not read.
+  std::optional<OperationParameters> tf32, fp32;
+
+  [[nodiscard]] bool has_all_arithmetic() const { return half && tf32 && fp32; }
 };
 
 }  // namespace gpemu::profile

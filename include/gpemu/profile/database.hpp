@@ -67,6 +67,11 @@ class Database {
   /// Errors: kNotFound, with similar names; for a file those of load_gpu_spec(), and kCorruptData
   /// if a GPU that it names has no calibration.
   [[nodiscard]] Result<GpuSpec> gpu(std::string_view name_or_path) const;
+  /// The same in the host of another GPU: with the launch times that were measured there. An empty
+  /// `host` changes nothing.
+  ///
+  /// Errors: as above for both; kInvalidArgument if the other GPU's host was not measured.
+  [[nodiscard]] Result<GpuSpec> gpu(std::string_view name_or_path, std::string_view host) const;
   [[nodiscard]] Result<std::vector<std::string>> gpu_names() const;
 
   /// Returns a model by name, ignoring case.

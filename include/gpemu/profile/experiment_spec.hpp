@@ -43,9 +43,10 @@ struct ExperimentRun {
   double cache_share = 1;  ///< of the data set's bytes that a node caches.
   std::string peers = "none";
   int superbatch = 0;
-  std::string copy = "pinned";  ///< or "pageable".
-  double step_ms = 0;           ///< 0: the GPU's, by the cost model.
-  double copy_ms = -1;          ///< below 0: by the cost model.
+  int shared_memory_batches = 0;  ///< that fit into shared memory; 0: all.
+  std::string copy = "pinned";    ///< by a thread of the loader; or "pageable".
+  double step_ms = 0;             ///< 0: the GPU's, by the cost model.
+  double copy_ms = -1;            ///< below 0: by the cost model.
   int cpus = 0;  ///< threads that prepare batches as tf.data's do; 0: worker processes.
   int remote_workers = 0;
   int remote_cpus = 1;           ///< of each.

@@ -36,12 +36,16 @@ struct GpuSpec {
   /// the boost clock.
   std::optional<double> sustained_clock_mhz;
 
-  Bytes memory_bytes = 0;  ///< the total that the driver reports.
+  /// The memory that programs share: the total that CUDA reports. NVML and nvidia-smi count what
+  /// the driver keeps for itself, too.
+  Bytes memory_bytes = 0;
+  Bytes reserved_memory_bytes = 0;  ///< which the driver keeps; 0 if that is not known.
   /// The memory that an allocator could really use in measured runs; the rest is context, workspace
   /// and fragmentation. Absent if it was not measured.
   std::optional<Bytes> usable_memory_bytes;
   double memory_bandwidth_bytes_per_s = 0;
   int memory_bus_bits = 0;
+  std::optional<double> memory_clock_mhz;  ///< as NVML shows it, if it was measured.
   Bytes l2_cache_bytes = 0;
 
   double fp32_flops = 0;                    ///< FP32 without tensor cores, per second.
@@ -76,6 +80,7 @@ struct GpuSpec {
   /// The calibration that prices convolutions and products in 16 bits, if `calibration` does not:
   /// that of kHalfGpu; only set by Database::gpu().
   std::optional<Calibration> half;
+  std::string host_like;              ///< the GPU whose host this one's is like, or empty.
   std::string calibrated_like;        ///< the GPU whose calibration this one uses, or empty.
   std::string other_arithmetic_like;  ///< the GPU of `other_arithmetic`, or empty.
 
@@ -86,6 +91,10 @@ struct GpuSpec {
 /// Returns what a multiprocessor's tensor cores do in 16 bits, in operations per clock; 0 without
 /// tensor cores.
 [[nodiscard]] double tensor_rate(const GpuSpec& spec);
+
+/// Returns the memory clock that NVML shows: the measured one, or that of two transfers per cycle;
+/// 0 if the bus has no width.
+[[nodiscard]] double memory_clock_mhz(const GpuSpec& spec);
 
 /// Reads a GPU specification. `origin` names the text in messages, e.g. the file's path.
 ///

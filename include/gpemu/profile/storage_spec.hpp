@@ -9,47 +9,39 @@
 
 #include "gpemu/base/error.hpp"
 #include "gpemu/base/units.hpp"
+#include "gpemu/profile/share_curve.hpp"
 
 namespace gpemu::profile {
 
-/// The rate at which requests of one size are read, one at a time and from anywhere.
-struct RequestRate {
-  Bytes bytes = 0;
-  double bytes_per_s = 0;
-};
-
-/// Which share of its time positioning takes while so many requests wait.
-struct QueueShare {
-  double waiting = 0;
-  double positioning = 0;
-};
-
-/// A storage device, from a TOML file under `storage/`.
+/// A storage device, or a server with files, from a TOML file under `storage/` or a host's table
+/// `[[storage]]`.
 ///
-/// A request takes the time for positioning (seek, rotation, latency) and the time for its bytes at
-/// the sequential rate. `random` gives both together by size.
+/// A read takes the time of an access (seek, rotation, latency), and then that of its bytes. The
+/// accesses of some reads overlap; their bytes pass one after the other.
 struct StorageSpec {
-  std::string name;   ///< gpemu's name, e.g. "hdd"; the file's name too.
-  std::string title;  ///< for people.
-  double sequential_bytes_per_s = 0;
-  std::vector<RequestRate> random;  ///< by ascending size, at least one.
-  std::vector<QueueShare> queue;    ///< by ascending number; empty: the queue does not matter.
-  int requests_at_once = 1;         ///< whose positioning can overlap.
+  std::string name;          ///< gpemu's name, e.g. "hdd"; the file's name too.
+  std::string title;         ///< for people; empty if a host describes it.
+  bool shared = false;       ///< one server for all nodes, as NFS is.
+  double access_s = 0;       ///< of one read that is alone, before its bytes arrive.
+  double bytes_per_s = 0;    ///< of one read, and of all together.
+  int requests_at_once = 1;  ///< whose accesses overlap: 1 for a disk with one arm.
+  /// The share of `access_s` that an access takes if so many reads wait: a disk orders them.
+  ShareCurve access_by_depth;
+  std::map<std::string, std::string> sources;  ///< citations by table; empty if a host's.
 
-  /// The source of each table of the file, e.g. "random", as a citation.
-  std::map<std::string, std::string> sources;
-
-  /// Returns how long positioning takes for a request of a size while `waiting` requests wait,
-  /// itself included: from the two nearest sizes, by time; beyond the sizes, that of the nearest.
-  [[nodiscard]] Duration positioning(Bytes bytes, double waiting) const;
-  /// Returns how long it takes to read so many bytes that follow those before.
-  [[nodiscard]] Duration transfer(Bytes bytes) const;
+  /// What a read takes: how long it lasts if it is alone, and for how long it keeps the device from
+  /// others.
+  struct ReadTime {
+    double alone_s = 0, busy_s = 0;
+  };
+  /// Returns what a read takes while `waiting` reads wait, itself included. One that continues the
+  /// read before needs no access.
+  [[nodiscard]] ReadTime read_time(double bytes, double waiting, bool continues = false) const;
 };
 
 /// Reads the description of a storage device. `origin` names the text in messages.
 ///
-/// Strict: unknown keys, sizes that do not ascend, larger requests that take less time than smaller
-/// ones, and unused sources are faults too.
+/// Strict: unknown keys and unused sources are faults too.
 ///
 /// Errors: kCorruptData for the first fault, as "origin:line: field: what is wrong".
 [[nodiscard]] Result<StorageSpec> parse_storage_spec(std::string_view toml,

@@ -2,8 +2,10 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
+#include <string_view>
 
 #include "gpemu/base/error.hpp"
 #include "gpemu/base/units.hpp"
@@ -20,6 +22,9 @@ struct SourceBatch {
   /// Keeps the host memory of the batch until its copy has ended.
   std::shared_ptr<void> buffer;
 };
+
+/// Takes a line of JSON about the samples of a batch; none: nobody.
+using SampleLog = std::function<Result<void>(std::string_view line)>;
 
 /// The training loop's source of batches.
 ///

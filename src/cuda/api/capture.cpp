@@ -18,9 +18,10 @@ GPEMU_CUDA_CATCH
 
 gpemu_cuda_status gpemu_cuda_end_capture(gpemu_cuda_stream_handle stream,
                                          gpemu_cuda_graph_handle* graph) try {
-  if (graph == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
   gpemu_cuda_stream* found = nullptr;
   GPEMU_CUDA_TRY(cuda::resolve(stream, &found));
+  if (!cuda::capturing(*found)) return GPEMU_CUDA_ERROR_ILLEGAL_STATE;
+  if (graph == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
   return cuda::end_capture(*found, graph);
 }
 GPEMU_CUDA_CATCH

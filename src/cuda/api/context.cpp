@@ -3,6 +3,7 @@
 
 #include "gpemu/cuda.h"
 
+#include "limits.hpp"
 #include "synchronize.hpp"
 
 namespace cuda = gpemu::cuda;
@@ -100,6 +101,8 @@ gpemu_cuda_status gpemu_cuda_context_reset(int32_t device) try {
   if (device < 0 || device >= cuda::device_count()) return GPEMU_CUDA_ERROR_INVALID_DEVICE;
   cuda::DeviceState& state = cuda::device_at(device);
   if (state.active) end(state);
+  // A process gets no other context after a fatal error. Source: an H200, driver 580.159.
+  if (state.fatal != GPEMU_CUDA_SUCCESS) state.fatal = GPEMU_CUDA_ERROR_DEVICE_UNAVAILABLE;
   return GPEMU_CUDA_SUCCESS;
 }
 GPEMU_CUDA_CATCH
@@ -114,7 +117,10 @@ GPEMU_CUDA_CATCH
 
 gpemu_cuda_status gpemu_cuda_set_current_device(int32_t device) try {
   cuda::DeviceState* state = nullptr;
-  GPEMU_CUDA_TRY(cuda::device_with_context(device, &state));
+  const gpemu_cuda_status status = cuda::device_with_context(device, &state);
+  // A context with a fatal error can still be made current. Source: an H200, driver 580.159.
+  const bool is_fatal = state != nullptr && state->active && status == state->fatal;
+  if (status != GPEMU_CUDA_SUCCESS && !is_fatal) return status;
   state->runtime_uses = true;
   return gpemu_cuda_context_set_current(device);
 }
@@ -126,5 +132,20 @@ gpemu_cuda_status gpemu_cuda_ensure_context(void) try {
   // Every call of the runtime comes here; writing only if necessary keeps the cache line shared.
   if (!state->runtime_uses.load(std::memory_order_relaxed)) state->runtime_uses = true;
   return GPEMU_CUDA_SUCCESS;
+}
+GPEMU_CUDA_CATCH
+
+gpemu_cuda_status gpemu_cuda_get_limit(int32_t limit, uint64_t* value) try {
+  if (value == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
+  cuda::DeviceState* device = nullptr;
+  GPEMU_CUDA_TRY(cuda::current_device(&device));
+  return cuda::get_limit(*device, limit, value);
+}
+GPEMU_CUDA_CATCH
+
+gpemu_cuda_status gpemu_cuda_set_limit(int32_t limit, uint64_t value) try {
+  cuda::DeviceState* device = nullptr;
+  GPEMU_CUDA_TRY(cuda::current_device(&device));
+  return cuda::set_limit(*device, limit, value);
 }
 GPEMU_CUDA_CATCH

@@ -60,9 +60,8 @@ GPEMU_CUDA_CATCH
 gpemu_cuda_status gpemu_cuda_enable_peer_access(int32_t peer) try {
   cuda::DeviceState* state = nullptr;
   GPEMU_CUDA_TRY(cuda::current_device(&state));
-  if (peer < 0 || peer >= cuda::device_count() || peer == state->ordinal) {
-    return GPEMU_CUDA_ERROR_INVALID_DEVICE;
-  }
+  if (peer < 0 || peer >= cuda::device_count()) return GPEMU_CUDA_ERROR_INVALID_DEVICE;
+  if (peer == state->ordinal) return GPEMU_CUDA_ERROR_PEER_ACCESS_UNSUPPORTED;
   return cuda::enable_peer_access(*state, cuda::device_at(peer));
 }
 GPEMU_CUDA_CATCH
@@ -81,7 +80,9 @@ gpemu_cuda_status gpemu_cuda_mem_info(uint64_t* free_bytes, uint64_t* total_byte
   GPEMU_CUDA_TRY(cuda::current_device(&state));
   const gpemu::device::MemoryInfo info = state->device->memory_info();
   *free_bytes = info.free;
-  *total_bytes = info.total;
+  // The limit of a client of MPS shows only in what is free, as on an H200 with driver 580.159
+  // (tools/measure/measure_sharing.py, 2026-11-26).
+  *total_bytes = state->mps_client ? state->info.total_memory : info.total;
   return GPEMU_CUDA_SUCCESS;
 }
 GPEMU_CUDA_CATCH

@@ -19,7 +19,7 @@ gpemu_cuda_status gpemu_cuda_graph_instantiate(gpemu_cuda_graph_handle graph,
   GPEMU_CUDA_TRY(cuda::attach());
   const gpemu::Lock lock(cuda::graph_mutex());
   const gpemu_cuda_graph* const found = cuda::find_graph(graph);
-  if (found == nullptr) return GPEMU_CUDA_ERROR_INVALID_HANDLE;
+  if (found == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
   return cuda::instantiate(*found, exec);
 }
 GPEMU_CUDA_CATCH
@@ -32,7 +32,7 @@ gpemu_cuda_status gpemu_cuda_exec_update(gpemu_cuda_exec_handle exec,
     const gpemu::Lock lock(cuda::graph_mutex());
     gpemu_cuda_exec* const found = cuda::find_exec(exec);
     const gpemu_cuda_graph* const source = cuda::find_graph(graph);
-    if (found == nullptr || source == nullptr) return GPEMU_CUDA_ERROR_INVALID_HANDLE;
+    if (found == nullptr || source == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
     GPEMU_CUDA_TRY(cuda::update_exec(*found, *source, released));
   }
   cuda::destroy_objects(released);
@@ -47,7 +47,7 @@ gpemu_cuda_status gpemu_cuda_exec_set(gpemu_cuda_exec_handle exec, gpemu_cuda_no
   const cuda::TellLater later;
   const gpemu::Lock lock(cuda::graph_mutex());
   gpemu_cuda_exec* const found = cuda::find_exec(exec);
-  if (found == nullptr) return GPEMU_CUDA_ERROR_INVALID_HANDLE;
+  if (found == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
   return cuda::set_exec_node(*found, node, *parameters);
 }
 GPEMU_CUDA_CATCH
@@ -57,7 +57,7 @@ gpemu_cuda_status gpemu_cuda_exec_set_enabled(gpemu_cuda_exec_handle exec,
   GPEMU_CUDA_TRY(cuda::attach());
   const gpemu::Lock lock(cuda::graph_mutex());
   gpemu_cuda_exec* const found = cuda::find_exec(exec);
-  if (found == nullptr) return GPEMU_CUDA_ERROR_INVALID_HANDLE;
+  if (found == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
   return cuda::enable_exec_node(*found, node, enabled != 0);
 }
 GPEMU_CUDA_CATCH
@@ -68,7 +68,7 @@ gpemu_cuda_status gpemu_cuda_exec_destroy(gpemu_cuda_exec_handle exec) try {
   {
     const gpemu::Lock lock(cuda::graph_mutex());
     gpemu_cuda_exec* const found = cuda::find_exec(exec);
-    if (found == nullptr) return GPEMU_CUDA_ERROR_INVALID_HANDLE;
+    if (found == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
     cuda::destroy_exec(*found, released);
   }
   cuda::destroy_objects(released);
@@ -81,7 +81,7 @@ gpemu_cuda_status gpemu_cuda_graph_upload(gpemu_cuda_exec_handle exec,
   gpemu_cuda_stream* found = nullptr;
   GPEMU_CUDA_TRY(cuda::resolve_for_work(stream, &found));
   const gpemu::Lock lock(cuda::graph_mutex());
-  return cuda::find_exec(exec) == nullptr ? GPEMU_CUDA_ERROR_INVALID_HANDLE : GPEMU_CUDA_SUCCESS;
+  return cuda::find_exec(exec) == nullptr ? GPEMU_CUDA_ERROR_INVALID_VALUE : GPEMU_CUDA_SUCCESS;
 }
 GPEMU_CUDA_CATCH
 
@@ -90,7 +90,7 @@ gpemu_cuda_status gpemu_cuda_graph_launch(gpemu_cuda_exec_handle exec,
   gpemu_cuda_stream* found_stream = nullptr;
   GPEMU_CUDA_TRY(cuda::resolve_for_work(stream, &found_stream));
   gpemu_cuda_exec* const found = cuda::pin_exec(exec);
-  if (found == nullptr) return GPEMU_CUDA_ERROR_INVALID_HANDLE;
+  if (found == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
   const cuda::Status status = cuda::capturing(*found_stream)
                                   ? cuda::capture_launch(*found, *found_stream)
                                   : cuda::launch_exec(*found, *found_stream);

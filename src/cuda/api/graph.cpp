@@ -47,7 +47,7 @@ gpemu_cuda_status gpemu_cuda_graph_clone(gpemu_cuda_graph_handle graph,
   GPEMU_CUDA_TRY(cuda::attach());
   const gpemu::Lock lock(cuda::graph_mutex());
   const gpemu_cuda_graph* const found = cuda::find_graph(graph);
-  if (found == nullptr) return GPEMU_CUDA_ERROR_INVALID_HANDLE;
+  if (found == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
   gpemu_cuda_graph* const copy = cuda::clone_graph(*found);
   if (copy == nullptr) return GPEMU_CUDA_ERROR_OUT_OF_MEMORY;
   *clone = copy;
@@ -61,7 +61,7 @@ gpemu_cuda_status gpemu_cuda_graph_destroy(gpemu_cuda_graph_handle graph) try {
   {
     const gpemu::Lock lock(cuda::graph_mutex());
     gpemu_cuda_graph* const found = cuda::find_graph(graph);
-    if (found == nullptr) return GPEMU_CUDA_ERROR_INVALID_HANDLE;
+    if (found == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
     if (found->is_child || found->is_captured_into) return GPEMU_CUDA_ERROR_INVALID_VALUE;
     cuda::destroy_graph(*found, released);
   }
@@ -80,7 +80,7 @@ gpemu_cuda_status gpemu_cuda_graph_add(gpemu_cuda_graph_handle graph,
   const cuda::TellLater later;
   const gpemu::Lock lock(cuda::graph_mutex());
   gpemu_cuda_graph* const found = cuda::find_graph(graph);
-  if (found == nullptr) return GPEMU_CUDA_ERROR_INVALID_HANDLE;
+  if (found == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
   GPEMU_CUDA_TRY(cuda::check_nodes(*found, dependencies, count));
   cuda::NodeWork work;
   GPEMU_CUDA_TRY(cuda::describe_node(*parameters, *device, &work));
@@ -96,7 +96,7 @@ gpemu_cuda_status gpemu_cuda_graph_connect(gpemu_cuda_graph_handle graph,
   GPEMU_CUDA_TRY(cuda::attach());
   const gpemu::Lock lock(cuda::graph_mutex());
   const gpemu_cuda_graph* const found = cuda::find_graph(graph);
-  if (found == nullptr) return GPEMU_CUDA_ERROR_INVALID_HANDLE;
+  if (found == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
   return cuda::connect_nodes(*found, from, to, count, connect != 0);
 }
 GPEMU_CUDA_CATCH
@@ -107,7 +107,7 @@ gpemu_cuda_status gpemu_cuda_graph_nodes(gpemu_cuda_graph_handle graph, gpemu_cu
   GPEMU_CUDA_TRY(cuda::attach());
   const gpemu::Lock lock(cuda::graph_mutex());
   const gpemu_cuda_graph* const found = cuda::find_graph(graph);
-  if (found == nullptr) return GPEMU_CUDA_ERROR_INVALID_HANDLE;
+  if (found == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
   yield_entries(found->nodes, out, count);
   return GPEMU_CUDA_SUCCESS;
 }
@@ -122,7 +122,7 @@ gpemu_cuda_status gpemu_cuda_graph_edges(gpemu_cuda_graph_handle graph,
   GPEMU_CUDA_TRY(cuda::attach());
   const gpemu::Lock lock(cuda::graph_mutex());
   const gpemu_cuda_graph* const found = cuda::find_graph(graph);
-  if (found == nullptr) return GPEMU_CUDA_ERROR_INVALID_HANDLE;
+  if (found == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
   std::vector<gpemu_cuda_node*> starts, ends;
   for (gpemu_cuda_node* const node : found->nodes) {
     for (gpemu_cuda_node* const dependency : node->dependencies) {
@@ -143,7 +143,7 @@ gpemu_cuda_status gpemu_cuda_node_dependencies(gpemu_cuda_node_handle node,
   GPEMU_CUDA_TRY(cuda::attach());
   const gpemu::Lock lock(cuda::graph_mutex());
   const gpemu_cuda_node* const found = cuda::find_node(node);
-  if (found == nullptr) return GPEMU_CUDA_ERROR_INVALID_HANDLE;
+  if (found == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
   yield_entries(found->dependencies, out, count);
   return GPEMU_CUDA_SUCCESS;
 }
@@ -155,7 +155,7 @@ gpemu_cuda_status gpemu_cuda_node_dependents(gpemu_cuda_node_handle node,
   GPEMU_CUDA_TRY(cuda::attach());
   const gpemu::Lock lock(cuda::graph_mutex());
   gpemu_cuda_node* const found = cuda::find_node(node);
-  if (found == nullptr) return GPEMU_CUDA_ERROR_INVALID_HANDLE;
+  if (found == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
   yield_entries(cuda::dependents_of(*found), out, count);
   return GPEMU_CUDA_SUCCESS;
 }
@@ -167,7 +167,7 @@ gpemu_cuda_status gpemu_cuda_node_get(gpemu_cuda_node_handle node,
   GPEMU_CUDA_TRY(cuda::attach());
   const gpemu::Lock lock(cuda::graph_mutex());
   const gpemu_cuda_node* const found = cuda::find_node(node);
-  if (found == nullptr) return GPEMU_CUDA_ERROR_INVALID_HANDLE;
+  if (found == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
   *parameters = found->work.parameters;
   return GPEMU_CUDA_SUCCESS;
 }
@@ -180,7 +180,7 @@ gpemu_cuda_status gpemu_cuda_node_set(gpemu_cuda_node_handle node,
   const cuda::TellLater later;
   const gpemu::Lock lock(cuda::graph_mutex());
   gpemu_cuda_node* const found = cuda::find_node(node);
-  if (found == nullptr) return GPEMU_CUDA_ERROR_INVALID_HANDLE;
+  if (found == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
   if (parameters->kind != found->work.parameters.kind ||
       parameters->kind == GPEMU_CUDA_NODE_GRAPH) {
     return GPEMU_CUDA_ERROR_INVALID_VALUE;
@@ -198,7 +198,7 @@ gpemu_cuda_status gpemu_cuda_node_destroy(gpemu_cuda_node_handle node) try {
   {
     const gpemu::Lock lock(cuda::graph_mutex());
     gpemu_cuda_node* const found = cuda::find_node(node);
-    if (found == nullptr) return GPEMU_CUDA_ERROR_INVALID_HANDLE;
+    if (found == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
     if (found->graph->is_child || found->graph->is_captured_into) {
       return GPEMU_CUDA_ERROR_INVALID_VALUE;
     }

@@ -47,8 +47,8 @@ gpemu_cuda_status gpemu_cuda_kernel_set_max_dynamic_shared(gpemu_cuda_kernel_han
   cuda::DeviceState* device = nullptr;
   GPEMU_CUDA_TRY(cuda::current_device(&device));
   if (bytes > device->info.shared_memory_per_block_optin) return GPEMU_CUDA_ERROR_INVALID_VALUE;
+  found->max_dynamic_shared = bytes;
   found->opted_in = true;
-  found->max_dynamic_shared = std::max(bytes, device->info.shared_memory_per_block);
   return GPEMU_CUDA_SUCCESS;
 }
 GPEMU_CUDA_CATCH

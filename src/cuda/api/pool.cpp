@@ -35,7 +35,10 @@ GPEMU_CUDA_CATCH
 gpemu_cuda_status gpemu_cuda_pool_current(int32_t device, gpemu_cuda_pool_handle* pool) try {
   if (pool == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
   cuda::DeviceState* found = nullptr;
-  GPEMU_CUDA_TRY(cuda::device_with_context(device, &found));
+  const gpemu_cuda_status status = cuda::device_with_context(device, &found);
+  // Other functions call it an invalid device. Source: an H200, driver 580.159.
+  if (status == GPEMU_CUDA_ERROR_INVALID_DEVICE) return GPEMU_CUDA_ERROR_INVALID_VALUE;
+  GPEMU_CUDA_TRY(status);
   return cuda::current_pool(*found, pool);
 }
 GPEMU_CUDA_CATCH

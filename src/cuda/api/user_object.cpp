@@ -59,7 +59,7 @@ gpemu_cuda_status gpemu_cuda_graph_retain_user_object(gpemu_cuda_graph_handle gr
   const gpemu::Lock lock(cuda::graph_mutex());
   gpemu_cuda_graph* const found = cuda::find_graph(graph);
   gpemu_cuda_user_object* const object = cuda::user_objects().find(handle);
-  if (found == nullptr || object == nullptr) return GPEMU_CUDA_ERROR_INVALID_HANDLE;
+  if (found == nullptr || object == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
   if (count == 0) return GPEMU_CUDA_ERROR_INVALID_VALUE;
   if (move != 0) {
     if (object->references < count) return GPEMU_CUDA_ERROR_INVALID_VALUE;
@@ -79,7 +79,7 @@ gpemu_cuda_status gpemu_cuda_graph_release_user_object(gpemu_cuda_graph_handle g
   {
     const gpemu::Lock lock(cuda::graph_mutex());
     gpemu_cuda_graph* const found = cuda::find_graph(graph);
-    if (found == nullptr) return GPEMU_CUDA_ERROR_INVALID_HANDLE;
+    if (found == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
     const auto held = found->objects.find(cuda::user_objects().find(handle));
     if (held == found->objects.end() || held->second < count) return GPEMU_CUDA_ERROR_INVALID_VALUE;
     held->first->held -= count;

@@ -7,6 +7,7 @@ computed (marked EMULATED). Each file is run in a process of its own by run_all.
 """
 
 import functools
+import os
 import pathlib
 import sys
 import time
@@ -17,7 +18,7 @@ import torch
 
 # On emulated GPUs the values that kernels would compute are not there: memory reads as zeros or as
 # what was copied. Assertions about that hold under gpemu only.
-EMULATED = True
+EMULATED = bool(os.environ.get("GPEMU_NODE"))
 
 MIB = 2**20
 GPU_FILES = pathlib.Path(__file__).resolve().parents[3] / "gpus"
@@ -25,6 +26,12 @@ GPU_FILES = pathlib.Path(__file__).resolve().parents[3] / "gpus"
 
 class Skipped(Exception):
     """Raised by a test that cannot run here; its text says why."""
+
+
+def only_emulated():
+    """Skips a test of what memory holds in place of values that are not computed."""
+    if not EMULATED:
+        raise Skipped("a real GPU computes the values")
 
 
 class Refused(Exception):

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "gpemu/base/error.hpp"
+#include "gpemu/base/units.hpp"
+#include "gpemu/base/variables.hpp"
+
+namespace gpemu::data {
+
+/// Where an object store is, and who reads from it.
+struct ObjectStoreSettings {
+  std::string endpoint;  ///< e.g. http://127.0.0.1:9000; empty: AWS in the region.
+  std::string region = "us-east-1";
+  std::string key;  ///< empty: requests are not signed, for objects that anybody may read.
+  std::string secret;
+  std::string token;  ///< of a session; may be empty.
+};
+
+/// Reads the variables that AWS's own programs read: AWS_ENDPOINT_URL, AWS_REGION or
+/// AWS_DEFAULT_REGION, AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN.
+[[nodiscard]] ObjectStoreSettings object_store_settings(const Lookup& lookup);
+
+/// An object of a bucket.
+struct StoredObject {
+  std::string key;
+  Bytes bytes = 0;
+};
+
+/// A page of a listing.
+struct ObjectPage {
+  std::vector<StoredObject> objects;
+  std::string next;  ///< continues the listing; empty: it is complete.
+};
+
+/// Reads the answer to ListObjectsV2 with encoded names.
+///
+/// Errors: kCorruptData if it is none.
+[[nodiscard]] Result<ObjectPage> parse_object_page(std::string_view xml);
+
+/// Returns whether a path names objects: s3://BUCKET/PREFIX.
+[[nodiscard]] bool is_object_path(std::string_view path);
+
+/// The objects of one bucket, by the protocol of S3, with libcurl. A request that fails because the
+/// server has a fault, or stops to answer, is tried again, a few times; then one error says so.
+///
+/// Thread safety: any thread.
+class ObjectStore {
+ public:
+  /// Errors: kUnsupported if there is no libcurl; kInvalidArgument.
+  [[nodiscard]] static Result<std::shared_ptr<ObjectStore>> open(const std::string& bucket,
+                                                                 ObjectStoreSettings settings);
+  ~ObjectStore();
+  ObjectStore(const ObjectStore&) = delete;
+  ObjectStore& operator=(const ObjectStore&) = delete;
+
+  /// Lists the objects whose keys begin with `prefix`, in the order of keys. `stop` may end it.
+  ///
+  /// Errors: kNotFound, kIo, kCorruptData, kInterrupted.
+  [[nodiscard]] Result<std::vector<StoredObject>> list(const std::string& prefix,
+                                                       const std::atomic<bool>* stop) const;
+  /// Returns what the paths of its objects begin with: s3://BUCKET/.
+  [[nodiscard]] std::string root() const;
+  /// Reads a part of an object, and returns how many bytes there are.
+  ///
+  /// Errors: kIo naming the object.
+  [[nodiscard]] Result<Bytes> read(const std::string& path, Bytes offset,
+                                   std::span<std::byte> buffer) const;
+
+ private:
+  struct State;
+  explicit ObjectStore(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace gpemu::data

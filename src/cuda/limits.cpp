@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "limits.hpp"
+
+#include <algorithm>
+
+#include "gpemu/base/mutex.hpp"
+
+#include "memory_state.hpp"
+#include "process.hpp"
+
+namespace gpemu::cuda {
+namespace {
+
+/// CUlimit, cudaLimit. Source: cuda.h of CUDA 13.0.
+enum Limit : std::int32_t {
+  kStack,             ///< of a thread.
+  kPrintfBuffer,      ///< of device-side printf.
+  kHeap,              ///< of device-side malloc.
+  kSynchronizeDepth,  ///< of device-side launches.
+  kPendingLaunches,   ///< likewise.
+  kFetchGranularity,  ///< of the L2; advice.
+  kPersistingLines,   ///< bytes of the L2; not emulated.
+  kSharedMemory,      ///< of a block; can only be read.
+  kGraphicsContext,   ///< whether there is one.
+  kGraphicsSharedMemory,
+  kLimitCount
+};
+
+// The numbers below were read from an H200, driver 580.159, CUDA 13.0, but for the defaults of
+// older devices, which are those of the CUDA C++ Programming Guide, "cudaDeviceSetLimit".
+constexpr std::uint64_t kStackUnit = 16;
+constexpr std::uint64_t kStackEnd = 512 * kKiB;  // 256 KiB can be set, 512 KiB not.
+constexpr std::uint64_t kLeastPrintfBuffer = 512 * kKiB;
+constexpr std::uint64_t kPrintfBufferPerMultiprocessor = 64 * kKiB;
+constexpr std::uint64_t kLeastHeap = 4 * kMiB;
+constexpr std::uint64_t kLeastPendingLaunches = 32;
+constexpr std::uint64_t kMostPendingLaunches = 599186;
+constexpr std::uint64_t kLargestFetch = 128;
+
+bool is_hopper_or_newer(const DeviceState& device) {
+  return device.info.major >= 9;
+}
+
+std::uint64_t default_limit(const DeviceState& device, std::int32_t limit) {
+  switch (limit) {
+    case kStack:
+      return 1024;
+    case kPrintfBuffer:
+      return is_hopper_or_newer(device) ? static_cast<std::uint64_t>(device.info.multiprocessors) *
+                                              kPrintfBufferPerMultiprocessor
+                                        : kMiB;
+    case kHeap:
+      return 8 * kMiB;
+    case kSynchronizeDepth:
+      return 2;
+    case kPendingLaunches:
+      return 2048;
+    case kFetchGranularity:
+      return is_hopper_or_newer(device) ? 64 : 128;
+    case kSharedMemory:
+      return device.info.shared_memory_per_block_optin;
+    default:
+      return 0;
+  }
+}
+
+/// Errors: as get_limit.
+Status check_limit(const DeviceState& device, std::int32_t limit) {
+  if (limit < 0 || limit >= kLimitCount) return GPEMU_CUDA_ERROR_INVALID_VALUE;
+  const bool supported =
+      limit != kGraphicsSharedMemory && (limit != kSynchronizeDepth || !is_hopper_or_newer(device));
+  return supported ? GPEMU_CUDA_SUCCESS : GPEMU_CUDA_ERROR_UNSUPPORTED_LIMIT;
+}
+
+}  // namespace
+
+Status get_limit(DeviceState& device, std::int32_t limit, std::uint64_t* value) {
+  GPEMU_CUDA_TRY(check_limit(device, limit));
+  const Lock lock(process().mutex);
+  const auto set = device.limits.find(limit);
+  *value = set == device.limits.end() ? default_limit(device, limit) : set->second;
+  return GPEMU_CUDA_SUCCESS;
+}
+
+Status set_limit(DeviceState& device, std::int32_t limit, std::uint64_t value) {
+  GPEMU_CUDA_TRY(check_limit(device, limit));
+  switch (limit) {
+    case kStack:
+      if (value >= kStackEnd) return GPEMU_CUDA_ERROR_INVALID_VALUE;
+      value = round_up(value, kStackUnit);
+      break;
+    case kPrintfBuffer:
+      value = std::max(value, kLeastPrintfBuffer);
+      break;
+    case kHeap:
+      value = std::max(value, kLeastHeap);
+      break;
+    case kSynchronizeDepth:
+      break;
+    case kPendingLaunches:
+      value = std::clamp(value, kLeastPendingLaunches, kMostPendingLaunches);
+      break;
+    case kFetchGranularity:
+      if (value > kLargestFetch) return GPEMU_CUDA_ERROR_INVALID_VALUE;
+      break;
+    case kPersistingLines:  // The device has room for none, as its properties say.
+      if (value > 0) return GPEMU_CUDA_ERROR_INVALID_VALUE;
+      break;
+    default:
+      return GPEMU_CUDA_ERROR_UNSUPPORTED_LIMIT;
+  }
+  const Lock lock(process().mutex);
+  device.limits[limit] = value;
+  return GPEMU_CUDA_SUCCESS;
+}
+
+}  // namespace gpemu::cuda

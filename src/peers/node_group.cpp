@@ -1,0 +1,590 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gpemu/peers/node_group.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <charconv>
+#include <chrono>
+#include <optional>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <thread>
+#include <unistd.h>
+#include <utility>
+
+#include <fmt/ranges.h>
+
+#include "gpemu/base/condition.hpp"
+#include "gpemu/base/mutex.hpp"
+#include "gpemu/base/packing.hpp"
+#include "gpemu/base/thread.hpp"
+
+#include "connection.hpp"
+#include "sample_server.hpp"
+
+namespace gpemu::peers {
+namespace {
+
+using namespace std::chrono_literals;
+
+/// How often waits look at the stop flag.
+constexpr auto kLook = 50ms;
+constexpr Bytes kMostWelcome = 64 * kKiB;
+/// Of a message of the agreement: the numbers of 256 million samples.
+constexpr Bytes kMostMessage = kGiB;
+/// The kind of the message with which a node says that it has finished. The others are those of the
+/// agreement.
+constexpr std::uint8_t kFinished = 3;
+
+std::vector<std::byte> packed(const AgreementMessage& message) {
+  Packer packer;
+  packer.add(static_cast<std::uint8_t>(message.kind)).add(message.view).add(message.step);
+  packer.add_all(std::span(message.arrived)).add_all(std::span(message.left));
+  packer.add_all(std::span(message.files));
+  return packer.bytes();
+}
+
+/// Returns nothing if no node sends this.
+std::optional<AgreementMessage> unpacked(std::span<const std::byte> bytes) {
+  AgreementMessage message;
+  Unpacker unpacker(bytes);
+  std::uint8_t kind = 0;
+  std::vector<std::uint8_t> left;
+  unpacker.take(kind);
+  unpacker.take(message.view);
+  unpacker.take(message.step);
+  unpacker.take_all(message.arrived);
+  unpacker.take_all(left);
+  unpacker.take_all(message.files);
+  if (!unpacker.done() || kind < 1 || kind > 2) return std::nullopt;
+  message.kind = static_cast<AgreementMessage::Kind>(kind);
+  for (const std::uint8_t how : left) {
+    if (how > static_cast<std::uint8_t>(Leaving::kLost)) return std::nullopt;
+    message.left.push_back(static_cast<Leaving>(how));
+  }
+  return message;
+}
+
+/// Says how a connection ended: the other process's kernel closed it, or nothing is known.
+Leaving leaving_of(int error) {
+  return error == 0 || error == ECONNRESET || error == EPIPE ? Leaving::kEnded : Leaving::kLost;
+}
+
+/// A connection to another node, for messages.
+struct Control {
+  FileDescriptor socket;
+  std::vector<std::byte> incoming;
+  std::vector<std::byte> outgoing;
+  bool finished = false;  ///< the node has said so.
+};
+
+/// What the first node tells the others when all have come.
+struct Welcome {
+  std::string refusal;  ///< empty: none.
+  std::uint64_t group = 0;
+  std::vector<Address> addresses;  ///< at which each node listens.
+};
+
+bool send_welcome(const FileDescriptor& socket, const Welcome& welcome) {
+  Packer packer;
+  packer.add_text(welcome.refusal).add(welcome.group);
+  packer.add(static_cast<std::uint32_t>(welcome.addresses.size()));
+  for (const Address& address : welcome.addresses) {
+    packer.add_text(address.host).add(address.port);
+  }
+  return send_message(socket, packer.bytes());
+}
+
+bool read_welcome(std::span<const std::byte> bytes, std::size_t nodes, Welcome& welcome) {
+  Unpacker unpacker(bytes);
+  std::uint32_t count = 0;
+  unpacker.take_text(welcome.refusal);
+  unpacker.take(welcome.group);
+  unpacker.take(count);
+  if (count > kMostNodes) return false;
+  welcome.addresses.resize(count);
+  for (Address& address : welcome.addresses) {
+    unpacker.take_text(address.host);
+    unpacker.take(address.port);
+  }
+  return unpacker.done() && (!welcome.refusal.empty() || count == nodes);
+}
+
+/// A process on its way into a group.
+class Joiner {
+ public:
+  Joiner(const NodeGroup::Options& options, Wait wait)
+      : options_(options), wait_(wait), controls(nodes()) {}
+
+  Result<void> join() {
+    GPEMU_ASSIGN(const Address first, parse_address(options_.place.address));
+    GPEMU_TRY(options_.place.rank == 0 ? receive_others(first) : come_to(first));
+    for (std::size_t other = 1; other < rank(); ++other) {
+      GPEMU_ASSIGN(controls[other], connect_to(addresses[other], wait_));
+      if (!send_hello(controls[other], hello(Purpose::kControl))) return not_there(other);
+    }
+    while (const std::optional<std::size_t> missing = first_missing()) {
+      GPEMU_ASSIGN(FileDescriptor socket, accept_at(listener, wait_));
+      if (!socket.valid()) return not_there(*missing);
+      Hello other;
+      if (!receive_hello(socket, other) || other.group != group || other.rank >= nodes()) continue;
+      if (other.purpose == Purpose::kControl && other.rank > rank()) {
+        controls[other.rank] = std::move(socket);
+      } else if (other.purpose == Purpose::kSamples) {
+        early_requests.push_back(std::move(socket));
+      }
+    }
+    return {};
+  }
+
+  [[nodiscard]] std::size_t nodes() const { return static_cast<std::size_t>(options_.place.nodes); }
+  [[nodiscard]] std::size_t rank() const { return static_cast<std::size_t>(options_.place.rank); }
+  [[nodiscard]] Hello hello(Purpose purpose) const {
+    return {.purpose = purpose,
+            .group = group,
+            .rank = static_cast<std::uint32_t>(rank()),
+            .nodes = static_cast<std::uint32_t>(nodes())};
+  }
+
+ private:
+  const NodeGroup::Options& options_;
+  Wait wait_;
+
+ public:
+  FileDescriptor listener;
+  std::uint64_t group = 0;
+  std::vector<FileDescriptor> controls;  ///< to each other node.
+  std::vector<Address> addresses;        ///< at which each node listens.
+  std::vector<FileDescriptor> early_requests;
+
+ private:
+  [[nodiscard]] std::optional<std::size_t> first_missing() const {
+    for (std::size_t node = 0; node < nodes(); ++node) {
+      if (node != rank() && !controls[node].valid()) return node;
+    }
+    return std::nullopt;
+  }
+
+  [[nodiscard]] std::unexpected<Error> not_there(std::size_t node) const {
+    if (wait_.stop.load(std::memory_order_relaxed)) {
+      return fail(ErrorCode::kInterrupted, "stopped while waiting for other nodes");
+    }
+    return fail(ErrorCode::kUnavailable,
+                "node {} of {} has not come to {}: start all nodes within {:g} s of each other",
+                node, nodes(), options_.place.address, to_seconds(options_.patience));
+  }
+
+  /// The first node waits for all others, and tells them where each one listens.
+  Result<void> receive_others(const Address& first) {
+    GPEMU_ASSIGN(listener, listen_at(first));
+    addresses.assign(nodes(), first);
+    // Tells apart groups that use the same address one after the other.
+    group = static_cast<std::uint64_t>(wait_.clock.now().time_since_epoch().count()) << 16 ^
+            static_cast<std::uint64_t>(::getpid());
+    std::string refusal;
+    ErrorCode code = ErrorCode::kInvalidArgument;
+    while (refusal.empty()) {
+      const std::optional<std::size_t> missing = first_missing();
+      if (!missing) break;
+      GPEMU_ASSIGN(FileDescriptor socket, accept_at(listener, wait_));
+      if (!socket.valid()) {
+        refusal = not_there(*missing).error().message;
+        code = ErrorCode::kUnavailable;
+        break;
+      }
+      Hello other;
+      if (!receive_hello(socket, other) || other.purpose != Purpose::kJoin) continue;
+      refusal = refusal_of(other);
+      if (other.rank >= nodes()) {
+        static_cast<void>(send_welcome(socket, {.refusal = refusal}));
+        break;
+      }
+      addresses[other.rank] = {.host = peer_of(socket).host, .port = other.port};
+      controls[other.rank] = std::move(socket);
+    }
+    const Welcome welcome{.refusal = refusal, .group = group, .addresses = addresses};
+    for (const FileDescriptor& control : controls) {
+      if (control.valid()) static_cast<void>(send_welcome(control, welcome));
+    }
+    if (wait_.stop.load(std::memory_order_relaxed)) return not_there(0);
+    if (refusal.empty()) return {};
+    return fail(code, "{}", refusal);
+  }
+
+  [[nodiscard]] std::string refusal_of(const Hello& other) const {
+    if (other.nodes != nodes() || other.rank == 0 || other.rank >= nodes()) {
+      return fmt::format("node {} of {} comes to a group of {}", other.rank, other.nodes, nodes());
+    }
+    if (controls[other.rank].valid()) {
+      return fmt::format("two processes say that they are node {}", other.rank);
+    }
+    if (other.settings != options_.settings) {
+      return fmt::format(
+          "the nodes must have the same data and options; node 0 has {}, and node {} has {}",
+          options_.settings, other.rank, other.settings);
+    }
+    return {};
+  }
+
+  Result<void> come_to(const Address& first) {
+    FileDescriptor& control = controls[0];
+    {
+      Result<FileDescriptor> connected = connect_to(first, wait_);
+      if (!connected && wait_.is_over()) return not_there(0);
+      GPEMU_ASSIGN(control, std::move(connected));
+    }
+    // Others reach this node where node 0 does.
+    GPEMU_ASSIGN(listener, listen_at({.host = own_of(control).host, .port = 0}));
+    Hello own = hello(Purpose::kJoin);
+    own.port = own_of(listener).port;
+    own.settings = options_.settings;
+    if (!send_hello(control, own)) return not_there(0);
+    pollfd polled{.fd = control.get(), .events = POLLIN, .revents = 0};
+    while (::poll(&polled, 1, static_cast<int>(kLook.count())) <= 0) {
+      if (wait_.is_over()) return not_there(0);
+    }
+    std::vector<std::byte> bytes;
+    Welcome welcome;
+    if (!receive_message(control, bytes, kMostWelcome) || !read_welcome(bytes, nodes(), welcome)) {
+      return fail(ErrorCode::kUnavailable, "what listens at {} is no node 0 of {}", first.str(),
+                  nodes());
+    }
+    if (!welcome.refusal.empty()) {
+      return fail(ErrorCode::kInvalidArgument, "{}", welcome.refusal);
+    }
+    group = welcome.group;
+    addresses = std::move(welcome.addresses);
+    addresses[0] = first;
+    return {};
+  }
+};
+
+}  // namespace
+
+struct NodeGroup::State {
+  State(const Options& group_options, Cached cached_samples, sim::Clock& group_clock)
+      : place(group_options.place),
+        cached(std::move(cached_samples)),
+        clock(group_clock),
+        agreement(place.nodes, place.rank, cached.all),
+        controls(static_cast<std::size_t>(place.nodes)),
+        idle(static_cast<std::size_t>(place.nodes)) {}
+  State(const State&) = delete;
+  State& operator=(const State&) = delete;
+  ~State() {
+    {
+      const Lock lock(mutex);
+      stopping = true;
+    }
+    if (thread.joinable()) {
+      wake_up();
+      thread.join();
+    }
+  }
+
+  Result<void> begin(Joiner& joiner);
+  void wake_up() const {
+    const std::uint64_t one = 1;
+    static_cast<void>(!::write(wake.get(), &one, sizeof one));
+  }
+  void run() GPEMU_EXCLUDES(mutex);
+  void move_bytes(const std::vector<pollfd>& polled) GPEMU_REQUIRES(mutex);
+  void receive(int node) GPEMU_REQUIRES(mutex);
+  void take_in(int node) GPEMU_REQUIRES(mutex);
+  void understand(int node, std::span<const std::byte> message) GPEMU_REQUIRES(mutex);
+  void send_to(Control& control) GPEMU_REQUIRES(mutex);
+  void end(int node, int error_number) GPEMU_REQUIRES(mutex);
+  void broadcast(std::span<const std::byte> message) GPEMU_REQUIRES(mutex);
+  void tell() GPEMU_REQUIRES(mutex);
+  [[nodiscard]] bool have_finished() GPEMU_REQUIRES(mutex);
+
+  const GroupPlace place;
+  const Cached cached;
+  sim::Clock& clock;
+  std::uint64_t group = 0;
+  std::vector<Address> addresses;
+  Hello request_hello;
+
+  Mutex mutex;
+  Condition changed;
+  StepAgreement agreement GPEMU_GUARDED_BY(mutex);
+  std::vector<Control> controls GPEMU_GUARDED_BY(mutex);  ///< by node.
+  std::optional<Error> error GPEMU_GUARDED_BY(mutex);     ///< ends the run.
+  bool stopping GPEMU_GUARDED_BY(mutex) = false;
+
+  Mutex idle_mutex;
+  std::vector<std::vector<FileDescriptor>> idle GPEMU_GUARDED_BY(idle_mutex);  ///< by node.
+
+  FileDescriptor wake;
+  std::thread thread;
+  std::optional<SampleServer> server;
+};
+
+Result<void> NodeGroup::State::begin(Joiner& joiner) {
+  group = joiner.group;
+  addresses = std::move(joiner.addresses);
+  request_hello = joiner.hello(Purpose::kSamples);
+  {
+    const Lock lock(mutex);
+    for (std::size_t node = 0; node < controls.size(); ++node) {
+      controls[node].socket = std::move(joiner.controls[node]);
+    }
+  }
+  server.emplace(std::move(joiner.listener), group, cached.find, clock);
+  GPEMU_TRY(server->start());
+  for (FileDescriptor& socket : joiner.early_requests) server->serve(std::move(socket));
+  wake = FileDescriptor(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (wake.valid()) thread = start_thread("gpemu-group", [this] { run(); });
+  if (thread.joinable()) return {};
+  return fail(ErrorCode::kResourceLimit, "cannot start a thread for the group of nodes");
+}
+
+/// Moves messages between this node and the others until the group ends.
+void NodeGroup::State::run() {
+  std::vector<pollfd> polled;
+  Lock lock(mutex);
+  while (!stopping) {
+    polled.assign(1, {.fd = wake.get(), .events = POLLIN, .revents = 0});
+    for (const Control& control : controls) {
+      const bool sends = !control.outgoing.empty();
+      polled.push_back({.fd = control.socket.get(),  // -1 is ignored.
+                        .events = static_cast<short>(POLLIN | (sends ? POLLOUT : 0)),
+                        .revents = 0});
+    }
+    lock.unlock();
+    static_cast<void>(::poll(polled.data(), polled.size(), -1));
+    std::uint64_t count = 0;
+    static_cast<void>(!::read(wake.get(), &count, sizeof count));
+    lock.lock();
+    move_bytes(polled);
+    changed.notify_all();
+  }
+}
+
+void NodeGroup::State::move_bytes(const std::vector<pollfd>& polled) {
+  for (int node = 0; node < place.nodes; ++node) {
+    const short events = polled[static_cast<std::size_t>(node) + 1].revents;
+    Control& control = controls[static_cast<std::size_t>(node)];
+    if ((events & (POLLIN | POLLHUP | POLLERR)) != 0) receive(node);
+    if ((events & POLLOUT) != 0 && control.socket.valid()) send_to(control);
+  }
+}
+
+void NodeGroup::State::receive(int node) {
+  Control& control = controls[static_cast<std::size_t>(node)];
+  std::array<std::byte, 65536> buffer;
+  while (control.socket.valid()) {
+    const ssize_t got = ::recv(control.socket.get(), buffer.data(), buffer.size(), MSG_DONTWAIT);
+    if (got > 0) {
+      control.incoming.insert(control.incoming.end(), buffer.begin(), buffer.begin() + got);
+      continue;
+    }
+    const int number = got == 0 ? 0 : errno;
+    if (number == EINTR) continue;
+    take_in(node);
+    if (number != EAGAIN || got == 0) end(node, number);
+    return;
+  }
+}
+
+/// Takes the messages that have come as a whole.
+void NodeGroup::State::take_in(int node) {
+  Control& control = controls[static_cast<std::size_t>(node)];
+  std::size_t begin = 0;
+  while (control.incoming.size() - begin >= sizeof(std::uint32_t)) {
+    const auto rest = std::span<const std::byte>(control.incoming).subspan(begin);
+    std::uint32_t size = 0;
+    Unpacker unpacker(rest.first(sizeof size));
+    unpacker.take(size);
+    if (size > kMostMessage) {
+      error = Error{ErrorCode::kCorruptData, fmt::format("node {} sends no messages", node)};
+      return;
+    }
+    if (rest.size() - sizeof size < size) break;
+    understand(node, rest.subspan(sizeof size, size));
+    begin += sizeof size + size;
+  }
+  control.incoming.erase(control.incoming.begin(),
+                         control.incoming.begin() + static_cast<std::ptrdiff_t>(begin));
+}
+
+void NodeGroup::State::understand(int node, std::span<const std::byte> message) {
+  if (message.size() == 1 && message.front() == std::byte{kFinished}) {
+    controls[static_cast<std::size_t>(node)].finished = true;
+    return;
+  }
+  auto read = unpacked(message);
+  Result<void> received =
+      read ? agreement.receive(node, *std::move(read))
+           : fail(ErrorCode::kCorruptData, "node {} sends a message that is none", node);
+  if (!received && !error) error = std::move(received).error();
+  tell();
+}
+
+void NodeGroup::State::end(int node, int error_number) {
+  Control& control = controls[static_cast<std::size_t>(node)];
+  control.socket = FileDescriptor();
+  control.outgoing.clear();
+  // A node that has finished has told all that it knows.
+  if (control.finished) return;
+  agreement.note_left(node, leaving_of(error_number));
+  tell();
+}
+
+void NodeGroup::State::send_to(Control& control) {
+  while (!control.outgoing.empty()) {
+    const ssize_t sent = ::send(control.socket.get(), control.outgoing.data(),
+                                control.outgoing.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (sent < 0 && errno == EINTR) continue;
+    // An error also ends what is received, and is noticed there, after what has come.
+    if (sent <= 0) return;
+    control.outgoing.erase(control.outgoing.begin(), control.outgoing.begin() + sent);
+  }
+}
+
+void NodeGroup::State::broadcast(std::span<const std::byte> message) {
+  Packer packer;
+  packer.add(static_cast<std::uint32_t>(message.size()));
+  for (Control& control : controls) {
+    if (!control.socket.valid()) continue;
+    control.outgoing.insert(control.outgoing.end(), packer.bytes().begin(), packer.bytes().end());
+    control.outgoing.insert(control.outgoing.end(), message.begin(), message.end());
+    send_to(control);
+  }
+}
+
+void NodeGroup::State::tell() {
+  for (const AgreementMessage& message : agreement.take_messages()) broadcast(packed(message));
+}
+
+bool NodeGroup::State::have_finished() {
+  return std::ranges::all_of(controls, [](const Control& control) {
+    return !control.socket.valid() || (control.finished && control.outgoing.empty());
+  });
+}
+
+Result<GroupPlace> parse_group_place(std::string_view text) {
+  GroupPlace place;
+  const std::size_t slash = text.find('/');
+  const std::size_t at = text.find('@');
+  const auto number = [](std::string_view digits, int& value) {
+    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
+    return error == std::errc() && end == digits.data() + digits.size();
+  };
+  if (slash == std::string_view::npos || at == std::string_view::npos || slash > at ||
+      !number(text.substr(0, slash), place.rank) ||
+      !number(text.substr(slash + 1, at - slash - 1), place.nodes)) {
+    return fail(ErrorCode::kInvalidArgument,
+                "'{}' does not say which node this is: write RANK/NODES@HOST:PORT, e.g. "
+                "0/2@127.0.0.1:29500",
+                text);
+  }
+  place.address = text.substr(at + 1);
+  GPEMU_TRY(parse_address(place.address));
+  if (place.nodes < 1 || place.nodes > kMostNodes || place.rank < 0 || place.rank >= place.nodes) {
+    return fail(ErrorCode::kInvalidArgument,
+                "node {} of {}: a group has 1 to {} nodes, which count from 0", place.rank,
+                place.nodes, kMostNodes);
+  }
+  return place;
+}
+
+NodeGroup::NodeGroup(std::unique_ptr<State> state) : state_(std::move(state)) {}
+NodeGroup::~NodeGroup() = default;
+
+Result<std::unique_ptr<NodeGroup>> NodeGroup::join(const Options& options, Cached cached,
+                                                   sim::Clock& clock,
+                                                   const std::atomic<bool>& stop) {
+  auto state = std::make_unique<State>(options, std::move(cached), clock);
+  if (options.place.nodes > 1) {
+    Joiner joiner(options, {.clock = clock, .until = clock.now() + options.patience, .stop = stop});
+    GPEMU_TRY(joiner.join());
+    GPEMU_TRY(state->begin(joiner));
+  }
+  return std::unique_ptr<NodeGroup>(new NodeGroup(std::move(state)));
+}
+
+int NodeGroup::rank() const {
+  return state_->place.rank;
+}
+
+int NodeGroup::nodes() const {
+  return state_->place.nodes;
+}
+
+std::vector<int> NodeGroup::members() const {
+  const Lock lock(state_->mutex);
+  return state_->agreement.members();
+}
+
+std::uint32_t NodeGroup::view() const {
+  const Lock lock(state_->mutex);
+  return state_->agreement.view();
+}
+
+Result<StepAgreement::Outcome> NodeGroup::agree(std::vector<pipeline::FileId> newly_cached,
+                                                const std::atomic<bool>& stop) {
+  State& state = *state_;
+  Lock lock(state.mutex);
+  bool arrived = false;
+  while (true) {
+    if (state.error) return std::unexpected(*state.error);
+    if (state.agreement.has_outcome()) return state.agreement.take_outcome();
+    if (stop.load(std::memory_order_relaxed)) {
+      return fail(ErrorCode::kInterrupted, "stopped while waiting for other nodes");
+    }
+    if (!arrived) {
+      state.agreement.arrive(std::exchange(newly_cached, {}));
+      state.tell();
+      // What could not be sent at once, the thread sends.
+      if (state.thread.joinable()) state.wake_up();
+      arrived = true;
+      continue;
+    }
+    state.changed.wait_for(lock, kLook, [&state]() GPEMU_REQUIRES(state.mutex) {
+      return state.error || state.agreement.has_outcome();
+    });
+  }
+}
+
+Result<data::SampleBytes> NodeGroup::fetch(int node, pipeline::FileId sample, Bytes most) {
+  State& state = *state_;
+  const auto index = static_cast<std::size_t>(node);
+  FileDescriptor socket;
+  {
+    const Lock lock(state.idle_mutex);
+    std::vector<FileDescriptor>& idle = state.idle[index];
+    if (!idle.empty()) {
+      socket = std::move(idle.back());
+      idle.pop_back();
+    }
+  }
+  if (!socket.valid()) {
+    static const std::atomic<bool> never = false;
+    // A node that does not accept within this time is slower than storage.
+    const Wait wait{.clock = state.clock, .until = state.clock.now() + 1s, .stop = never};
+    GPEMU_ASSIGN(socket, connect_to(state.addresses[index], wait));
+    if (!send_hello(socket, state.request_hello)) {
+      return fail(ErrorCode::kUnavailable, "node {} does not listen", node);
+    }
+  }
+  GPEMU_ASSIGN(data::SampleBytes bytes, request_sample(socket, sample, most));
+  const Lock lock(state.idle_mutex);
+  state.idle[index].push_back(std::move(socket));
+  return bytes;
+}
+
+void NodeGroup::finish() {
+  State& state = *state_;
+  if (state.place.nodes == 1) return;
+  Lock lock(state.mutex);
+  const std::byte finished{kFinished};
+  state.broadcast(std::span(&finished, 1));
+  state.wake_up();
+  state.changed.wait_for(lock, std::chrono::seconds(kPatienceS),
+                         [&state]() GPEMU_REQUIRES(state.mutex) { return state.have_finished(); });
+}
+
+}  // namespace gpemu::peers

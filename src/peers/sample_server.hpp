@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <list>
+#include <thread>
+
+#include "gpemu/base/error.hpp"
+#include "gpemu/base/file.hpp"
+#include "gpemu/base/mutex.hpp"
+#include "gpemu/data/sample_source.hpp"
+#include "gpemu/pipeline/cache.hpp"
+#include "gpemu/sim/clock.hpp"
+
+namespace gpemu::peers {
+
+/// What a connection of the group is for. It begins with a Hello.
+enum class Purpose : std::uint8_t {
+  kJoin = 1,     ///< a node comes to the first one.
+  kControl = 2,  ///< messages of the agreement.
+  kSamples = 3,  ///< requests for samples.
+};
+
+struct Hello {
+  Purpose purpose = Purpose::kJoin;
+  std::uint64_t group = 0;  ///< the group's number; 0 while joining.
+  std::uint32_t rank = 0;
+  std::uint32_t nodes = 0;
+  std::uint16_t port = 0;  ///< of kJoin: at which the node listens.
+  std::string settings;    ///< of kJoin: what must be the same on all nodes.
+};
+
+[[nodiscard]] bool send_hello(const FileDescriptor& socket, const Hello& hello);
+/// Returns false if what comes is no hello.
+[[nodiscard]] bool receive_hello(const FileDescriptor& socket, Hello& hello);
+
+/// Asks the node at the other end of a connection for a sample of at most `most` bytes.
+///
+/// Errors: kIo if the connection has ended or says something else.
+[[nodiscard]] Result<data::SampleBytes> request_sample(const FileDescriptor& socket,
+                                                       pipeline::FileId sample, Bytes most);
+
+/// Threads that send other nodes the samples that this one holds: one thread for each connection.
+class SampleServer {
+ public:
+  using Find = std::function<data::SampleBytes(pipeline::FileId sample)>;
+
+  /// `clock` must outlive the server.
+  SampleServer(FileDescriptor listener, std::uint64_t group, Find find, sim::Clock& clock);
+  SampleServer(const SampleServer&) = delete;
+  SampleServer& operator=(const SampleServer&) = delete;
+  /// Ends the threads.
+  ~SampleServer();
+
+  /// Errors: kResourceLimit if the system starts no more threads.
+  [[nodiscard]] Result<void> start();
+  /// Serves a connection whose hello has been received.
+  void serve(FileDescriptor socket) GPEMU_EXCLUDES(mutex_);
+
+ private:
+  struct Served {
+    FileDescriptor socket;
+    std::thread thread;
+    std::atomic<bool> ended = false;
+  };
+
+  void accept();
+  void answer(const FileDescriptor& socket);
+  void admit(FileDescriptor socket, bool welcome) GPEMU_EXCLUDES(mutex_);
+
+  const FileDescriptor listener_;
+  const std::uint64_t group_;
+  const Find find_;
+  sim::Clock& clock_;
+  std::atomic<bool> stop_ = false;
+  std::thread acceptor_;
+  Mutex mutex_;
+  std::list<Served> served_ GPEMU_GUARDED_BY(mutex_);
+};
+
+}  // namespace gpemu::peers

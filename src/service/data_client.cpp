@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gpemu/service/data_client.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <deque>
+#include <map>
+#include <set>
+#include <thread>
+#include <utility>
+
+#include "gpemu/base/condition.hpp"
+#include "gpemu/base/log.hpp"
+#include "gpemu/base/mutex.hpp"
+#include "gpemu/base/thread.hpp"
+
+#include "received_batch.hpp"
+
+namespace gpemu::service {
+namespace {
+
+using namespace std::chrono_literals;
+
+/// How often a client says that it lives and learns of new workers; what it received, it says at
+/// once.
+constexpr auto kFollowEvery = 100ms;
+constexpr Duration kAnswerPatience = 10s;
+/// Longer than a worker lets a call wait for a batch, and than it takes to send one.
+constexpr Duration kBatchPatience = 5s;
+/// When a client says that nobody prepares anything.
+constexpr Duration kPatienceWithoutWorkers = 5s;
+
+}  // namespace
+
+struct DataClient::State {
+  State(Rpc& used_rpc, Options client_options, sim::Clock& used_clock)
+      : rpc(used_rpc), options(std::move(client_options)), clock(used_clock) {}
+  State(const State&) = delete;
+  State& operator=(const State&) = delete;
+  ~State() {
+    {
+      const Lock lock(mutex);
+      stopping = true;
+    }
+    changed.notify_all();
+    if (follower.joinable()) follower.join();
+    for (std::thread& thread : fetchers) thread.join();
+  }
+
+  Result<void> open();
+  void follow_until_end() GPEMU_EXCLUDES(mutex);
+  Result<bool> follow(const Dispatcher::Report& report) GPEMU_EXCLUDES(mutex);
+  void fetch_from(std::uint64_t worker, const std::string& address) GPEMU_EXCLUDES(mutex);
+  void take_in(Message message, BatchHeader header) GPEMU_EXCLUDES(mutex);
+  [[nodiscard]] bool is_new(std::uint64_t split) GPEMU_REQUIRES(mutex);
+
+  Rpc& rpc;
+  const Options options;
+  sim::Clock& clock;
+  std::unique_ptr<RpcChannel> dispatcher;
+  Dispatcher::Opened opened;
+  ServedData data;
+  std::thread follower;
+  std::vector<std::thread> fetchers;  ///< touched by the follower until it has ended.
+
+  Mutex mutex;
+  Condition changed;
+  std::deque<Batch> queue GPEMU_GUARDED_BY(mutex);
+  Dispatcher::Report unsaid GPEMU_GUARDED_BY(mutex);
+  std::set<std::uint64_t> known_workers GPEMU_GUARDED_BY(mutex);
+  std::size_t lost_workers GPEMU_GUARDED_BY(mutex) = 0;
+  std::uint64_t all_before GPEMU_GUARDED_BY(mutex) = 0;  ///< received splits have smaller numbers,
+  std::set<std::uint64_t> received GPEMU_GUARDED_BY(mutex);  ///< or are these.
+  std::optional<Error> error GPEMU_GUARDED_BY(mutex);
+  bool ended GPEMU_GUARDED_BY(mutex) = false;
+  bool stopping GPEMU_GUARDED_BY(mutex) = false;
+};
+
+Result<void> DataClient::State::open() {
+  dispatcher = rpc.connect(options.dispatcher);
+  Packer packer;
+  packer.add_text(options.job);
+  pack(packer, options.settings);
+  GPEMU_ASSIGN(const Message reply, dispatcher->call(kOpen, packer.bytes(), kAnswerPatience));
+  Unpacker unpacker(reply);
+  unpacker.take(opened.job);
+  unpacker.take(opened.client);
+  unpack(unpacker, data);
+  if (!unpacker.done()) return not_understood(kOpen);
+  follower = start_thread("gpemu-follow", [this] { follow_until_end(); });
+  if (follower.joinable()) return {};
+  return fail(ErrorCode::kResourceLimit, "cannot start a thread");
+}
+
+void DataClient::State::follow_until_end() {
+  TimePoint heard = clock.now();
+  Dispatcher::Report report;
+  while (true) {
+    Result<bool> followed = follow(report);
+    if (followed) {
+      heard = clock.now();
+      report = {};
+    }
+    Lock lock(mutex);
+    if (followed && *followed) ended = true;
+    if (!followed && (followed.error().code != ErrorCode::kUnavailable ||
+                      clock.now() - heard > kAnswerPatience)) {
+      error = followed.error();
+    }
+    if (ended || error || stopping) break;
+    changed.wait_for(lock, kFollowEvery, [this]() GPEMU_REQUIRES(mutex) {
+      return stopping || !unsaid.received.empty() || !unsaid.dead_workers.empty();
+    });
+    if (stopping) break;
+    // What the dispatcher did not hear the last time, it hears again.
+    report.received.insert(report.received.end(), unsaid.received.begin(), unsaid.received.end());
+    report.dead_workers.insert(report.dead_workers.end(), unsaid.dead_workers.begin(),
+                               unsaid.dead_workers.end());
+    unsaid = {};
+    if (followed) continue;
+    lock.unlock();
+    clock.wait_until(clock.now() + kFollowEvery);
+  }
+  changed.notify_all();
+}
+
+/// Reports to the dispatcher, and asks new workers for batches. Returns whether the job has ended.
+Result<bool> DataClient::State::follow(const Dispatcher::Report& report) {
+  Packer packer;
+  packer.add(opened.job).add(opened.client);
+  packer.add_all(std::span<const std::uint64_t>(report.received));
+  packer.add_all(std::span<const std::uint64_t>(report.dead_workers));
+  GPEMU_ASSIGN(const Message reply, dispatcher->call(kFollow, packer.bytes(), kAnswerPatience));
+  Unpacker unpacker(reply);
+  std::uint8_t is_ended = 0;
+  std::uint32_t count = 0;
+  unpacker.take(is_ended);
+  unpacker.take(count);
+  std::map<std::uint64_t, std::string> workers;
+  for (std::uint32_t i = 0; i < count && workers.size() == i; ++i) {
+    std::uint64_t id = 0;
+    unpacker.take(id);
+    unpacker.take_text(workers[id]);
+  }
+  if (!unpacker.done()) return not_understood(kFollow);
+  for (const auto& [id, address] : workers) {
+    {
+      const Lock lock(mutex);
+      if (!known_workers.insert(id).second) continue;
+    }
+    std::thread thread =
+        start_thread("gpemu-fetch", [this, id, address] { fetch_from(id, address); });
+    if (thread.joinable()) fetchers.push_back(std::move(thread));
+  }
+  return is_ended != 0;
+}
+
+void DataClient::State::fetch_from(std::uint64_t worker, const std::string& address) {
+  const std::unique_ptr<RpcChannel> channel = rpc.connect(address);
+  Packer request;
+  request.add(opened.job);
+  while (true) {
+    {
+      Lock lock(mutex);
+      changed.wait_for(lock, kFollowEvery, [this]() GPEMU_REQUIRES(mutex) {
+        return stopping || ended || error ||
+               queue.size() < static_cast<std::size_t>(options.prefetch_batches);
+      });
+      if (stopping || ended || error) return;
+      if (queue.size() >= static_cast<std::size_t>(options.prefetch_batches)) continue;
+    }
+    Result<Message> reply = channel->call(kNext, request.bytes(), kBatchPatience);
+    BatchHeader header;
+    if (!reply || !take_header(*reply, header)) {
+      Lock lock(mutex);
+      if (stopping || ended) return;
+      log(LogLevel::kWarning, "worker {}: {}; others prepare what it held", address,
+          reply ? "sends something else than batches" : reply.error().message);
+      ++lost_workers;
+      unsaid.dead_workers.push_back(worker);
+      lock.unlock();
+      changed.notify_all();
+      return;
+    }
+    if (header.answer == NextAnswer::kBatch) {
+      take_in(*std::move(reply), std::move(header));
+    } else if (header.answer == NextAnswer::kEnded) {
+      Lock lock(mutex);  // Its last batches may be on their way to other clients.
+      changed.wait_for(lock, kFollowEvery, [this]() GPEMU_REQUIRES(mutex) { return stopping; });
+    }
+  }
+}
+
+bool DataClient::State::is_new(std::uint64_t split) {
+  if (split < all_before || !received.insert(split).second) return false;
+  while (received.erase(all_before) != 0) ++all_before;
+  return true;
+}
+
+void DataClient::State::take_in(Message message, BatchHeader header) {
+  {
+    const Lock lock(mutex);
+    unsaid.received.push_back(header.split.number);
+    if (is_new(header.split.number)) {
+      queue.push_back({.pixels = std::move(message),
+                       .epoch = header.split.epoch,
+                       .samples = std::move(header.split.samples),
+                       .work = header.work});
+    }
+  }
+  changed.notify_all();
+}
+
+DataClient::DataClient(std::unique_ptr<State> state) : state_(std::move(state)) {}
+DataClient::~DataClient() = default;
+
+Result<std::unique_ptr<DataClient>> DataClient::open(Rpc& rpc, const Options& options,
+                                                     sim::Clock& clock) {
+  auto state = std::make_unique<State>(rpc, options, clock);
+  GPEMU_TRY(state->open());
+  return std::unique_ptr<DataClient>(new DataClient(std::move(state)));
+}
+
+Result<std::optional<DataClient::Batch>> DataClient::next(const std::atomic<bool>& stop) {
+  State& state = *state_;
+  const TimePoint asked = state.clock.now();
+  bool warned = false;
+  Lock lock(state.mutex);
+  while (state.queue.empty()) {
+    if (state.error) return std::unexpected(*state.error);
+    if (state.ended || stop.load(std::memory_order_relaxed)) return std::nullopt;
+    if (!warned && state.known_workers.size() == state.lost_workers &&
+        state.clock.now() - asked > kPatienceWithoutWorkers) {
+      log(LogLevel::kWarning,
+          "the dispatcher at {} has no workers: start some with `gpemu data "
+          "work {}`",
+          state.options.dispatcher, state.options.dispatcher);
+      warned = true;
+    }
+    state.changed.wait_for(lock, 50ms, [&state]() GPEMU_REQUIRES(state.mutex) {
+      return !state.queue.empty() || state.ended || state.error;
+    });
+  }
+  Batch batch = std::move(state.queue.front());
+  state.queue.pop_front();
+  lock.unlock();
+  state.changed.notify_all();
+  return batch;
+}
+
+std::uint64_t DataClient::images() const {
+  return state_->data.images;
+}
+
+std::uint64_t DataClient::bytes() const {
+  return state_->data.bytes;
+}
+
+std::size_t DataClient::workers_seen() const {
+  const Lock lock(state_->mutex);
+  return state_->known_workers.size();
+}
+
+std::size_t DataClient::workers_lost() const {
+  const Lock lock(state_->mutex);
+  return state_->lost_workers;
+}
+
+}  // namespace gpemu::service
