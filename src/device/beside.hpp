@@ -30,6 +30,7 @@ class Beside {
   /// starts after all that were added.
   [[nodiscard, gnu::noinline]] TimePoint room_from(TimePoint from, Room room) const {
     from = std::max(from, last_start_);
+    if (from >= last_end_) return from;  // As usual: the kernels of one stream follow each other.
     while (true) {
       std::uint32_t width = room.width, memory = room.memory;
       std::size_t count = 1;
@@ -49,8 +50,13 @@ class Beside {
 
   [[gnu::noinline]] void add(TimePoint start, TimePoint end, Room room) {
     last_start_ = std::max(last_start_, start);
-    std::erase_if(kernels_, [&](const Kernel& kernel) { return kernel.end <= last_start_; });
+    if (last_start_ >= last_end_) {
+      kernels_.clear();
+    } else {
+      std::erase_if(kernels_, [&](const Kernel& kernel) { return kernel.end <= last_start_; });
+    }
     if (end > last_start_) kernels_.push_back({.end = end, .room = room});
+    last_end_ = std::max(last_end_, end);
   }
 
  private:
@@ -64,7 +70,7 @@ class Beside {
   static constexpr std::size_t kMostKernels = 128;
 
   std::vector<Kernel> kernels_;  ///< those that may still run when the next one starts.
-  TimePoint last_start_{};
+  TimePoint last_start_{}, last_end_{};
 };
 
 }  // namespace gpemu::device
