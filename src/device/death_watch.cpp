@@ -106,13 +106,13 @@ void DeathWatch::watch(std::set<pid_t> processes) {
 void DeathWatch::run(Shared& shared) {
   std::map<pid_t, FileDescriptor> watched;  // Not valid: it has ended.
   while (true) {
-    bool has_died = false;
+    std::vector<pid_t> ended;
     for (auto& [process, descriptor] : watched) {
       pollfd entry{.fd = descriptor.get(), .events = POLLIN, .revents = 0};
       if (!descriptor.valid() || ::poll(&entry, 1, 0) == 0) continue;
       if (!is_still(descriptor, kPidfd)) shared.works = false;
       close_own(descriptor, kPidfd);
-      has_died = true;
+      ended.push_back(process);
     }
     std::set<pid_t> wanted;
     {
@@ -131,13 +131,24 @@ void DeathWatch::run(Shared& shared) {
     for (const pid_t process : wanted) {
       if (watched.contains(process)) continue;
       const auto descriptor = static_cast<int>(::syscall(SYS_pidfd_open, process, 0));
-      if (descriptor < 0 && errno != ESRCH) shared.works = false;
-      has_died = has_died || descriptor < 0;
+      if (descriptor < 0) {
+        if (errno != ESRCH) shared.works = false;
+        ended.push_back(process);
+      }
       watched.emplace(process, FileDescriptor(descriptor));
     }
-    if (has_died) {
+    if (!ended.empty()) {
       const Lock lock(shared.mutex);
-      if (shared.tell != nullptr) shared.tell();
+      bool matters = false;
+      for (const pid_t process : ended) {
+        // Nobody may watch it any more since the thread looked; who watches it again is told.
+        if (shared.wanted.contains(process)) {
+          matters = true;
+        } else {
+          watched.erase(process);
+        }
+      }
+      if (matters && shared.tell != nullptr) shared.tell();
     }
     std::vector<pollfd> entries = {{.fd = shared.bell.get(), .events = POLLIN, .revents = 0}};
     for (const auto& [process, descriptor] : watched) {
