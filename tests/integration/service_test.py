@@ -158,6 +158,10 @@ class ServiceTest(unittest.TestCase):
         for words, text in (
                 (("train", "--gpu", GPU, "--model", MODEL, "--data-service", self.address),
                  "does not answer"),
+                (("train", "--gpu", GPU, "--model", MODEL, "--data-service", self.address,
+                  "--workers", 2), "--workers"),
+                (("train", "--gpu", GPU, "--model", MODEL, "--data-service", self.address,
+                  "--strict-images"), "--strict-images"),
                 (("data", "work", self.address), "does not answer"),
                 (("data", "dispatch", self.folder / "nothing"), "nothing"),
                 (("data", "dispatch", self.data, "--listen", "127.0.0.1"), "HOST:PORT"),

@@ -21,7 +21,9 @@ void add_service_options(Command command, ServiceOptions& options) {
               "Take batches from the workers of this dispatcher (`gpemu data dispatch`), HOST:PORT")
       .placeholder("ADDRESS")
       .excludes("--data")
-      .excludes("--host");
+      .excludes("--host")
+      .excludes("--workers")
+      .excludes("--strict-images");
   command
       .option("--job", options.job,
               "A name: runs that give the same one share its batches; default: all for this run")
