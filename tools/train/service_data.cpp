@@ -33,6 +33,7 @@ void add_service_options(Command command, ServiceOptions& options) {
 Result<ServicePath> open_service(const RunOptions& options, const profile::ModelInfo& model,
                                  const World& world, const std::atomic<bool>& stop) {
   GPEMU_TRY(check_input(model));
+  GPEMU_TRY(check_address("--data-service", options.service.dispatcher, false));
   GPEMU_ASSIGN(service::Rpc * rpc, remote_calls(world));
   GPEMU_ASSIGN(train::SampleLog log, open_sample_log(options.join.log));
   ServicePath path;
