@@ -334,19 +334,19 @@ def unnamed_definitions(text):
 
 
 def faults_of_unity(texts):
-    """Yields (path, line, fault) for names that two sources of a module have for themselves:
-    sanitized builds compile them as one."""
+    """Yields (path, line, fault) for names that two sources of a module or of a shim have for
+    themselves: most builds compile them as one."""
     first = {}
     for path in sorted(texts):
-        module = re.match(r"(src/\w+|tools)/.*?(_test|_bench|)\.cpp$", path)
+        module = re.match(r"(src/\w+|tools|shims/(?!common/)\w+)/.*?(_test|_bench|)\.cpp$", path)
         if not module:
             continue
         for namespace, name, number, alias in unnamed_definitions(texts[path]):
             where, line, other = first.setdefault((*module.groups(), namespace, name),
                                                   (path, number, alias))
             if where != path and (alias is None or alias != other):
-                yield path, number, (f"{where}:{line} defines {name} too; sanitized builds compile "
-                                     "a module's files as one")
+                yield path, number, (f"{where}:{line} defines {name} too; most builds compile the "
+                                     "files of a module or a shim as one")
 
 
 def faults_of(path, sources):
