@@ -68,6 +68,14 @@ function(gpemu_add_shim_library target folder soname major)
     "${CMAKE_CURRENT_SOURCE_DIR}" "${PROJECT_SOURCE_DIR}/shims/common")
   target_link_libraries(${target} PRIVATE gpemu::capi gpemu_flags)
   gpemu_share_shim_headers(${target})
+  # What several libraries have, each file for itself: it gives other meanings to the same names. A
+  # release, as for modules.
+  if(NOT CMAKE_BUILD_TYPE STREQUAL "Release")
+    gpemu_compile_together(${target} 40)
+  endif()
+  set(common ${arg_SOURCES})
+  list(FILTER common INCLUDE REGEX "/common/")
+  set_source_files_properties(${common} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
   # The loader binds a shim's calls to the shim itself, whatever else the process exports.
   target_link_options(${target} PRIVATE
     "LINKER:--version-script=${generated}.map" LINKER:-Bsymbolic)

@@ -10,7 +10,7 @@ PUBLIC = re.compile(r"^include/gpemu/\w+/\w+\.hpp$")
 NAME = re.compile(r"\bstd::(?:(filesystem|chrono|this_thread|ranges)::)?(\w+)")
 
 STANDARD = {
-    "algorithm": "max min ranges",
+    "algorithm": "copy max min ranges",
     "array": "array to_array",
     "atomic": "atomic memory_order_acq_rel memory_order_acquire memory_order_relaxed "
               "memory_order_release",

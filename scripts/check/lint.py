@@ -69,7 +69,7 @@ FORBIDDEN_TEXT = [
      r"^scripts/check/lint", "a path of one machine"),
 ]
 # Plain English: (forbidden phrase, replacement). Few, and none with a good use elsewhere.
-PHRASES = [
+PLAIN_ENGLISH = [
     (r"\bstand-ins?\b", "'shim'"),
     (r"(?<=[a-z]\. )Who \w|(?<!/)// Who \w", "a noun: 'When a process dies, the others notice'"),
     (r"\bWhat (of|tells|cannot)\b", "a noun: 'Ignore impossible values'"),
@@ -84,15 +84,24 @@ PHRASES = [
      "'after', of time and order"),
     (r"\bsaid so of\b", "'reported'"),
 ]
+PHRASES = [(phrase, r".", r"^scripts/check/lint", f"write {instead}")
+           for phrase, instead in PLAIN_ENGLISH]
 
 
-def rule_matches(rules, path, line):
-    """Yields a fault for each rule that a line of a file breaks."""
+def rule_faults(rules, path, lines):
+    """Yields (line, fault) for each line of a file that breaks a rule. Most files break none, so
+    that each rule looks at the whole text first."""
+    text = "\n".join(lines)
     for what, where, but, why in rules:
-        if re.search(where, path) and not (but and re.search(but, path)):
-            found = re.search(what, line)
+        if not re.search(where, path) or (but and re.search(but, path)):
+            continue
+        pattern = re.compile(what, re.M)
+        if not pattern.search(text):
+            continue
+        for number, line in enumerate(lines, 1):
+            found = pattern.search(line)
             if found:
-                yield f"'{found.group(0).strip()}': {why}"
+                yield number, f"'{found.group(0).strip()}': {why}"
 
 
 def repository_files():
@@ -131,15 +140,10 @@ def check_text(path, text, lines):
         exempt = path.endswith(".md") or "http" in line or re.search(r"\b_Z\w{60}", line)
         if len(line) > MAX_COLUMNS and not exempt:
             yield number, f"{len(line)} columns; at most {MAX_COLUMNS}"
-        code = line.split("//")[0] if path.endswith(CXX) else line
-        for fault in (*rule_matches(FORBIDDEN_CODE, path, code),
-                      *rule_matches(FORBIDDEN_TEXT, path, line)):
-            yield number, fault
-        if not path.startswith("scripts/check/lint"):
-            for phrase, instead in PHRASES:
-                found = re.search(phrase, line)
-                if found:
-                    yield number, f"'{found.group(0).strip()}': write {instead}"
+    code = [line.split("//")[0] for line in lines] if path.endswith(CXX) else lines
+    yield from rule_faults(FORBIDDEN_CODE, path, code)
+    yield from rule_faults(FORBIDDEN_TEXT, path, lines)
+    yield from rule_faults(PHRASES, path, lines)
 
 
 def check_vendor_numbers(path, text):
@@ -330,19 +334,19 @@ def unnamed_definitions(text):
 
 
 def faults_of_unity(texts):
-    """Yields (path, line, fault) for names that two sources of a module have for themselves:
-    sanitized builds compile them as one."""
+    """Yields (path, line, fault) for names that two sources of a module or of a shim have for
+    themselves: most builds compile them as one."""
     first = {}
     for path in sorted(texts):
-        module = re.match(r"(src/\w+|tools)/.*?(_test|_bench|)\.cpp$", path)
+        module = re.match(r"(src/\w+|tools|shims/(?!common/)\w+)/.*?(_test|_bench|)\.cpp$", path)
         if not module:
             continue
         for namespace, name, number, alias in unnamed_definitions(texts[path]):
             where, line, other = first.setdefault((*module.groups(), namespace, name),
                                                   (path, number, alias))
             if where != path and (alias is None or alias != other):
-                yield path, number, (f"{where}:{line} defines {name} too; sanitized builds compile "
-                                     "a module's files as one")
+                yield path, number, (f"{where}:{line} defines {name} too; most builds compile the "
+                                     "files of a module or a shim as one")
 
 
 def faults_of(path, sources):

@@ -171,6 +171,10 @@ class HouseRules(unittest.TestCase):
         self.assertEqual(len(found("using U = long;")), 1)
         self.assertEqual(found("struct T {\n};", "src/sim/b_test.cpp"), [])
         self.assertEqual(found("struct T {\n};", "src/cost/b.cpp"), [])
+        one = "namespace {\nstruct T {\n};\n}  // namespace\n"
+        for folder, faults in (("shims/nvml", 1), ("shims/common", 0)):
+            shim = {f"{folder}/a.cpp": one, f"{folder}/b.cpp": one}
+            self.assertEqual(len(list(lint.faults_of_unity(shim))), faults, folder)
 
     def test_leaves_good_code_alone(self):
         self.check_good("src/a/x.cpp", "using namespace std::chrono_literals;")

@@ -181,7 +181,9 @@ def main():
     parser.add_argument("--json", type=pathlib.Path, help="write the rows")
     options = parser.parse_args()
     if shutil.which(options.gpemu) is None:
-        sys.exit(f"there is no {options.gpemu}; build it, or name one with --gpemu")
+        parser.error(f"there is no {options.gpemu}; build it, or name one with --gpemu")
+    if options.folder is not None and not options.folder.is_dir():
+        parser.error(f"there is no folder {options.folder}; make it, or name another one")
     with tempfile.TemporaryDirectory(prefix="gpemu_hosts_", dir=options.folder) as folder:
         worlds = Worlds(options.gpemu, pathlib.Path(folder))
         worlds.make_data()

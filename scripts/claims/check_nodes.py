@@ -204,6 +204,10 @@ def main():
     parser.add_argument("--images", type=int, default=240)
     parser.add_argument("--folder", type=pathlib.Path, default=ROOT / "build")
     arguments = parser.parse_args()
+    if shutil.which(arguments.gpemu) is None:
+        parser.error(f"there is no {arguments.gpemu}; build it, or name one with --gpemu")
+    if not arguments.folder.is_dir():
+        parser.error(f"there is no folder {arguments.folder}; make it, or name one with --folder")
     folder = pathlib.Path(tempfile.mkdtemp(prefix="check_nodes_", dir=arguments.folder))
     try:
         subprocess.run([arguments.gpemu, "data", "make", folder / "photos", "--images",

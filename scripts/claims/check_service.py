@@ -157,6 +157,8 @@ def main():
     parser.add_argument("--gpemu", default=ROOT / "build/release/tools/gpemu")
     parser.add_argument("--images", type=int, default=800)
     arguments = parser.parse_args()
+    if shutil.which(arguments.gpemu) is None:
+        parser.error(f"there is no {arguments.gpemu}; build it, or name one with --gpemu")
     folder = pathlib.Path(tempfile.mkdtemp(prefix="check_service_"))
     os.environ["GPEMU_NODE_DIR"] = str(folder / "nodes")
     try:

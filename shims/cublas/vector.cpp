@@ -16,14 +16,14 @@ struct Result {
 };
 
 /// A vector that is written, and the distance between its elements.
-struct Vector {
+struct WrittenVector {
   void* elements;
   int64_t distance;
   Content content = Content::kUpdated;
 };
 
 int elementwise(const char* function, const void* handle, int64_t n, gpemu_data_type type,
-                PerElement per_element, std::initializer_list<Vector> written) {
+                PerElement per_element, std::initializer_list<WrittenVector> written) {
   const Context* const context = find_object<Context>(handle);
   if (context == nullptr) {
     return kNotInitialized;
@@ -34,7 +34,7 @@ int elementwise(const char* function, const void* handle, int64_t n, gpemu_data_
   int status = submit(*context, {function, GPEMU_OPERATION_ELEMENTWISE, type, type},
                       {entry_of(times(n, per_element.read)),
                        entry_of(times(n, per_element.written)), per_element.operations});
-  for (const Vector& vector : written) {
+  for (const WrittenVector& vector : written) {
     status = leave_uncomputed(status, *context, function, type,
                               {{vector.elements, 1, n, vector.distance, vector.content}});
   }

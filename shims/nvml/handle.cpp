@@ -9,8 +9,7 @@
 namespace nvml {
 namespace {
 
-/// As many devices as a node can have; a handle is the address of an element.
-constexpr int32_t kMaxDevices = 4096;
+/// A handle is the address of an element.
 char handles[kMaxDevices];
 
 bool is_lost(int32_t index) {

@@ -18,10 +18,6 @@ namespace {
 /// The shortest period of gpemu_monitor_get_load.
 constexpr unsigned kSamplePeriodUs = 1'000'000 / 6;
 
-unsigned percent(double share) {
-  return rounded(100 * share);
-}
-
 /// Copies write and read device memory; the traffic of kernels is not known.
 unsigned memory_percent(const Load& load) {
   return percent(std::max(load.copy_h2d, load.copy_d2h));

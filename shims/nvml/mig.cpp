@@ -23,7 +23,6 @@ struct ComputeInstance;
 
 namespace {
 
-constexpr int32_t kMaxDevices = 4096;
 /// More than ids of GPU instances, and of compute instances in one. Source: gpemu mig -lgi, -lci.
 constexpr int32_t kMaxInstances = 16, kMaxComputeInstances = 8;
 

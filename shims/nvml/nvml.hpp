@@ -63,6 +63,13 @@ inline unsigned rounded(double value) {
   return static_cast<unsigned>(std::lround(value));
 }
 
+inline unsigned percent(double share) {
+  return rounded(100 * share);
+}
+
+/// As many devices as a node can have.
+constexpr int32_t kMaxDevices = 4096;
+
 /// Calls `get` of gpemu/monitor.h for a device and passes its result to `use`, which returns NVML's
 /// status.
 template <typename Struct, typename Use>

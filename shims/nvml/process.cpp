@@ -85,10 +85,6 @@ int put_no_processes(const Handle* device, unsigned* count) {
   return put_constant(device, count, 0U);
 }
 
-unsigned percent(double share) {
-  return rounded(100 * share);
-}
-
 void convert(const gpemu_monitor_process_load& load, uint64_t time_us, ProcessSample& sample) {
   sample = {};
   sample.pid = load.pid;

@@ -204,9 +204,7 @@ Result<profile::GpuSpec> without_own_steps(
     GPEMU_ASSIGN(const profile::GpuSpec other, find(kH200));
     like.half = other.calibration;
   }
-  std::copy(gpu.calibration->parameters.begin() + profile::kFirstHostParameter,
-            gpu.calibration->parameters.end(),
-            like.calibration->parameters.begin() + profile::kFirstHostParameter);
+  profile::take_host(*gpu.calibration, *like.calibration);
   gpu.calibration = std::move(like.calibration);
   gpu.other_arithmetic = std::move(like.other_arithmetic);
   gpu.half = std::move(like.half);

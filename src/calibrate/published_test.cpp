@@ -102,9 +102,7 @@ TEST_F(PublishedData, TheH200sFileHasWhatItsMeasurementsGive) {
   const profile::GpuSpec gpu = load("H200-SXM-141GB");
   ASSERT_TRUE(gpu.calibration);
   profile::Calibration start = *start_.calibration;
-  std::copy(gpu.calibration->parameters.begin() + profile::kFirstHostParameter,
-            gpu.calibration->parameters.end(),
-            start.parameters.begin() + profile::kFirstHostParameter);
+  profile::take_host(*gpu.calibration, start);
   const auto fitted = calibrate_published(
       *steps, gpu, start, [](const auto& step) { return step.is_operation || !held_out(step); });
   if (!fitted && fitted.error().code == ErrorCode::kUnsupported) GTEST_SKIP() << "no solver";

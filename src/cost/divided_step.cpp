@@ -5,23 +5,13 @@
 #include <cstddef>
 #include <iterator>
 
+#include "parameter_lists.hpp"
+
 namespace gpemu::cost {
 namespace {
 
 /// Bytes of an element of a gradient and of an activation: FP32.
 constexpr Bytes kElementBytes = 4;
-
-/// Returns the elements of the gradient that an operation adds to that of earlier batches; 0 for
-/// any other operation. It reads both and writes the sum, whatever the batch. Source:
-/// AccumulateGrad in PyTorch, when gradients are set to zero between steps, as the recorded
-/// programs do.
-std::uint64_t gradient_elements(const RecordedOperation& operation) {
-  const AffineEntry& read = operation.shape[0];
-  const AffineEntry& written = operation.shape[1];
-  const bool adds = operation.kind == GPEMU_OPERATION_ELEMENTWISE && read.slope == 0 &&
-                    written.slope == 0 && read.constant == 2 * written.constant;
-  return adds ? static_cast<std::uint64_t>(written.constant) : 0;
-}
 
 bool depends_on_batch(const RecordedOperation& operation) {
   return std::ranges::any_of(operation.shape, [](const AffineEntry& one) { return one.slope > 0; });

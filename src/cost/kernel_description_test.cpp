@@ -25,7 +25,7 @@ constexpr const char* kStridedAdd =
 constexpr const char* kStridedScale =
     "_ZN2at6native18elementwise_kernelILi128ELi2EZNS0_22gpu_kernel_impl_nocastINS0_13BUnaryFunctor"
     "IfffNS0_15binary_internal10MulFunctorIfEEEEEEvRNS_18TensorIteratorBaseERKT_EUliE_EEviT1_";
-constexpr const char* kConcatenation =
+constexpr const char* kConcatenationKernel =
     "_ZN2at6native40_GLOBAL__N__0f1a8107_8_Shape_cu_49f7391c35CatArrayBatchedCopy_alignedK_contig"
     "INS1_10OpaqueTypeILj2EEEjLi4ELi128ELi1ELi16EEEvPT_NS1_25CatArrInputTensorMetadataIS5_T0_XT2_"
     "EXT3_EEENS1_16TensorSizeStrideIS8_Lj4EEEiS8_";
@@ -152,7 +152,7 @@ TEST(KernelDescription, ConcatenationCopiesItsInputs) {
   inputs.elements[0] = 5000;
   inputs.elements[1] = 300;
   inputs.elements[2] = 77;  // Not of this launch.
-  Launched cat(kConcatenation, {40, 2, 1, 128, 1, 1}, {0, 0});
+  Launched cat(kConcatenationKernel, {40, 2, 1, 128, 1, 1}, {0, 0});
   cat.set(1, &inputs);
   EXPECT_EQ(cat.kind(), GPEMU_OPERATION_ELEMENTWISE);
   EXPECT_EQ(cat.shape(), (Shape{5300, 5300}));
@@ -287,7 +287,7 @@ TEST(KernelDescription, OtherArgumentsAreNotRead) {
                  {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0});
   EXPECT_EQ(empty.kind(), GPEMU_OPERATION_KERNEL);
   EXPECT_EQ(empty.describe().operation_class, OperationClass::kConvolution);
-  for (const char* name : {kDepthwiseFilter, kMaxPool, kConcatenation, kAdaptivePool}) {
+  for (const char* name : {kDepthwiseFilter, kMaxPool, kConcatenationKernel, kAdaptivePool}) {
     Launched none(name, {10, 1, 1, 64, 1, 1});
     EXPECT_EQ(none.kind(), GPEMU_OPERATION_KERNEL) << name;
   }

@@ -142,6 +142,13 @@ OperationClass class_of(gpemu_operation_kind kind) {
 
 }  // namespace
 
+DescribedOperation describe(const gpemu_operation& operation) {
+  if (operation.kind == GPEMU_OPERATION_KERNEL && operation.shape[kKernelBytes] == 0) {
+    return describe_kernel(kernel_traits(operation.name), operation);
+  }
+  return {.operation = operation, .operation_class = class_of(operation.kind)};
+}
+
 OperationCostModel::OperationCostModel(profile::GpuSpec spec) : spec_(std::move(spec)) {
   spec_.multiprocessors = std::max(spec_.multiprocessors, 1);
   std::ranges::transform(kOperationParameters, own_.values.begin(), &profile::Parameter::typical);
@@ -225,10 +232,7 @@ double OperationCostModel::seconds_of(const OperationWork& work,
 }
 
 OperationCost OperationCostModel::price(const gpemu_operation& operation) const {
-  if (operation.kind == GPEMU_OPERATION_KERNEL && operation.shape[kKernelBytes] == 0) {
-    return price(describe_kernel(kernel_traits(operation.name), operation));
-  }
-  return price(operation, class_of(operation.kind));
+  return price(describe(operation));
 }
 
 OperationCost OperationCostModel::price(const DescribedOperation& described) const {

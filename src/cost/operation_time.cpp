@@ -565,6 +565,7 @@ ParameterList parameters_of(const OperationWork& work) {
       return list;
     case Kind::kStream:
       add(work.stream);
+      if (work.stream == kConcatenation || work.stream == kPoolingForward) add(kElementwise);
       add(work.late ? kReductionLatency : kLatency);
       return list;
     case Kind::kOther:
@@ -594,8 +595,12 @@ OperationWork operation_work(const gpemu_operation& operation, OperationClass op
     case GPEMU_OPERATION_POOLING_BACKWARD: {
       const double bytes = (entry(operation, 0) + entry(operation, 1)) * each +
                            entry(operation, 1) * entry(operation, 3);
-      return stream(operation.kind == GPEMU_OPERATION_POOLING ? kPoolingForward : kPoolingBackward,
-                    bytes, spec);
+      if (operation.kind == GPEMU_OPERATION_POOLING_BACKWARD) {
+        return stream(kPoolingBackward, bytes, spec);
+      }
+      OperationWork work = stream(kPoolingForward, bytes, spec);
+      work.elements = entry(operation, 1) * std::max(entry(operation, 2), 1.0);
+      return work;
     }
     case GPEMU_OPERATION_ELEMENTWISE:
       return elementwise_work(operation, operation_class, spec);

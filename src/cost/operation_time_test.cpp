@@ -142,9 +142,22 @@ TEST(OperationTime, StreamsMoveTheirBytes) {
   EXPECT_NEAR(seconds(operation(GPEMU_OPERATION_ELEMENTWISE, {2 * kElements, kElements})), 3 * one,
               1e-9);
   EXPECT_NEAR(seconds(operation(GPEMU_OPERATION_REDUCTION, {kElements, 1})), one, 1e-9);
-  // Max pooling has eight bytes more for each output.
-  EXPECT_NEAR(seconds(operation(GPEMU_OPERATION_POOLING, {4 * kElements, kElements, 4, 8})),
-              7 * one, 1e-9);
+  // Max pooling has eight bytes more for each output, and compares the elements of its window.
+  const DescribedOperation pooling =
+      operation(GPEMU_OPERATION_POOLING, {4 * kElements, kElements, 4, 8});
+  auto fast = ideal();
+  fast[kPoolingForward] = fast[kConcatenation] = 4;
+  EXPECT_NEAR(seconds(pooling, round_gpu(), fast), 7 * one, 1e-9);
+  EXPECT_NEAR(seconds(pooling), 4.0 * kElements / (100 * 1e9), 1e-9);  // One element a clock.
+  EXPECT_NEAR(
+      seconds(operation(GPEMU_OPERATION_POOLING_BACKWARD, {4 * kElements, kElements, 4, 8})),
+      7 * one, 1e-9);
+  DescribedOperation joined = operation(GPEMU_OPERATION_ELEMENTWISE, {kElements, kElements});
+  joined.operation_class = OperationClass::kCopy;
+  EXPECT_NEAR(seconds(joined), 2.0 * kElements / (100 * 1e9), 1e-9);
+  EXPECT_NEAR(seconds(joined, round_gpu(), fast), 2 * one, 1e-9) << "its bytes take longer";
+  joined.operation.type = GPEMU_TYPE_FP16;
+  EXPECT_NEAR(seconds(joined), 2.0 * kElements / (100 * 1e9), 1e-9) << "whatever their size";
   DescribedOperation strided = operation(GPEMU_OPERATION_ELEMENTWISE, {kElements, kElements});
   strided.operation.access = GPEMU_ACCESS_STRIDED;
   EXPECT_NEAR(seconds(strided), 2.0 * kElements / (100 * 1e9), 1e-9);  // One element a clock.

@@ -3,41 +3,71 @@
 
 #include <algorithm>
 
+#include "parameter_lists.hpp"
+
 namespace gpemu::cost {
 
-Result<PricedRecording> PricedRecording::create(Recording recording, const profile::GpuSpec& gpu) {
-  GPEMU_ASSIGN(std::vector<Phase> phases, step_phases(recording));
-  return PricedRecording(std::move(recording), std::move(phases), gpu);
+Result<PricedRecording> PricedRecording::create(Recording recording, const profile::GpuSpec& gpu,
+                                                std::uint64_t parameters) {
+  GPEMU_ASSIGN(const std::vector<Phase> phases, step_phases(recording));
+  PricedRecording priced(std::move(recording), phases, gpu);
+  if (gpu.calibration && gpu.calibration->listed_tensor) {
+    priced.use_lists(parameters, *gpu.calibration->listed_tensor);
+  }
+  return priced;
 }
 
-PricedRecording::PricedRecording(Recording recording, std::vector<Phase> phases,
+PricedRecording::PricedRecording(Recording recording, const std::vector<Phase>& phases,
                                  const profile::GpuSpec& gpu)
-    : recording_(std::move(recording)), phases_(std::move(phases)), model_(gpu) {
+    : recording_(std::move(recording)), model_(gpu) {
   if (gpu.calibration) {
     host_ = gpu.calibration->parameters;
   } else {
     std::ranges::transform(profile::kOperationParameters, host_.begin(),
                            &profile::Parameter::typical);
   }
+  for (std::size_t i = 0; i < phases_.size(); ++i) {
+    std::ranges::transform(
+        phases.at(i), std::back_inserter(phases_.at(i)), [&](const Launch& launch) {
+          return PricedLaunch{.operation = launch.operation,
+                              .seconds = host_[kHostScale] * host_.at(launch.host_cost)};
+        });
+  }
+}
+
+void PricedRecording::use_lists(std::uint64_t parameters, double seconds_per_tensor) {
+  std::optional<ListedPhase> listed = in_lists(operations(kBackwardPhase), parameters);
+  if (!listed) return;
+  std::vector<PricedLaunch>& phase = phases_[kBackwardPhase];
+  phase.resize(listed->dropped.size());
+  for (std::size_t i = 0; i < phase.size(); ++i) phase[i].dropped = listed->dropped[i];
+  const double seconds = seconds_per_tensor * static_cast<double>(listed->tensors) /
+                         static_cast<double>(listed->passes.size());
+  for (RecordedOperation& pass : listed->passes) {
+    phase.push_back(
+        {.operation = static_cast<int>(recording_.operations.size()), .seconds = seconds});
+    recording_.operations.push_back(std::move(pass));
+  }
 }
 
 std::vector<const RecordedOperation*> PricedRecording::operations(int index) const {
   std::vector<const RecordedOperation*> operations;
-  for (const Launch& launch : phases_[index]) {
+  for (const PricedLaunch& launch : phases_.at(index)) {
     operations.push_back(&recording_.operations[launch.operation]);
   }
   return operations;
 }
 
 PhaseTimes PricedRecording::phase(int index, int batch) const {
-  const Phase& phase = phases_[index];
+  const std::vector<PricedLaunch>& phase = phases_.at(index);
   PhaseTimes times{.wait = host_[index == kForwardPhase ? kHostForward : kHostBackward]};
   times.launches.reserve(phase.size());
   times.operations.reserve(phase.size());
-  for (const Launch& launch : phase) {
-    const RecordedOperation& operation = recording_.operations[launch.operation];
-    times.launches.push_back(host_[kHostScale] * host_.at(launch.host_cost));
-    times.operations.push_back(to_seconds(model_.price(operation.at(batch)).estimate.time));
+  for (const auto& [index_of_operation, seconds, dropped] : phase) {
+    const RecordedOperation& operation = recording_.operations[index_of_operation];
+    times.launches.push_back(dropped ? 0 : seconds);
+    times.operations.push_back(
+        dropped ? 0 : to_seconds(model_.price(operation.at(batch)).estimate.time));
   }
   return times;
 }

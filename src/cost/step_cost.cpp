@@ -295,7 +295,8 @@ Result<StepCostModel> StepCostModel::from_evidence(StepEvidence known) {
   GPEMU_TRY(check_records(known));
   std::optional<PricedRecording> recorded;
   if (known.recording) {
-    GPEMU_ASSIGN(recorded, PricedRecording::create(*std::move(known.recording), known.gpu));
+    GPEMU_ASSIGN(recorded, PricedRecording::create(*std::move(known.recording), known.gpu,
+                                                   known.model.parameters));
     known.recording.reset();
   }
   GPEMU_ASSIGN(PhaseCost forward, phase_of(known, Quantity::kForward, recorded, 0));
@@ -344,9 +345,9 @@ Result<StepCostModel> StepCostModel::from_evidence(StepEvidence known) {
 
 Result<StepCostModel> StepCostModel::create(const profile::Database& database,
                                             std::string_view model, std::string_view gpu,
-                                            std::string_view precision) {
+                                            std::string_view precision, std::string_view host) {
   StepEvidence known;
-  GPEMU_ASSIGN(known.gpu, database.gpu(gpu));
+  GPEMU_ASSIGN(known.gpu, database.gpu(gpu, host));
   GPEMU_ASSIGN(known.model, database.model(model));
   GPEMU_ASSIGN(const std::optional<std::string> recording, database.recording(known.model.name));
   if (recording) {
@@ -358,6 +359,18 @@ Result<StepCostModel> StepCostModel::create(const profile::Database& database,
                  find_curve(database, {known.model.name, known.gpu.name, known.precision,
                                        static_cast<Quantity>(i)}));
     if (curve) known.curves.push_back(*std::move(curve));
+  }
+  if (!host.empty()) {
+    if (!known.recording) {
+      return fail(ErrorCode::kUnsupported,
+                  "the operations of {} are not recorded, so its times in another host are not "
+                  "known",
+                  known.model.name);
+    }
+    std::erase_if(known.curves, [](const Curve& curve) {
+      return curve.key.quantity == Quantity::kForward ||
+             curve.key.quantity == Quantity::kBackwardOptimizer;
+    });
   }
   GPEMU_TRY(borrow_copy(database, known));
   GPEMU_ASSIGN(known.limit,

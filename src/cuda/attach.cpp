@@ -222,6 +222,7 @@ Result<void> attach_now(Process& state) {
     device.mps_number = place;
     device.info = describe_device(device.spec, snapshot);
     if (state.mps != nullptr && !mig) limit_by_mps(*state.mps, device);
+    device.multiprocessor_share = 1.0 / std::max(device.info.multiprocessors, 1);
     device.costs = std::make_unique<cost::OperationCostModel>(device.spec);
   }
   if (state.mps != nullptr) state.mps->start();

@@ -48,7 +48,7 @@ ContentMap::Ranges::const_iterator ContentMap::first_behind(std::uint64_t start)
   return range;
 }
 
-void ContentMap::assign_range(std::uint64_t start, Range assigned) {
+void ContentMap::assign_range(std::uint64_t start, const Range& assigned) {
   const std::uint64_t end = assigned.end;
   const Lock lock(mutex_);
   const auto behind = first_behind(start);
@@ -76,18 +76,19 @@ void ContentMap::assign_range(std::uint64_t start, Range assigned) {
   }
   if (is_zeros) return;
   // Neighbours with the same content are merged.
+  Range merged = assigned;
   if (range != ranges_.end() && range->first == end && range->second.goes_on_as(assigned)) {
-    assigned.end = range->second.end;
+    merged.end = range->second.end;
     range = ranges_.erase(range);
   }
   if (range != ranges_.begin()) {
     const auto before = std::prev(range);
     if (before->second.end == start && before->second.goes_on_as(assigned)) {
-      before->second.end = assigned.end;
+      before->second.end = merged.end;
       return;
     }
   }
-  ranges_.emplace(start, assigned);
+  ranges_.emplace(start, merged);
 }
 
 ContentMap::Part ContentMap::part_of(std::uint64_t start, Bytes bytes, bool goes_on) const {

@@ -99,7 +99,7 @@ class ContentMap {
  private:
   using Ranges = std::map<std::uint64_t, Range>;
 
-  void assign_range(std::uint64_t start, Range assigned);
+  void assign_range(std::uint64_t start, const Range& assigned);
 
   /// As part, or as assigned_part.
   [[nodiscard]] Part part_of(std::uint64_t start, Bytes bytes, bool goes_on) const

@@ -18,6 +18,7 @@
 #include "memory_content.hpp"
 #include "mover.hpp"
 #include "peer.hpp"
+#include "prices.hpp"
 #include "recorder.hpp"
 #include "stream.hpp"
 #include "waits.hpp"
@@ -187,12 +188,14 @@ Duration beside_others(const gpemu_cuda_stream& stream,
   const double link =
       device.spec.pinned_copy_bytes_per_s * (pinned ? 1.0 : copy_cost(device).pageable_share);
   if (to.on_device() && from.on_device() && to.device == from.device) {
-    const gpemu_operation operation{.struct_size = sizeof(operation),
-                                    .kind = GPEMU_OPERATION_COPY_ON_DEVICE,
-                                    .shape = {static_cast<std::int64_t>(bytes)},
-                                    .name = "copy on device"};
+    const cost::DescribedOperation described{
+        .operation = {.struct_size = sizeof(gpemu_operation),
+                      .kind = GPEMU_OPERATION_COPY_ON_DEVICE,
+                      .shape = {static_cast<std::int64_t>(bytes)},
+                      .name = "copy on device"},
+        .operation_class = cost::OperationClass::kCopy};
     return enqueue(stream, device::Engine::kCompute, bytes,
-                   device.costs->price(operation).estimate.time, operation.name);
+                   price_on(device, described).estimate.time, described.operation.name);
   }
   if (to.on_device() && from.on_device()) {
     const DeviceState& target = device_at(to.device);
@@ -350,11 +353,13 @@ Status run_set(const gpemu_cuda_node_parameters& node, gpemu_cuda_stream& stream
   if (side.kind == GPEMU_CUDA_MEMORY_UNREGISTERED || !side.inside) {
     return GPEMU_CUDA_ERROR_INVALID_VALUE;
   }
-  const gpemu_operation operation{.struct_size = sizeof(operation),
-                                  .kind = GPEMU_OPERATION_SET,
-                                  .shape = {static_cast<std::int64_t>(width * node.set_height)},
-                                  .name = "set memory"};
-  queue_operation(stream.device->costs->price(operation), operation, stream);
+  const cost::DescribedOperation described{
+      .operation = {.struct_size = sizeof(gpemu_operation),
+                    .kind = GPEMU_OPERATION_SET,
+                    .shape = {static_cast<std::int64_t>(width * node.set_height)},
+                    .name = "set memory"},
+      .operation_class = cost::OperationClass::kSet};
+  queue_operation(price_on(*stream.device, described), described.operation, stream);
   const std::array written{Access{.start = node.set_address, .bytes = extent, .writes = true}};
   auto set = [node, width, side] { set_rows(node, width, side); };
   HostCalls calls;

@@ -40,6 +40,7 @@ struct DeviceState {
   /// What copies from and to the host share with those of other GPUs.
   std::vector<topology::SharedLink> links_from_host, links_to_host;
   gpemu_cuda_device info{};
+  double multiprocessor_share = 1;  ///< 1 / info.multiprocessors: divisions make launches slow.
   std::unique_ptr<cost::OperationCostModel> costs;
   /// The primary context; null until it is needed.
   std::unique_ptr<device::Device> device;

@@ -13,6 +13,7 @@
 #include "handle_table.hpp"
 #include "kernel.hpp"
 #include "kernels/kernel_effect.hpp"
+#include "prices.hpp"
 #include "recorder.hpp"
 #include "stream_state.hpp"
 
@@ -82,7 +83,7 @@ Status describe_node(const gpemu_cuda_node_parameters& parameters, DeviceState& 
       GPEMU_CUDA_TRY(find_launched(parameters.kernel, parameters.launch, device, &kernel));
       const cost::DescribedOperation described =
           describe_operation(*kernel, parameters.launch, device);
-      work->cost = device.costs->price(described);
+      work->cost = price_on(device, described);
       set_shape(*kernel, parameters.launch, device, work->cost);
       work->operation = described.operation;
       work->name = work->operation.name;

@@ -235,7 +235,7 @@ void set_shape(gpemu_cuda_kernel& kernel, const gpemu_cuda_launch& launch,
   // Checked grids have at most 2^31 blocks in x and 2^16 in y and z, and so less than 2^63.
   const std::uint64_t blocks = std::uint64_t{launch.grid[0]} * launch.grid[1] * launch.grid[2];
   if (blocks < multiprocessors) {
-    cost.width = static_cast<double>(blocks) / static_cast<double>(multiprocessors);
+    cost.width = static_cast<double>(blocks) * device.multiprocessor_share;
     return;
   }
   if (!device.has_priorities.load(std::memory_order_relaxed)) return;

@@ -2,6 +2,7 @@
 #include "launch.hpp"
 
 #include "kernel.hpp"
+#include "prices.hpp"
 #include "stream.hpp"
 
 namespace gpemu::cuda {
@@ -12,7 +13,7 @@ Status launch_kernel(gpemu_cuda_kernel_handle kernel, const gpemu_cuda_launch& l
   gpemu_cuda_kernel* found = nullptr;
   GPEMU_CUDA_TRY(find_launched(kernel, launch, device, &found));
   const cost::DescribedOperation described = describe_operation(*found, launch, device);
-  cost::OperationCost cost = device.costs->price(described);
+  cost::OperationCost cost = price_on(device, described);
   set_shape(*found, launch, device, cost);
   queue_operation(cost, described.operation, stream);
   perform_launch(found->effect, launch, &stream);

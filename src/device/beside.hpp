@@ -22,40 +22,26 @@ struct Room {
   bool operator==(const Room&) const = default;
 };
 
-/// The kernels of one process that run at the same time because none of them fills the GPU. Not
-/// inline, so that launches of kernels that fill it stay short.
+/// The kernels of one process that run at the same time because none of them fills the GPU. What is
+/// rare is not inline, so that launches stay short.
 class Beside {
  public:
   /// Returns the first time, not before `from`, at which there is room for one more kernel. It
   /// starts after all that were added.
-  [[nodiscard, gnu::noinline]] TimePoint room_from(TimePoint from, Room room) const {
+  [[nodiscard]] TimePoint room_from(TimePoint from, Room room) const {
     from = std::max(from, last_start_);
-    if (from >= last_end_) return from;  // As usual: the kernels of one stream follow each other.
-    while (true) {
-      std::uint32_t width = room.width, memory = room.memory;
-      std::size_t count = 1;
-      TimePoint next_end = TimePoint::max();
-      for (const Kernel& kernel : kernels_) {
-        if (kernel.end <= from) continue;
-        width += kernel.room.width;
-        memory += kernel.room.memory;
-        ++count;
-        next_end = std::min(next_end, kernel.end);
-      }
-      const bool fits = width <= kWholeWidth && memory <= Room::kWholeRate && count <= kMostKernels;
-      if (fits || count == 1) return from;
-      from = next_end;
-    }
+    // As usual: the kernels of one stream follow each other.
+    return from >= last_end_ ? from : room_among(from, room);
   }
 
-  [[gnu::noinline]] void add(TimePoint start, TimePoint end, Room room) {
+  void add(TimePoint start, TimePoint end, Room room) {
     last_start_ = std::max(last_start_, start);
-    if (last_start_ >= last_end_) {
-      kernels_.clear();
-    } else {
-      std::erase_if(kernels_, [&](const Kernel& kernel) { return kernel.end <= last_start_; });
+    if (last_start_ < last_end_) {
+      keep_running();
+    } else if (!earlier_.empty()) {
+      earlier_.clear();
     }
-    if (end > last_start_) kernels_.push_back({.end = end, .room = room});
+    last_ = {.end = end, .room = room};
     last_end_ = std::max(last_end_, end);
   }
 
@@ -69,7 +55,34 @@ class Beside {
   /// an H200 (tools/measure/measure_sharing.py, 2026-11-26).
   static constexpr std::size_t kMostKernels = 128;
 
-  std::vector<Kernel> kernels_;  ///< those that may still run when the next one starts.
+  [[nodiscard, gnu::noinline]] TimePoint room_among(TimePoint from, Room room) const {
+    while (true) {
+      std::uint32_t width = room.width, memory = room.memory;
+      std::size_t count = 1;
+      TimePoint next_end = TimePoint::max();
+      const auto note = [&](const Kernel& kernel) {
+        if (kernel.end <= from) return;
+        width += kernel.room.width;
+        memory += kernel.room.memory;
+        ++count;
+        next_end = std::min(next_end, kernel.end);
+      };
+      std::ranges::for_each(earlier_, note);
+      note(last_);
+      const bool fits = width <= kWholeWidth && memory <= Room::kWholeRate && count <= kMostKernels;
+      if (fits || count == 1) return from;
+      from = next_end;
+    }
+  }
+
+  /// Keeps those kernels that still run when the next one starts.
+  [[gnu::noinline]] void keep_running() {
+    earlier_.push_back(last_);
+    std::erase_if(earlier_, [&](const Kernel& kernel) { return kernel.end <= last_start_; });
+  }
+
+  Kernel last_{};
+  std::vector<Kernel> earlier_;  ///< those that may still run when the next one starts.
   TimePoint last_start_{}, last_end_{};
 };
 

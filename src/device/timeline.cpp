@@ -425,8 +425,9 @@ void Timeline::abandon(std::unique_ptr<Lane> lane, TimePoint now) {
 
 /// Returns whether work can join a lane's last task, so that its order among all work is known
 /// without it. Requires: all work is placed.
-bool Timeline::can_join_last(Lane& lane, std::size_t engine_index, const Interval& interval,
-                             Room room) const {
+[[gnu::always_inline]] inline bool Timeline::can_join_last(Lane& lane, std::size_t engine_index,
+                                                           const Interval& interval,
+                                                           Room room) const {
   // On a disturbed device, each task keeps what it would cost on a healthy one.
   if (lane.tasks.empty() || engines_[engine_index].speed != nullptr) return false;
   const Task& last = lane.tasks.back();
@@ -549,8 +550,8 @@ void Timeline::report_start(const Lane& lane, const EngineState& engine, TimePoi
 }
 
 /// Forgets tasks of a lane that have their times and have started: these are final.
-void Timeline::drop_started(Lane& lane, TimePoint now) {
-  while (lane.placed > 0 && final_from(lane.tasks.front()) <= now) {
+void Timeline::drop_first(Lane& lane, TimePoint now) {
+  do {
     Task& task = lane.tasks.front();
     if (task.before > 0) {
       drop_pieces(lane, now);
@@ -573,11 +574,11 @@ void Timeline::drop_started(Lane& lane, TimePoint now) {
     if (!lane.tasks.empty()) continue;
     std::erase(lane.group->waiting, &lane);
     lane.loose = false;
-  }
+  } while (has_started(lane, now));
 }
 
 /// Forgets started work in the lanes of a group.
-void Timeline::drop_started(LaneGroup& group, TimePoint now) {
+[[gnu::always_inline]] inline void Timeline::drop_started(LaneGroup& group, TimePoint now) {
   for (std::size_t i = group.waiting.size(); i-- > 0;) drop_started(*group.waiting[i], now);
 }
 

@@ -302,7 +302,14 @@ class Timeline {
     lane.group->any_end = std::max(lane.group->any_end, end);
     if (lane.blocking) lane.group->blocking_end = std::max(lane.group->blocking_end, end);
   }
-  void drop_started(Lane& lane, TimePoint now);
+  /// Returns whether the first task of a lane, or its first piece, has its final times.
+  [[nodiscard]] bool has_started(Lane& lane, TimePoint now) const {
+    return lane.placed > 0 && final_from(lane.tasks.front()) <= now;
+  }
+  void drop_started(Lane& lane, TimePoint now) {
+    if (has_started(lane, now)) drop_first(lane, now);
+  }
+  void drop_first(Lane& lane, TimePoint now);
   void drop_started(LaneGroup& group, TimePoint now);
   void drop_pieces(Lane& lane, TimePoint now);
 

@@ -22,6 +22,8 @@ using namespace std::chrono_literals;
 
 /// How often waits look at whether they are over.
 constexpr int kPollMs = 50;
+/// More connections than nodes of a group that have said nothing yet; the oldest one makes room.
+constexpr std::size_t kMostSilent = 128;
 
 using AddressList = std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)>;
 
@@ -92,6 +94,17 @@ int connect_once(const AddressList& addresses, const Wait& wait, FileDescriptor&
   return error;
 }
 
+/// Returns a connection, or one that is not valid if it has gone again.
+Result<FileDescriptor> accept_one(const FileDescriptor& listener) {
+  FileDescriptor socket(::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
+  if (socket.valid()) {
+    set_options(socket);
+  } else if (errno != EINTR && errno != ECONNABORTED && errno != EAGAIN) {
+    return fail(ErrorCode::kIo, "cannot accept connections: {}", errno_message(errno));
+  }
+  return socket;
+}
+
 }  // namespace
 
 std::string Address::str() const {
@@ -136,14 +149,29 @@ Result<FileDescriptor> accept_at(const FileDescriptor& listener, const Wait& wai
   while (!wait.is_over()) {
     pollfd polled{.fd = listener.get(), .events = POLLIN, .revents = 0};
     if (::poll(&polled, 1, kPollMs) <= 0) continue;
-    FileDescriptor socket(::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
-    if (socket.valid()) {
-      set_options(socket);
+    GPEMU_ASSIGN(FileDescriptor socket, accept_one(listener));
+    if (socket.valid()) return socket;
+  }
+  return FileDescriptor();
+}
+
+Result<FileDescriptor> accept_speaker(const FileDescriptor& listener,
+                                      std::vector<FileDescriptor>& silent, const Wait& wait) {
+  while (!wait.is_over()) {
+    std::vector<pollfd> polled;
+    for (const FileDescriptor& socket : silent) polled.push_back({socket.get(), POLLIN, 0});
+    polled.push_back({listener.get(), POLLIN, 0});
+    if (::poll(polled.data(), polled.size(), kPollMs) <= 0) continue;
+    for (std::size_t i = 0; i < silent.size(); ++i) {
+      if (polled[i].revents == 0) continue;
+      FileDescriptor socket = std::move(silent[i]);
+      silent.erase(silent.begin() + static_cast<std::ptrdiff_t>(i));
       return socket;
     }
-    if (errno != EINTR && errno != ECONNABORTED && errno != EAGAIN) {
-      return fail(ErrorCode::kIo, "cannot accept connections: {}", errno_message(errno));
-    }
+    GPEMU_ASSIGN(FileDescriptor socket, accept_one(listener));
+    if (!socket.valid()) continue;
+    if (silent.size() == kMostSilent) silent.erase(silent.begin());
+    silent.push_back(std::move(socket));
   }
   return FileDescriptor();
 }

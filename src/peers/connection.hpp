@@ -46,6 +46,11 @@ struct Wait {
 [[nodiscard]] Result<FileDescriptor> listen_at(const Address& address);
 /// Returns a connection, or one that is not valid if the wait is over. Errors: kIo.
 [[nodiscard]] Result<FileDescriptor> accept_at(const FileDescriptor& listener, const Wait& wait);
+/// The same, but a connection over which something comes. Those that say nothing wait in `silent`,
+/// and keep nobody waiting.
+[[nodiscard]] Result<FileDescriptor> accept_speaker(const FileDescriptor& listener,
+                                                    std::vector<FileDescriptor>& silent,
+                                                    const Wait& wait);
 /// Connects, and tries again as long as nobody listens there and the wait is not over.
 ///
 /// Errors: kUnavailable naming the address.

@@ -126,7 +126,7 @@ class Joiner {
       if (!send_hello(controls[other], hello(Purpose::kControl))) return not_there(other);
     }
     while (const std::optional<std::size_t> missing = first_missing()) {
-      GPEMU_ASSIGN(FileDescriptor socket, accept_at(listener, wait_));
+      GPEMU_ASSIGN(FileDescriptor socket, accept_speaker(listener, silent_, wait_));
       if (!socket.valid()) return not_there(*missing);
       Hello other;
       if (!receive_hello(socket, other) || other.group != group || other.rank >= nodes()) continue;
@@ -151,6 +151,7 @@ class Joiner {
  private:
   const NodeGroup::Options& options_;
   Wait wait_;
+  std::vector<FileDescriptor> silent_;
 
  public:
   FileDescriptor listener;
@@ -188,7 +189,7 @@ class Joiner {
     while (refusal.empty()) {
       const std::optional<std::size_t> missing = first_missing();
       if (!missing) break;
-      GPEMU_ASSIGN(FileDescriptor socket, accept_at(listener, wait_));
+      GPEMU_ASSIGN(FileDescriptor socket, accept_speaker(listener, silent_, wait_));
       if (!socket.valid()) {
         refusal = not_there(*missing).error().message;
         code = ErrorCode::kUnavailable;

@@ -123,6 +123,31 @@ TEST(NodeGroupTest, NodesWithOtherSettingsAreRefused) {
   EXPECT_EQ(messages[0], messages[1]);
 }
 
+TEST(NodeGroupTest, ConnectionsThatSayNothingKeepNobodyWaiting) {
+  sim::RealClock clock;
+  const std::string address = free_address();
+  std::array<bool, 2> joined{};
+  const auto node = [&](int rank) {
+    joined[static_cast<std::size_t>(rank)] =
+        NodeGroup::join({.place = {.rank = rank, .nodes = 2, .address = address}, .patience = 20s},
+                        nothing_cached(), clock, kRuns)
+            .has_value();
+  };
+  {
+    const std::jthread first(node, 0);
+    // Each would take kPatienceS, and all together more than the patience.
+    std::vector<FileDescriptor> silent;
+    for (int i = 0; i < 3; ++i) {
+      auto socket = connect_to(*parse_address(address),
+                               {.clock = clock, .until = clock.now() + 20s, .stop = kRuns});
+      ASSERT_TRUE(socket) << socket.error().message;
+      silent.push_back(std::move(*socket));
+    }
+    node(1);
+  }
+  EXPECT_EQ(joined, (std::array{true, true}));
+}
+
 TEST(NodeGroupTest, NamesTheNodeThatDoesNotCome) {
   sim::RealClock clock;
   for (const int rank : {0, 1}) {

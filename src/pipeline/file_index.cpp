@@ -5,12 +5,6 @@
 
 namespace gpemu::pipeline {
 
-std::size_t FileIndex::first_slot_of(std::uint32_t file) const {
-  // Multiplicative hashing: 2^32 divided by the golden ratio (Knuth, The Art of Computer
-  // Programming, volume 3, section 6.4) spreads numbers that follow each other.
-  return (file * std::uint32_t{2'654'435'769U}) >> shift_;
-}
-
 std::size_t FileIndex::slot_of(std::uint32_t file) const {
   std::size_t slot = first_slot_of(file);
   while (slots_[slot].place != kNone && slots_[slot].file != file) slot = after(slot);

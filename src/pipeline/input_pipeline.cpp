@@ -150,21 +150,24 @@ class PipelineSimulation {
  private:
   enum Kind : std::uint32_t { kStarted, kRead, kPartRead, kPrepared, kPinned, kCopied, kStepped };
 
-  struct Worker {
+  /// What workers did for one batch.
+  struct Work {
+    double read_s = 0, prepare_s = 0;
+    std::uint64_t storage_bytes = 0;
+  };
+
+  /// What each event needs is in one line of the processor's cache, because events of all other
+  /// workers of all nodes come between two events of one worker.
+  struct alignas(64) Worker {
     std::size_t batch = 0;     ///< that it prepares or prepares next.
     std::size_t position = 0;  ///< of its file in the batch.
+    double since_s = 0;        ///< when it began to read or to prepare a file.
+    Work work;                 ///< for the batch, that the batch does not have yet.
     bool idle = true;
     // Of superbatches, counted in the worker's own batches:
     std::size_t read_batches = 0;     ///< whose files have been read.
     std::size_t reading_batches = 0;  ///< whose files have been asked for.
     std::size_t pending = 0;          ///< files that have been asked for and not come.
-    double since_s = 0;               ///< when it began to read or to prepare a file.
-  };
-
-  /// What workers did for one batch.
-  struct Work {
-    double read_s = 0, prepare_s = 0;
-    std::uint64_t storage_bytes = 0;
   };
 
   struct Node {
@@ -265,6 +268,7 @@ class PipelineSimulation {
       if (worker.position < plan_->batch(index, worker.batch).size()) {
         return take(index, worker_index);
       }
+      hand_over_work(node, worker);
       pin(index, worker.batch);
       worker.batch += node.workers.size();
       worker.position = 0;
@@ -308,11 +312,13 @@ class PipelineSimulation {
     Worker& worker = nodes_[index].workers[worker_index];
     if (setup_.superbatch > 0) return prepare(index, worker_index);
     if (!nodes_[index].parts) {
-      // The sizes of many files do not fit into the processor's caches. By the time the worker
-      // takes the next one, its size has come.
+      // What is known of many files does not fit into the processor's caches. By the time the
+      // worker takes the next one, it has come.
       const std::span<const FileId> batch = plan_->batch(index, worker.batch);
       if (worker.position + 1 < batch.size()) {
-        __builtin_prefetch(&setup_.file_bytes[batch[worker.position + 1]]);
+        const FileId next = batch[worker.position + 1];
+        __builtin_prefetch(&setup_.file_bytes[next]);
+        caches_.prefetch(static_cast<int>(index), next);
       }
       return read(index, worker_index, batch[worker.position], 1);
     }
@@ -326,11 +332,12 @@ class PipelineSimulation {
   void prepared(std::uint32_t index, std::uint32_t worker_index) {
     Node& node = nodes_[index];
     Worker& worker = node.workers[worker_index];
-    work_of(index, worker).prepare_s += loop_.now_s() - worker.since_s;
+    worker.work.prepare_s += loop_.now_s() - worker.since_s;
     if (!shares_batches()) {
       ++worker.position;
       return go_on(index, worker_index);
     }
+    hand_over_work(node, worker);
     if (node.parts) {
       node.parts->done(sample_of(index, worker));
       read_parts(index);
@@ -375,7 +382,7 @@ class PipelineSimulation {
     for (const std::uint32_t worker : std::exchange(node.part_waiters, {})) {
       if (node.parts->is_read(sample_of(index, node.workers[worker]))) {
         // They count for the batch that waited first.
-        work_of(index, node.workers[worker]).storage_bytes += std::exchange(bytes, 0);
+        node.workers[worker].work.storage_bytes += std::exchange(bytes, 0);
         has_read(index, worker);
       } else {
         node.part_waiters.push_back(worker);
@@ -397,9 +404,13 @@ class PipelineSimulation {
                 time.alone_s > 0 ? time.busy_s / time.alone_s : 1);
   }
 
-  [[nodiscard]] Work& work_of(std::uint32_t index, const Worker& worker) {
-    std::vector<Work>& works = nodes_[index].works;
-    return works[worker.batch % works.size()];
+  /// Counts what a worker did for its batch.
+  static void hand_over_work(Node& node, Worker& worker) {
+    Work& work = node.works[worker.batch % node.works.size()];
+    const Work done = std::exchange(worker.work, {});
+    work.read_s += done.read_s;
+    work.prepare_s += done.prepare_s;
+    work.storage_bytes += done.storage_bytes;
   }
 
   void prepare(std::uint32_t index, std::uint32_t worker_index) {
@@ -426,14 +437,14 @@ class PipelineSimulation {
           event);
     }
     count_storage_read(bytes);
-    work_of(index, nodes_[index].workers[worker]).storage_bytes += bytes;
+    nodes_[index].workers[worker].work.storage_bytes += bytes;
     from_storage(nodes_[index], bytes, burst, false, event);
   }
 
   void has_read(std::uint32_t index, std::uint32_t worker_index) {
     Worker& worker = nodes_[index].workers[worker_index];
     if (setup_.superbatch == 0) {
-      work_of(index, worker).read_s += loop_.now_s() - worker.since_s;
+      worker.work.read_s += loop_.now_s() - worker.since_s;
       return prepare(index, worker_index);
     }
     if (--worker.pending > 0) return;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "calibration_adoption.hpp"
 
-#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -23,9 +22,7 @@ Result<void> adopt_calibrations(GpuSpec& spec, const FindGpu& find) {
   }
   if (!spec.host_like.empty() && spec.calibration) {
     GPEMU_ASSIGN(const GpuSpec like, adopt(spec.host_like, "host_like"));
-    std::copy(like.calibration->parameters.begin() + kFirstHostParameter,
-              like.calibration->parameters.end(),
-              spec.calibration->parameters.begin() + kFirstHostParameter);
+    take_host(*like.calibration, *spec.calibration);
   }
   if (!spec.other_arithmetic_like.empty()) {
     GPEMU_ASSIGN(GpuSpec like, adopt(spec.other_arithmetic_like, "other_arithmetic_like"));

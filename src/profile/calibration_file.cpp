@@ -54,6 +54,10 @@ std::string written(const Calibration& calibration, std::string_view other_arith
     text +=
         fmt::format("{} = {}\n", parameter.name, rounded(calibration.parameters.at(i), parameter));
   }
+  if (calibration.listed_tensor) {
+    text += fmt::format("{} = {}\n", kListedTensor.name,
+                        rounded(*calibration.listed_tensor, kListedTensor));
+  }
   const auto add_arithmetic = [&](std::string_view table,
                                   const std::optional<OperationParameters>& parameters) {
     if (!parameters) return;

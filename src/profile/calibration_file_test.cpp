@@ -166,6 +166,22 @@ TEST(Calibration, KeepsTheParametersOfEachArithmetic) {
   EXPECT_FALSE(read_calibration(calibrated_file()).has_all_arithmetic());
 }
 
+TEST(Calibration, KeepsTheHostsTimeForATensorInAList) {
+  Calibration listed = calibration(true);
+  EXPECT_FALSE(read_calibration(calibrated_file()).listed_tensor);
+  listed.listed_tensor = 7.3e-6;
+  const std::string file = replace_calibration(gpu_file(), "x.toml", listed, "").value();
+  EXPECT_EQ(read_calibration(file).listed_tensor, 7.3e-6);
+  EXPECT_NE(message_of(replaced(file, "host_listed_tensor = 7.3e-06", "host_listed_tensor = 1"))
+                .find("calibration.host_listed_tensor: 1 is not between"),
+            std::string::npos);
+  Calibration other = calibration(true);
+  take_host(listed, other);
+  EXPECT_EQ(other.listed_tensor, 7.3e-6);
+  take_host(calibration(true), other);
+  EXPECT_FALSE(other.listed_tensor) << "a host without lists";
+}
+
 TEST(Calibration, ReplacesNothingInAFileThatIsWrong) {
   EXPECT_EQ(replace_calibration("name = 1", "x.toml", calibration(), "").error().message,
             "x.toml:1: name: expected a non-empty string");

@@ -161,7 +161,10 @@ class Reader {
     if (node == nullptr) return fault(table_, kCalibrationHostTable, "missing");
     if (!node->is_table()) return fault(*node, kCalibrationHostTable, "expected a table");
     const toml::table& host = *node->as_table();
-    GPEMU_TRY(check_keys(host, host_parameters(), {}, "host."));
+    GPEMU_TRY(check_keys(host, host_parameters(), {kListedTensor.name}, "host."));
+    if (host.contains(kListedTensor.name)) {
+      GPEMU_ASSIGN(calibration.listed_tensor, number(host, kListedTensor));
+    }
     return read_parameters(host, host_parameters(),
                            calibration.parameters.begin() + kFirstHostParameter);
   }

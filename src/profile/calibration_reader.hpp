@@ -15,6 +15,8 @@ namespace gpemu::profile {
 /// The tables of a calibration in a GPU's file: of the device, and in it of the host.
 inline constexpr std::string_view kCalibrationTable = "calibration";
 inline constexpr std::string_view kCalibrationHostTable = "host";
+/// A key of the host's table: Calibration::listed_tensor.
+inline constexpr Parameter kListedTensor{.name = "host_listed_tensor", .least = 1e-7, .most = 1e-3};
 /// In it too: products in another arithmetic, on a GPU on which all were measured.
 inline constexpr std::string_view kCalibrationTf32Table = "tf32";
 inline constexpr std::string_view kCalibrationFp32Table = "fp32";

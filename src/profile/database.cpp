@@ -186,9 +186,7 @@ Result<GpuSpec> Database::gpu(std::string_view name_or_path, std::string_view ho
     return fail(ErrorCode::kInvalidArgument, "the launch times in the host of {} are not known",
                 other.calibration ? spec.name : other.name);
   }
-  std::copy(other.calibration->parameters.begin() + kFirstHostParameter,
-            other.calibration->parameters.end(),
-            spec.calibration->parameters.begin() + kFirstHostParameter);
+  take_host(*other.calibration, *spec.calibration);
   return spec;
 }
 

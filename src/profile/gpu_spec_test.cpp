@@ -99,7 +99,8 @@ TEST(ParseGpuSpec, NamesOriginLineAndFieldOfAFault) {
   EXPECT_EQ(fault_of(replaced("value = 10, source = \"sheet\"", "value = 10")),
             "x.toml:8: compute.multiprocessors: no source");
   EXPECT_EQ(fault_of(replaced("10, source = \"sheet\"", "10, source = \"hearsay\"")),
-            "x.toml:8: compute.multiprocessors: source 'hearsay' is not in [sources]");
+            "x.toml:8: compute.multiprocessors: source 'hearsay' is not in [sources]; add hearsay "
+            "= \"...\" there");
 }
 
 TEST(ParseGpuSpec, RefusesWrongTypes) {
@@ -226,8 +227,9 @@ TEST(ParseGpuSpec, RefusesProfilesOfMigThatCannotBe) {
   EXPECT_EQ(fault_of(mig("multiprocessors = 8", "multiprocessors = 11")),
             "x.toml:27: mig.4g.8gb+me: more multiprocessors or memory than the GPU has");
   EXPECT_EQ(fault_of(mig("ofa = 1", "nvenc = 1")), "x.toml:40: mig.4g.8gb+me: unknown key 'nvenc'");
-  EXPECT_EQ(fault_of(mig("source = \"smi\"", "source = \"hearsay\"")),
-            "x.toml:32: mig.1g.4gb: source 'hearsay' is not in [sources]");
+  EXPECT_EQ(
+      fault_of(mig("source = \"smi\"", "source = \"hearsay\"")),
+      "x.toml:32: mig.1g.4gb: source 'hearsay' is not in [sources]; add hearsay = \"...\" there");
 }
 
 class ShippedGpus : public testing::Test {

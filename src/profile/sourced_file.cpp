@@ -58,7 +58,8 @@ Result<void> SourcedFile::cite(const toml::table& entry, const std::string& fiel
   if (!node->is_string()) return fault(*node, field, "source: expected a key of [sources]");
   const std::string& key = node->as_string()->get();
   const toml::node* citation = sources_->get(key);
-  if (citation == nullptr) return fault(*node, field, "source '{}' is not in [sources]", key);
+  if (citation == nullptr)
+    return fault(*node, field, "source '{}' is not in [sources]; add {} = \"...\" there", key, key);
   citations_.emplace(field, citation->as_string()->get());
   cited_.insert(key);
   return {};

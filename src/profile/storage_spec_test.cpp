@@ -56,7 +56,7 @@ TEST(StorageSpec, NamesTheLineAndTheFault) {
             "disk.toml:7: storage: requests_at_once: expected a number from 1 to 65536");
   EXPECT_EQ(error_of("mb_per_s", "gb_per_s"), "disk.toml:6: storage: unknown key 'gb_per_s'");
   EXPECT_EQ(error_of("source = \"us\"", "source = \"them\""),
-            "disk.toml:7: storage: source 'them' is not in [sources]");
+            "disk.toml:7: storage: source 'them' is not in [sources]; add them = \"...\" there");
 }
 
 TEST(StorageSpec, ReadsTheDevicesThatComeWithGpemu) {

@@ -15,9 +15,10 @@ import subprocess
 import sys
 import time
 
-# When steps count, in seconds: AntMan and TGS first measure the urgent program, for 25 s. Then TGS
-# tries out what it can take, in periods of 5 s.
-FROM, TO = 60, 100
+# How long steps count, in seconds, and from when: AntMan and TGS first measure the urgent program,
+# for 25 s. Then TGS tries out what it can take, in periods of 5 s.
+COUNTED = 40
+FROM = {"antman": 30, "tgs": 60}
 # Of a matrix product, which takes 1.3 ms on a V100. TGS always lets one kernel pass per 50 ms.
 SIZE = 2048
 
@@ -39,7 +40,7 @@ def prepare():
     return cuda, multiply
 
 
-def work(kernels, pause_s):
+def work(kernels, pause_s, from_s):
     """Multiplies, waits and pauses; prints how many steps ended in the time that counts."""
     prepared = prepare()
     if prepared is None:
@@ -47,11 +48,11 @@ def work(kernels, pause_s):
     cuda, multiply = prepared
     began = time.monotonic()
     steps = 0
-    while (now := time.monotonic() - began) < TO:
+    while (now := time.monotonic() - began) < from_s + COUNTED:
         for _ in range(kernels):
             multiply()
         assert cuda.cudaDeviceSynchronize() == 0
-        steps += now >= FROM
+        steps += now >= from_s
         time.sleep(pause_s)
     print(json.dumps(steps), flush=True)
     return 0
@@ -67,9 +68,9 @@ def queue(kernels):
     return 0
 
 
-def launch(priorities):
+def launch(from_s, priorities):
     """Starts a program for each class that is named: the first pauses, the second does not."""
-    programs = [subprocess.Popen([sys.executable, __file__, "--work", kernels, pause],
+    programs = [subprocess.Popen([sys.executable, __file__, "--work", kernels, pause, from_s],
                                  env={**os.environ, "GPEMU_GPU_PRIORITY": priority},
                                  stdout=subprocess.PIPE, text=True)
                 for priority, kernels, pause in zip(priorities, ("150", "40"), ("0.2", "0"))]
@@ -79,7 +80,8 @@ def launch(priorities):
 def run(gpemu, sharing, *priorities):
     done = subprocess.run([gpemu, "run", "--quiet", "--gpu", "V100-PCIE-32GB", "--clock", "virtual",
                            "--sharing", sharing, "--", sys.executable, __file__, "--launch",
-                           *priorities], stdout=subprocess.PIPE, text=True, check=True)
+                           str(FROM.get(sharing, 5)), *priorities],
+                          stdout=subprocess.PIPE, text=True, check=True)
     return json.loads(done.stdout)
 
 
@@ -119,7 +121,7 @@ def check_death(gpemu):
 
 def check_messages(gpemu):
     done = subprocess.run([gpemu, "run", "--quiet", "--gpu", "V100-PCIE-32GB", "--", sys.executable,
-                           __file__, "--work", "1", "0"],
+                           __file__, "--work", "1", "0", "0"],
                           env={**os.environ, "GPEMU_GPU_PRIORITY": "urgent"},
                           stderr=subprocess.PIPE, text=True, check=False)
     assert done.returncode == 1, done
@@ -128,11 +130,11 @@ def check_messages(gpemu):
 
 def main():
     if sys.argv[1] == "--work":
-        return work(int(sys.argv[2]), float(sys.argv[3]))
+        return work(int(sys.argv[2]), *map(float, sys.argv[3:]))
     if sys.argv[1] == "--queue":
         return queue(int(sys.argv[2]))
     if sys.argv[1] == "--launch":
-        return launch(sys.argv[2:])
+        return launch(sys.argv[2], sys.argv[3:])
     check_messages(sys.argv[1])
     check_death(sys.argv[1])
     check_policies(sys.argv[1])

@@ -158,9 +158,18 @@ class ServiceTest(unittest.TestCase):
         for words, text in (
                 (("train", "--gpu", GPU, "--model", MODEL, "--data-service", self.address),
                  "does not answer"),
+                (("train", "--gpu", GPU, "--model", MODEL, "--data-service", self.address,
+                  "--workers", 2), "--workers"),
+                (("train", "--gpu", GPU, "--model", MODEL, "--data-service", self.address,
+                  "--strict-images"), "--strict-images"),
                 (("data", "work", self.address), "does not answer"),
                 (("data", "dispatch", self.folder / "nothing"), "nothing"),
                 (("data", "dispatch", self.data, "--listen", "127.0.0.1"), "HOST:PORT"),
+                (("data", "dispatch", self.data, "--listen", "127.0.0.1:99999"), "65535"),
+                (("data", "work", "127.0.0.1:70000"), "65535"),
+                (("data", "work", "127.0.0.1:0"), "from 1"),
+                (("data", "work", self.address, "--listen", ":5"), "HOST:PORT"),
+                (("train", "--gpu", GPU, "--model", MODEL, "--data-service", "here"), "HOST:PORT"),
                 (("data", "dispatch", self.data, "--listen", "192.0.2.1:1"), "cannot listen"),
         ):
             done = subprocess.run([COMMAND, *map(str, words)], env=self.environment, check=False,

@@ -2,6 +2,7 @@
 #include "cli/command_line.hpp"
 
 #include <algorithm>
+#include <array>
 #include <exception>
 #include <string>
 #include <string_view>
@@ -20,6 +21,53 @@ int report(const Error& error) {
   return exit_code(error.code);
 }
 
+struct Subcommand {
+  std::string_view name;
+  void (*add)(Command app, const World& world);
+};
+
+constexpr auto kSubcommands = std::to_array<Subcommand>({
+    {"analyze", add_analyze_command},
+    {"cluster", add_cluster_command},
+    {"completion", add_completion_command},
+    {"cost", add_cost_command},
+    {"data", add_data_command},
+    {"experiment", add_experiment_command},
+    {"help", add_help_command},
+    {"host", add_host_command},
+    {"mig", add_mig_command},
+    {"node", add_node_command},
+    {"nvidia-smi", add_nvidia_smi_command},
+    {"predict", add_predict_command},
+    {"profile", add_profile_command},
+    {"run", add_run_command},
+    {"smi", add_smi_command},
+    {"train", add_train_command},
+    {"version", add_version_command},
+});
+
+void add_notes(Command app) {
+  app.require_subcommand();
+  app.notes(
+      "Examples:\n"
+      "  gpemu data make photos\n"
+      "  gpemu train --gpu V100-PCIE-32GB --model resnet18 --data photos\n"
+      "  gpemu run --gpu A100-SXM4-40GB -- python train.py\n"
+      "  gpemu help train");
+}
+
+/// Adds the subcommand of this name alone, because adding all takes longer than most commands run.
+/// Those that show others, and words that are no names, need all.
+void add_named_command(Command app, std::string_view name, const World& world) {
+  const auto* const named = std::ranges::find(kSubcommands, name, &Subcommand::name);
+  if (named == kSubcommands.end() || name == "completion" || name == "help") {
+    add_commands(app, world);
+    return;
+  }
+  add_notes(app);
+  named->add(app, world);
+}
+
 int run(int argc, char** argv, const World& world) {
   // Its options are not in the form of gpemu's.
   if (argc > 1 && std::string_view(argv[1]) == "nvidia-smi") {
@@ -28,7 +76,7 @@ int run(int argc, char** argv, const World& world) {
   }
   CommandTree commands("gpemu emulates GPUs for work on deep-learning systems", "gpemu",
                        world.terminal().columns);
-  add_commands(commands.root(), world);
+  add_named_command(commands.root(), argc > 1 ? argv[1] : "", world);
   const Result<int> code = commands.run({argv + std::min(argc, 1), argv + argc});
   return code ? *code : report(code.error());
 }
@@ -36,30 +84,8 @@ int run(int argc, char** argv, const World& world) {
 }  // namespace
 
 void add_commands(Command app, const World& world) {
-  app.require_subcommand();
-  app.notes(
-      "Examples:\n"
-      "  gpemu data make photos\n"
-      "  gpemu train --gpu V100-PCIE-32GB --model resnet18 --data photos\n"
-      "  gpemu run --gpu A100-SXM4-40GB -- python train.py\n"
-      "  gpemu help train");
-  add_analyze_command(app, world);
-  add_cluster_command(app, world);
-  add_completion_command(app, world);
-  add_cost_command(app, world);
-  add_data_command(app, world);
-  add_experiment_command(app, world);
-  add_help_command(app);
-  add_host_command(app, world);
-  add_mig_command(app, world);
-  add_node_command(app, world);
-  add_nvidia_smi_command(app);
-  add_predict_command(app, world);
-  add_profile_command(app, world);
-  add_run_command(app, world);
-  add_smi_command(app, world);
-  add_train_command(app, world);
-  add_version_command(app);
+  add_notes(app);
+  for (const Subcommand& command : kSubcommands) command.add(app, world);
 }
 
 int run_command_line(int argc, char** argv, const World& world) {

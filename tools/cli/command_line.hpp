@@ -24,18 +24,18 @@ void add_completion_command(Command app, const World& world);
 void add_cost_command(Command app, const World& world);
 void add_data_command(Command app, const World& world);
 void add_experiment_command(Command app, const World& world);
-void add_help_command(Command app);
+void add_help_command(Command app, const World& world);
 void add_host_command(Command app, const World& world);
 void add_mig_command(Command app, const World& world);
 void add_node_command(Command app, const World& world);
 /// Shows `gpemu nvidia-smi` in the help; run_nvidia_smi() does it.
-void add_nvidia_smi_command(Command app);
+void add_nvidia_smi_command(Command app, const World& world);
 void add_predict_command(Command app, const World& world);
 void add_profile_command(Command app, const World& world);
 void add_run_command(Command app, const World& world);
 void add_smi_command(Command app, const World& world);
 void add_train_command(Command app, const World& world);
-void add_version_command(Command app);
+void add_version_command(Command app, const World& world);
 
 /// Does what the program nvidia-smi does with these words, for the GPUs that NVML shows in the same
 /// surroundings: those of the node that GPEMU_NODE names, or of the only one. Returns its exit

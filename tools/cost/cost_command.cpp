@@ -36,6 +36,7 @@ struct CostOptions {
   std::string gpu;
   std::string model;
   std::string precision;
+  std::string host;
   std::vector<int> batches;
   bool as_json = false;
 };
@@ -119,9 +120,9 @@ void print_table(const cost::StepCostModel& model, const std::vector<CostRow>& r
 
 Result<void> tell_cost(const CostOptions& options, const World& world) {
   GPEMU_ASSIGN(const profile::Database database, profile::Database::open(world.profiles));
-  GPEMU_ASSIGN(
-      const cost::StepCostModel model,
-      cost::StepCostModel::create(database, options.model, options.gpu, options.precision));
+  GPEMU_ASSIGN(const cost::StepCostModel model,
+               cost::StepCostModel::create(database, options.model, options.gpu, options.precision,
+                                           options.host));
   std::vector<CostRow> rows;
   rows.reserve(options.batches.size());
   for (const int batch : options.batches) rows.push_back({batch, model.step(batch)});
@@ -190,13 +191,20 @@ void add_cost_command(Command app, const World& world) {
       .separated_by(',')
       .range(1, 1 << 20);
   command.option("--precision", options->precision, "Precision, e.g. fp32; default: as measured");
+  command
+      .option(
+          "--host-of", options->host,
+          "The GPU in whose host launch times were measured, e.g. H200-SXM-141GB (a host of "
+          "2025 with PyTorch 2.11); default: that of the GPU's own measurements, or of its time")
+      .placeholder("GPU");
   command.flag("--json", options->as_json, "Print JSON");
   command.notes(
       "An error bar of 10 % means that in 9 of 10 cases the truth is between time / 1.1 and\n"
       "time x 1.1. The exit code is 4, out of memory, if none of the batches fits.\n"
       "Examples:\n"
       "  gpemu cost --gpu V100-PCIE-32GB --model resnet50 --batch 64\n"
-      "  gpemu cost --gpu A100-SXM4-40GB --model vgg16 --batch 32,64,128,256 --json");
+      "  gpemu cost --gpu A100-SXM4-40GB --model vgg16 --batch 32,64,128,256 --json\n"
+      "  gpemu cost --gpu A100-SXM4-40GB --host-of H200-SXM-141GB --model resnet50 --batch 8");
   add_condense_command(command);
   add_cost_fit_command(command, world);
   add_cost_eval_command(command, world);

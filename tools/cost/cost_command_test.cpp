@@ -93,6 +93,12 @@ TEST_F(CostCommandTest, NeedsGpuModelAndBatch) {
             (Outcome{2, "", "gpemu: --batch is required\n"}));
 }
 
+TEST_F(CostCommandTest, AnotherHostIsThatOfAGpuWithLaunchTimes) {
+  EXPECT_EQ(cost("64", {"--host-of", "V200"}).code, 3);
+  const Outcome outcome = cost("64", {"--host-of", "T4"});
+  EXPECT_EQ(outcome, (Outcome{2, "", "gpemu: the launch times in the host of T4 are not known\n"}));
+}
+
 TEST_F(CostCommandTest, EvalComparesMemory) {
   const Outcome outcome = made_up_.run({"cost", "eval", recordings(), "--memory"});
   EXPECT_EQ(outcome.code, 0) << outcome.errors;

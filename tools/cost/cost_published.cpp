@@ -224,9 +224,7 @@ Result<void> fit_published(const std::string& folder, const std::string& gpu_nam
   profile::Calibration start = *start_gpu.calibration;
   if (gpu.calibration && gpu.calibration->gpu == gpu.name) {
     // The host stays as the file has it.
-    std::copy(gpu.calibration->parameters.begin() + profile::kFirstHostParameter,
-              gpu.calibration->parameters.end(),
-              start.parameters.begin() + profile::kFirstHostParameter);
+    profile::take_host(*gpu.calibration, start);
   }
   const auto chosen = [](const PublishedStep& step) { return !is_held_out(step); };
   GPEMU_ASSIGN(profile::Calibration calibration,

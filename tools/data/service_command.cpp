@@ -34,15 +34,8 @@ struct WorkOptions {
   std::string storage;
 };
 
-Result<void> check_listen(const std::string& listen) {
-  const std::size_t colon = listen.rfind(':');
-  if (colon != std::string::npos && colon > 0 && colon + 1 < listen.size()) return {};
-  return fail(ErrorCode::kInvalidArgument, "--listen {}: write HOST:PORT, e.g. 127.0.0.1:5050",
-              printable(listen));
-}
-
 Result<void> dispatch(const DispatchOptions& options, const World& world) {
-  GPEMU_TRY(check_listen(options.listen));
+  GPEMU_TRY(check_address("--listen", options.listen, true));
   const InterruptGuard interrupt;
   GPEMU_ASSIGN(const data::Dataset dataset, open_dataset(options.folder, world, &interrupt.flag()));
   GPEMU_ASSIGN(service::Rpc * rpc, remote_calls(world));
@@ -61,7 +54,8 @@ Result<void> dispatch(const DispatchOptions& options, const World& world) {
 }
 
 Result<void> work(const WorkOptions& options, const World& world) {
-  GPEMU_TRY(check_listen(options.work.listen));
+  GPEMU_TRY(check_address("dispatcher", options.work.dispatcher, false));
+  GPEMU_TRY(check_address("--listen", options.work.listen, true));
   const InterruptGuard interrupt;
   GPEMU_ASSIGN(const auto storage, make_storage({.storage = options.storage}, world));
   GPEMU_ASSIGN(service::Rpc * rpc, remote_calls(world));

@@ -40,7 +40,7 @@ Result<void> help(Command app, const HelpOptions& options) {
 
 }  // namespace
 
-void add_help_command(Command app) {
+void add_help_command(Command app, const World& /*world*/) {
   Command command = app.subcommand("help", "Print the help of a command");
   auto options = std::make_shared<HelpOptions>();
   command.option("command", options->words, "The command, e.g. node create");

@@ -5,7 +5,7 @@
 
 namespace gpemu::tools {
 
-void add_version_command(Command app) {
+void add_version_command(Command app, const World& /*world*/) {
   app.version_flag("--version", "gpemu " GPEMU_VERSION, "Print the version");
   Command command = app.subcommand("version", "Print the version");
   command.notes("Example:\n  gpemu version");

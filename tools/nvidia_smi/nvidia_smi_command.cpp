@@ -439,7 +439,7 @@ SmiFault fault_of(const Error& error) {
 
 }  // namespace
 
-void add_nvidia_smi_command(Command app) {
+void add_nvidia_smi_command(Command app, const World& /*world*/) {
   Command smi = app.subcommand(
       "nvidia-smi", "Do what NVIDIA's nvidia-smi does, for emulated GPUs; see nvidia-smi -h");
   smi.notes(

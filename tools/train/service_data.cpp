@@ -21,7 +21,9 @@ void add_service_options(Command command, ServiceOptions& options) {
               "Take batches from the workers of this dispatcher (`gpemu data dispatch`), HOST:PORT")
       .placeholder("ADDRESS")
       .excludes("--data")
-      .excludes("--host");
+      .excludes("--host")
+      .excludes("--workers")
+      .excludes("--strict-images");
   command
       .option("--job", options.job,
               "A name: runs that give the same one share its batches; default: all for this run")
@@ -31,6 +33,7 @@ void add_service_options(Command command, ServiceOptions& options) {
 Result<ServicePath> open_service(const RunOptions& options, const profile::ModelInfo& model,
                                  const World& world, const std::atomic<bool>& stop) {
   GPEMU_TRY(check_input(model));
+  GPEMU_TRY(check_address("--data-service", options.service.dispatcher, false));
   GPEMU_ASSIGN(service::Rpc * rpc, remote_calls(world));
   GPEMU_ASSIGN(train::SampleLog log, open_sample_log(options.join.log));
   ServicePath path;

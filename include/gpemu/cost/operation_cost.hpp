@@ -90,6 +90,10 @@ struct LaunchContext {
                                                  const gpemu_operation& launch,
                                                  const LaunchContext& context = {});
 
+/// Describes an operation of a library, or a launch by its name, whose analysis takes
+/// microseconds.
+[[nodiscard]] DescribedOperation describe(const gpemu_operation& operation);
+
 /// Predicts how long an operation takes on one GPU, by operation_seconds(). The parameters are
 /// those fitted to this GPU's measured steps, else those of the GPU that its file names, else
 /// typical ones. docs/design/operation-costs.md has the equations.

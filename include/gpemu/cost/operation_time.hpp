@@ -58,9 +58,9 @@ struct OperationWork {
   double kernels = 1;      ///< one after the other, of a product.
   double depth = 1;        ///< terms of an output element's sum.
   double bytes = 0;
-  double cached = 0;            ///< part of them that the L2 cache serves.
-  double elements = 0;          ///< read or written, of a stream or a normalization.
-  double rows = 0;              ///< of a normalization, each with its block of threads.
+  double cached = 0;    ///< part of them that the L2 cache serves.
+  double elements = 0;  ///< read or written, of a stream or a normalization; of pooling: compared.
+  double rows = 0;      ///< of a normalization, each with its block of threads.
   double activation_bytes = 0;  ///< of a convolution's input and output.
   double turned_bytes = 0;      ///< moved to put the channels of a convolution's operands last.
   double channels = 0;          ///< of a normalization; 0: not known.
@@ -200,6 +200,12 @@ template <typename T>
       if (work.stream == kStrided || work.stream == kConverted) {
         return latency +
                work.elements / (parameters[work.stream] * gpu.multiprocessors * gpu.clock_hz);
+      }
+      // Each element takes instructions, whatever its size, or its bytes take longer.
+      if (work.stream == kConcatenation || work.stream == kPoolingForward) {
+        return latency + std::max(T(work.elements /
+                                    (parameters[work.stream] * gpu.multiprocessors * gpu.clock_hz)),
+                                  moved(parameters[kElementwise]));
       }
       return latency + moved(parameters[work.stream]);
     }

@@ -72,12 +72,16 @@ class StepCostModel {
   /// not measured on the GPU, but is recorded, has the precision that PyTorch uses there by
   /// default.
   ///
+  /// `host` names another GPU, in whose host this one is, as in profile::Database::gpu(): then the
+  /// operation model answers, as for a model that was not measured. Empty: the GPU's own host.
+  ///
   /// Errors: kNotFound if the GPU or model is unknown, kUnsupported if the pair was neither
   /// measured at that precision nor recorded, kInvalidArgument if it was measured at several and
   /// none is named. The message lists what was measured.
   [[nodiscard]] static Result<StepCostModel> create(const profile::Database& database,
                                                     std::string_view model, std::string_view gpu,
-                                                    std::string_view precision = {});
+                                                    std::string_view precision = {},
+                                                    std::string_view host = {});
 
   /// The same from given evidence, without a database.
   ///

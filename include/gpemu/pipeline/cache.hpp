@@ -40,6 +40,9 @@ class Cache {
   [[nodiscard]] virtual bool holds(FileId file) const = 0;
   /// Returns the bytes that it holds, at most its capacity.
   [[nodiscard]] virtual Bytes used() const = 0;
+  /// Says that the file may be read soon. It changes nothing, but a large cache may have the
+  /// processor fetch what it knows of the file.
+  virtual void prefetch(FileId /*file*/) const {}
 };
 
 /// Makes an empty cache. `sizes`, the bytes of each file, must outlive it. The seed matters for
@@ -53,10 +56,11 @@ class Cache {
 [[nodiscard]] std::uint32_t largest_cached_size(std::span<const std::uint32_t> sizes,
                                                 Bytes capacity);
 
+inline constexpr Bytes kPageBytes = 4096;
+
 /// Returns what a file takes of a page cache.
 [[nodiscard]] constexpr Bytes page_bytes(Bytes bytes) {
-  constexpr Bytes kPage = 4096;
-  return (bytes + kPage - 1) / kPage * kPage;
+  return (bytes + kPageBytes - 1) / kPageBytes * kPageBytes;
 }
 
 }  // namespace gpemu::pipeline

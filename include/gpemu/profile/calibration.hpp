@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <optional>
@@ -106,20 +107,21 @@ inline constexpr int kOperationParameterCount = kHostBackward + 1;
 /// * pointwise_* (1 x 1), square_* (3 x 3), large_* (5 x 5 and more), irregular_*, first_* and
 ///   first_large_* (up to four input channels, filters up to 3 x 3 and beyond), grouped_*,
 ///   convolution_last (16 bits, channels last in memory): factors of convolution_*.
-/// * depthwise_*: arithmetic operations per clock of a multiprocessor; strided, converted: elements
-///   that it reads or writes.
+/// * depthwise_*: arithmetic operations per clock of a multiprocessor; strided, converted,
+/// concatenation:
+///   elements that it reads or writes; pooling_forward: elements that it compares.
 /// * grouped_last_*, depthwise_last_*: arithmetic operations per clock of a multiprocessor, of
 ///   16 bits and with the channels last in memory.
 /// * depth: how many multiply-adds of an output element's sum take as long as starting and ending a
 ///   tile.
-/// * *_bandwidth, turned, normalization_forward and _backward, softmax, elementwise, concatenation,
-///   pooling_* and reduction: share of the memory's bandwidth, 1 at most. normalization_block:
-///   elements per clock that a block moves, which handles one channel; normalization_row: clocks
-///   that a multiprocessor needs for a row beside its bytes. cache: how much faster the L2 cache is
-///   than the memory.
+/// * *_bandwidth, turned, normalization_forward and _backward, softmax, elementwise,
+///   pooling_backward and reduction: share of the memory's bandwidth, 1 at most.
+///   normalization_block: elements per clock that a block moves, which handles one channel;
+///   normalization_row: clocks that a multiprocessor needs for a row beside its bytes. cache: how
+///   much faster the L2 cache is than the memory. turned is expected to be 1, as convolutions' own
+///   bytes are on most GPUs; only GPUs whose tensor cores were measured show it.
 /// * apart: the part of the shorter of a product's times, for its arithmetic and for its bytes,
-/// that
-///   adds to the longer one.
+///   that adds to the longer one.
 /// * matmul_unaligned: factor of matmul, for rows that are no multiples of 16 bytes apart.
 /// * attention_*: share of the peak rate.
 /// * *latency, in s: the least time of a kernel.
@@ -167,7 +169,7 @@ inline constexpr auto kOperationParameters = std::to_array<Parameter>({
     Parameter{"convolution_last", 1, 0.3, 0.2, 0.2, 5},
     Parameter{"depth", 32, 0.5, 0.2, 4, 200},
     Parameter{"convolution_bandwidth", 0.8, 0.3, 0.2, 0.15, 1},
-    Parameter{"turned", 0.6, 0.4, 0.3, 0.05, 1},
+    Parameter{"turned", 1, 0.4, 0.3, 0.05, 1},
     Parameter{"convolution_latency", 1e-05, 0.5, 0.4, 5e-07, 0.0002},
     Parameter{"matmul", 0.7, 0.4, 0.3, 0.05, 1.3},
     Parameter{"matmul_unaligned", 0.5, 0.4, 0.3, 0.05, 1},
@@ -182,8 +184,8 @@ inline constexpr auto kOperationParameters = std::to_array<Parameter>({
     Parameter{"normalization_row", 250, 0.5, 0.3, 10, 5000},
     Parameter{"softmax", 0.5, 0.3, 0.3, 0.03, 1},
     Parameter{"elementwise", 0.8, 0.3, 0.3, 0.03, 1},
-    Parameter{"concatenation", 0.6, 0.3, 0.3, 0.03, 1},
-    Parameter{"pooling_forward", 0.75, 0.3, 0.3, 0.03, 1},
+    Parameter{"concatenation", 1.5, 0.3, 0.3, 0.05, 16},
+    Parameter{"pooling_forward", 2.5, 0.3, 0.3, 0.1, 32},
     Parameter{"pooling_backward", 0.4, 0.3, 0.3, 0.03, 1},
     Parameter{"reduction", 0.7, 0.3, 0.3, 0.03, 1},
     Parameter{"reduction_latency", 8e-06, 0.4, 0.3, 1e-06, 0.0001},
@@ -241,8 +243,18 @@ struct Calibration {
   /// The same for products, convolutions and attention in TF32 and in FP32, on a GPU on which all
   /// kinds of arithmetic were measured; `parameters` are for 16 bits then. Others are not read.
   std::optional<OperationParameters> tf32, fp32;
+  /// The host's time for each tensor in an optimizer's lists, in s. Absent if the programs in that
+  /// host have no such lists and update one tensor after the other.
+  std::optional<double> listed_tensor;
 
   [[nodiscard]] bool has_all_arithmetic() const { return half && tf32 && fp32; }
 };
+
+/// Gives a calibration the host of another one.
+inline void take_host(const Calibration& from, Calibration& to) {
+  std::copy(from.parameters.begin() + kFirstHostParameter, from.parameters.end(),
+            to.parameters.begin() + kFirstHostParameter);
+  to.listed_tensor = from.listed_tensor;
+}
 
 }  // namespace gpemu::profile

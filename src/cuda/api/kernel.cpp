@@ -9,6 +9,7 @@
 #include "capture.hpp"
 #include "context.hpp"
 #include "launch.hpp"
+#include "prices.hpp"
 #include "stream.hpp"
 
 namespace cuda = gpemu::cuda;
@@ -109,6 +110,7 @@ gpemu_cuda_status gpemu_cuda_submit(const gpemu_operation* operation,
   }
   gpemu_cuda_stream* found = nullptr;
   GPEMU_CUDA_TRY(cuda::resolve_for_work(stream, &found));
-  return cuda::run_operation(found->device->costs->price(*operation), *operation, *found);
+  return cuda::run_operation(cuda::price_on(*found->device, gpemu::cost::describe(*operation)),
+                             *operation, *found);
 }
 GPEMU_CUDA_CATCH

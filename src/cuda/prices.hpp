@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "gpemu/cost/operation_cost.hpp"
+
+#include "device_state.hpp"
+
+namespace gpemu::cuda {
+
+/// Prices an operation on a device. The calling thread's last prices are remembered, because
+/// programs repeat the same steps. Thread safety: any thread.
+[[nodiscard]] cost::OperationCost price_on(const DeviceState& device,
+                                           const cost::DescribedOperation& described);
+
+}  // namespace gpemu::cuda
