@@ -107,9 +107,8 @@ inline constexpr int kOperationParameterCount = kHostBackward + 1;
 /// * pointwise_* (1 x 1), square_* (3 x 3), large_* (5 x 5 and more), irregular_*, first_* and
 ///   first_large_* (up to four input channels, filters up to 3 x 3 and beyond), grouped_*,
 ///   convolution_last (16 bits, channels last in memory): factors of convolution_*.
-/// * depthwise_*: arithmetic operations per clock of a multiprocessor; strided, converted,
-/// concatenation:
-///   elements that it reads or writes; pooling_forward: elements that it compares.
+/// * depthwise_*: arithmetic operations per clock of a multiprocessor; strided, converted and
+///   concatenation: elements that it reads or writes; pooling_forward: elements that it compares.
 /// * grouped_last_*, depthwise_last_*: arithmetic operations per clock of a multiprocessor, of
 ///   16 bits and with the channels last in memory.
 /// * depth: how many multiply-adds of an output element's sum take as long as starting and ending a
