@@ -196,7 +196,17 @@ TEST_F(NodeKillTest, InstancesOfAGpuStayWholeAndUsable) {
   }
 }
 
-/// Processes that share a device, by time slices or as clients of MPS, and always have work.
+/// Makes four instances of a GPU.
+Result<void> make_quarters(MigLayout& layout) {
+  for (int i = 0; i < 4; ++i) {
+    GPEMU_ASSIGN(const int id, layout.create(14));
+    GPEMU_TRY(layout.create_compute(id, 0));
+  }
+  return {};
+}
+
+/// Processes that share a GPU, by time slices, as clients of MPS or each in a MIG instance of its
+/// own, and always have work.
 class SharersKillTest : public NodeKillTest {
  protected:
   void kill_sharers(SharingPolicy policy);
@@ -213,12 +223,20 @@ class SharersKillTest : public NodeKillTest {
     Turn turns[kMostTurns];
   };
 
+  static std::unique_ptr<Device> open_device(const std::shared_ptr<Node>& node,
+                                             std::size_t instance, sim::Clock& clock) {
+    if (node->policy() != SharingPolicy::kMig) return Device::open(node, 0, clock).value();
+    const int gpu = static_cast<int>(instance / 4);
+    const auto devices = node->mig_layout(gpu, halves_and_quarters()).devices(gpu, "GPU-1");
+    return Device::open(node, devices.at(instance % 4), clock).value();
+  }
+
   /// Keeps the device busy, for ever.
-  void compute(Log& log) const {
+  void compute(Log& log, std::size_t instance) const {
     sim::RealClock clock;
     sim::Rng rng(static_cast<std::uint64_t>(::getpid()));
     const auto node = Node::open("n", directory_).value();
-    const auto device = Device::open(node, 0, clock).value();
+    const auto device = open_device(node, instance, clock);
     device->observe([&log](const StartedWork& work) {
       const Turn whole{.start = work.start, .end = work.end};
       for (const Turn& turn : work.turns.empty() ? std::span(&whole, 1) : work.turns) {
@@ -262,6 +280,7 @@ void SharersKillTest::kill_sharers(SharingPolicy policy) {
   const bool strict = wanted != nullptr;
   const std::size_t kills = strict ? std::stoul(wanted) : 4;
   const std::size_t sharers = strict ? 8 : 2;
+  const bool mig = policy == SharingPolicy::kMig;
   const Duration window = strict ? 60ms : 300ms;
   // Clients of MPS run side by side: no time goes to switches.
   const Duration turn =
@@ -270,25 +289,30 @@ void SharersKillTest::kill_sharers(SharingPolicy policy) {
   NodeConfig shared = config(false);
   shared.policy = policy;
   const auto node = Node::create(shared, directory_).value();
+  for (int gpu = 0; mig && gpu < 2; ++gpu) {
+    ASSERT_TRUE(node->change_mig(gpu, halves_and_quarters(), make_quarters));
+  }
   const std::size_t lives = kills + sharers;
   auto* const logs = static_cast<Log*>(::mmap(nullptr, lives * sizeof(Log), PROT_READ | PROT_WRITE,
                                               MAP_SHARED | MAP_ANONYMOUS, -1, 0));
   ASSERT_NE(static_cast<void*>(logs), MAP_FAILED);
   struct Life {
     pid_t pid = 0;
+    std::size_t instance = 0;
     TimePoint begin{}, end = TimePoint::max();
   };
   std::vector<Life> all;
-  const auto begin = [&] {
+  const auto begin = [&](std::size_t instance) {
     Log& log = logs[all.size()];
-    all.push_back({.pid = ::fork(), .begin = clock_.now()});
+    all.push_back({.pid = ::fork(), .instance = instance, .begin = clock_.now()});
     if (all.back().pid != 0) return;
-    compute(log);
+    compute(log, instance);
     ::_exit(0);
   };
-  while (all.size() < sharers) begin();
+  while (all.size() < sharers) begin(mig ? all.size() : 0);
   clock_.wait_until(clock_.now() + 300ms);
-  std::vector<Turn> windows;  // From two slices after a kill on, until another process begins.
+  // From two slices after a kill on, until another process begins; and where one was killed.
+  std::vector<std::pair<Turn, std::size_t>> windows;
   for (std::size_t i = 0; i < kills; ++i) {
     clock_.wait_until(clock_.now() + window +
                       Duration(static_cast<Duration::rep>(rng_.below(5'000'000))));
@@ -298,8 +322,9 @@ void SharersKillTest::kill_sharers(SharingPolicy policy) {
     all[victim].end = clock_.now();
     ::waitpid(all[victim].pid, nullptr, 0);
     clock_.wait_until(all[victim].end + window);
-    windows.push_back({.start = all[victim].end + 2 * turn, .end = all[victim].end + window});
-    begin();
+    windows.emplace_back(Turn{.start = all[victim].end + 2 * turn, .end = all[victim].end + window},
+                         all[victim].instance);
+    begin(all[victim].instance);
   }
   clock_.wait_until(clock_.now() + 100ms);
   for (const Life& life : all) {
@@ -308,12 +333,16 @@ void SharersKillTest::kill_sharers(SharingPolicy policy) {
   while (::wait(nullptr) > 0) {
   }
 
-  for (std::size_t i = 0; i < kills; ++i) {
-    const Turn& time = windows[i];
+  for (std::size_t i = 0; i < kills * (mig ? sharers : 1); ++i) {
+    const std::size_t instance = mig ? i % sharers : 0;
+    const std::size_t kill = mig ? i / sharers : i;
+    const auto& [time, killed_in] = windows[kill];
+    if (mig && instance == killed_in) continue;  // Nobody is in it.
     Duration busy{};
     Duration least = Duration::max();
     Duration most{};
     for (std::size_t k = 0; k < all.size(); ++k) {
+      if (all[k].instance != instance) continue;
       const Duration had = overlap(logs[k], time);
       busy += had;
       const bool lived_throughout = all[k].begin < time.start - 50ms && all[k].end > time.end;
@@ -321,16 +350,18 @@ void SharersKillTest::kill_sharers(SharingPolicy policy) {
       least = std::min(least, had);
       most = std::max(most, had);
     }
-    const Duration whole = (time.end - time.start) / turn * kRules.quantum - kRules.quantum;
+    const Duration served =
+        mig ? time.end - time.start : (time.end - time.start) / turn * kRules.quantum;
+    const Duration whole = served - kRules.quantum;
     const Duration expected = strict ? whole : whole * 3 / 4;
-    ASSERT_GE(busy, expected) << "after kill " << i << " of " << kills << ", in "
-                              << (time.end - time.start).count() << " ns";
+    ASSERT_GE(busy, expected) << "after kill " << kill << " of " << kills << ", in "
+                              << (time.end - time.start).count() << " ns of instance " << instance;
     if (strict) {
-      ASSERT_LE(most - least, 2 * kRules.quantum) << "after kill " << i << " of " << kills;
+      ASSERT_LE(most - least, 2 * kRules.quantum) << "after kill " << kill << " of " << kills;
     }
   }
   // Nothing is left in anybody's way.
-  const auto device = Device::open(node, 0, clock_).value();
+  const auto device = open_device(node, 0, clock_);
   clock_.wait_until(clock_.now() + 2ms);
   const TimePoint asked = clock_.now();
   device->default_stream().launch(1ms);
@@ -345,6 +376,10 @@ TEST_F(SharersKillTest, SurvivorsGetTheTimeOfTheKilledWithinTwoSlices) {
 
 TEST_F(SharersKillTest, ClientsOfMpsGetThePartsOfTheKilled) {
   kill_sharers(SharingPolicy::kMps);
+}
+
+TEST_F(SharersKillTest, ProcessesInOtherInstancesNoticeNothing) {
+  kill_sharers(SharingPolicy::kMig);
 }
 
 }  // namespace
