@@ -21,7 +21,7 @@ void BM_Simulate(benchmark::State& state) {
   for ([[maybe_unused]] auto _ : state) benchmark::DoNotOptimize(simulate(setup));
   state.SetItemsProcessed(state.iterations() * 2 * state.range(0) * 87'473);
 }
-BENCHMARK(BM_Simulate)->Arg(1)->Arg(8)->Arg(64)->Unit(benchmark::kMillisecond);
+BENCHMARK(BM_Simulate)->RangeMultiplier(2)->Range(1, 128)->Unit(benchmark::kMillisecond);
 
 }  // namespace
 }  // namespace gpemu::pipeline
