@@ -16,7 +16,6 @@ Usage: scripts/claims/check_formats.py [--gpemu COMMAND] [--images N] [--folder 
        (the folder must not lie in memory; it needs 600 MB for 1000 images on the disk)
 """
 
-import argparse
 import json
 import pathlib
 import shutil
@@ -24,6 +23,8 @@ import statistics
 import subprocess
 import sys
 import tempfile
+
+import claim_options
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 FORMATS = ("webdataset", "tfrecord", "groups", "pages")
@@ -81,15 +82,10 @@ def row(name, value, least, unit="x"):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--gpemu", default=ROOT / "build/release/tools/gpemu")
+    parser = claim_options.parser_of(__doc__)
     parser.add_argument("--images", type=int, default=2048)
     parser.add_argument("--folder", type=pathlib.Path, default=ROOT / "build")
-    arguments = parser.parse_args()
-    if shutil.which(arguments.gpemu) is None:
-        parser.error(f"there is no {arguments.gpemu}; build it, or name one with --gpemu")
-    if not arguments.folder.is_dir():
-        parser.error(f"there is no folder {arguments.folder}; make it, or name one with --folder")
+    arguments = claim_options.parse(parser)
     folder = pathlib.Path(tempfile.mkdtemp(prefix="check_formats_", dir=arguments.folder))
     try:
         good = []

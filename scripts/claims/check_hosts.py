@@ -16,18 +16,17 @@ not lie in memory.
 Usage: scripts/claims/check_hosts.py [--gpemu COMMAND] [--folder FOLDER] [--rounds N] [--json FILE]
 """
 
-import argparse
 import dataclasses
 import json
 import os
 import pathlib
-import shutil
 import statistics
 import subprocess
 import sys
 import tempfile
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
+import claim_options
+
 IMAGES = 768
 BATCH = 32
 FORMATS = ("webdataset", "tfrecord", "pages")
@@ -174,16 +173,11 @@ def report(made):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--gpemu", default=ROOT / "build/release/tools/gpemu", type=pathlib.Path)
+    parser = claim_options.parser_of(__doc__)
     parser.add_argument("--folder", type=pathlib.Path, help="where to make the data (300 MB)")
     parser.add_argument("--rounds", type=int, default=2, help="of which the fastest counts (2)")
     parser.add_argument("--json", type=pathlib.Path, help="write the rows")
-    options = parser.parse_args()
-    if shutil.which(options.gpemu) is None:
-        parser.error(f"there is no {options.gpemu}; build it, or name one with --gpemu")
-    if options.folder is not None and not options.folder.is_dir():
-        parser.error(f"there is no folder {options.folder}; make it, or name another one")
+    options = claim_options.parse(parser)
     with tempfile.TemporaryDirectory(prefix="gpemu_hosts_", dir=options.folder) as folder:
         worlds = Worlds(options.gpemu, pathlib.Path(folder))
         worlds.make_data()

@@ -20,7 +20,6 @@ Then kills a node in the middle, and counts the samples of the epoch: each must 
 Usage: scripts/claims/check_nodes.py [--gpemu COMMAND] [--images N] (as root; takes some minutes)
 """
 
-import argparse
 import collections
 import json
 import os
@@ -32,6 +31,8 @@ import sys
 import tempfile
 import time
 import tomllib
+
+import claim_options
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 GPU, MODEL = "V100-PCIE-32GB", "alexnet"
@@ -199,15 +200,10 @@ def kill_one(gpemu, folder, images):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--gpemu", default=ROOT / "build/release/tools/gpemu")
+    parser = claim_options.parser_of(__doc__)
     parser.add_argument("--images", type=int, default=240)
     parser.add_argument("--folder", type=pathlib.Path, default=ROOT / "build")
-    arguments = parser.parse_args()
-    if shutil.which(arguments.gpemu) is None:
-        parser.error(f"there is no {arguments.gpemu}; build it, or name one with --gpemu")
-    if not arguments.folder.is_dir():
-        parser.error(f"there is no folder {arguments.folder}; make it, or name one with --folder")
+    arguments = claim_options.parse(parser)
     folder = pathlib.Path(tempfile.mkdtemp(prefix="check_nodes_", dir=arguments.folder))
     try:
         subprocess.run([arguments.gpemu, "data", "make", folder / "photos", "--images",

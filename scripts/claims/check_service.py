@@ -13,7 +13,6 @@ killed and two others join, a sample is lost or doubled, or the rate does not fa
 Usage: scripts/claims/check_service.py [--gpemu COMMAND] [--images N] (needs a build with gRPC)
 """
 
-import argparse
 import collections
 import json
 import os
@@ -26,7 +25,8 @@ import tempfile
 import threading
 import time
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
+import claim_options
+
 GPU, MODEL, BATCH = "V100-PCIE-32GB", "alexnet", 8
 SHARE = 0.2  # of a core that a worker may use
 PERIOD_S = 0.05
@@ -153,12 +153,9 @@ def kill_and_join(gpemu, folder, images):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--gpemu", default=ROOT / "build/release/tools/gpemu")
+    parser = claim_options.parser_of(__doc__)
     parser.add_argument("--images", type=int, default=800)
-    arguments = parser.parse_args()
-    if shutil.which(arguments.gpemu) is None:
-        parser.error(f"there is no {arguments.gpemu}; build it, or name one with --gpemu")
+    arguments = claim_options.parse(parser)
     folder = pathlib.Path(tempfile.mkdtemp(prefix="check_service_"))
     os.environ["GPEMU_NODE_DIR"] = str(folder / "nodes")
     try:

@@ -18,6 +18,8 @@ struct Price {
 };
 
 /// Prices do not depend on the name and the arguments of a described operation.
+/// A new field of gpemu_operation on which they depend is compared here.
+static_assert(sizeof(gpemu_operation) == 208);
 bool have_same_price(const cost::DescribedOperation& a, const cost::DescribedOperation& b) {
   const gpemu_operation &x = a.operation, &y = b.operation;
   return x.kind == y.kind && x.type == y.type && x.compute_type == y.compute_type &&

@@ -43,27 +43,12 @@ TEST_F(AnalyzeCommandTest, SeesNoStallIfLoadingTakesNoTime) {
 
 TEST_F(AnalyzeCommandTest, TellsTheStallsOfADescribedHostInVirtualTime) {
   // On batches of 2, a worker takes 20 s to prepare and 8 s to read.
-  const std::string host = made_up_.write("slow.toml", R"(name = "slow"
-title = "A slow host"
-[cpu]
-model = "A processor"
-cores = 4
-source = "s"
-[memory]
-gib = 1
-source = "s"
-[[loader]]
-name = "l"
-image_ms = 10000
-source = "s"
-[[storage]]
+  const std::string host = made_up_.write("slow.toml", slow_host(10000, R"([[storage]]
 name = "disk"
 access_ms = 4000
 mb_per_s = 1000000
 source = "s"
-[sources]
-s = "Nobody measured it"
-)");
+)"));
   const Outcome outcome =
       made_up_.run({"analyze", "--gpu", "V100", "--model", "resnet50", "--batch", "2", "--data",
                     folder_, "--host", host, "--workers", "1", "--json", "-"});

@@ -58,6 +58,26 @@ nlohmann::json parsed(const std::string& text) {
   return nlohmann::json::parse(text);
 }
 
+std::string slow_host(int image_ms, std::string_view storage) {
+  return fmt::format(R"(name = "slow"
+title = "A slow host"
+[cpu]
+model = "A processor"
+cores = 4
+source = "s"
+[memory]
+gib = 1
+source = "s"
+[[loader]]
+name = "l"
+image_ms = {}
+source = "s"
+{}[sources]
+s = "Nobody measured it"
+)",
+                     image_ms, storage);
+}
+
 profile::Pack made_up_pack(const std::string& name) {
   using profile::Quantity;
   profile::Pack pack;

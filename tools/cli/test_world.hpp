@@ -44,6 +44,10 @@ std::ostream& operator<<(std::ostream& stream, const Outcome& outcome);
 /// of a step at batch 64 are 60 and 120 ms, and of its copy 12 ms.
 [[nodiscard]] profile::Pack made_up_pack(const std::string& name);
 
+/// Returns a host file of a made-up host with 4 cores and 1 GiB, whose worker takes so long to
+/// prepare an image. `storage`: the file's tables [[storage]], whose source is "s".
+[[nodiscard]] std::string slow_host(int image_ms, std::string_view storage);
+
 /// A program that a command has started in a TestWorld.
 struct StartedProgram {
   std::vector<std::string> words;

@@ -12,27 +12,12 @@ namespace gpemu::tools {
 namespace {
 
 /// A host whose worker prepares 100 images a second, and whose disk reads as many.
-constexpr const char* kSlowHost = R"(name = "slow"
-title = "A slow host"
-[cpu]
-model = "A processor"
-cores = 4
-source = "s"
-[memory]
-gib = 1
-source = "s"
-[[loader]]
-name = "l"
-image_ms = 10
-source = "s"
-[[storage]]
+const std::string kSlowHost = slow_host(10, R"([[storage]]
 name = "hdd"
 access_ms = 10
 mb_per_s = 1000000
 source = "s"
-[sources]
-s = "Nobody measured it"
-)";
+)");
 
 constexpr const char* kTinyDataset = R"(name = "tiny"
 source = "made up"

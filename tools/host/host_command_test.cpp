@@ -18,29 +18,14 @@ TEST(HostCommand, ListsHostsWithTheirStorage) {
   world.write("storage/disk.toml",
               "name = \"disk\"\ntitle = \"A disk\"\naccess_ms = 1\nmb_per_s = 1\nsource = \"s\"\n"
               "[sources]\ns = \"made up\"\n");
-  world.write("hosts/slow.toml", R"(name = "slow"
-title = "A slow host"
-[cpu]
-model = "A processor"
-cores = 4
-source = "s"
-[memory]
-gib = 1
-source = "s"
-[[loader]]
-name = "l"
-image_ms = 10
-source = "s"
-[[storage]]
+  world.write("hosts/slow.toml", slow_host(10, R"([[storage]]
 device = "disk"
 [[storage]]
 name = "own"
 access_ms = 10
 mb_per_s = 1
 source = "s"
-[sources]
-s = "Nobody measured it"
-)");
+)"));
   const Outcome list = world.run({"host", "list"});
   EXPECT_EQ(squeezed(list.output),
             "host description cores storage\nslow A slow host 4 disk, own\n");

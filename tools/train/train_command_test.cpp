@@ -54,27 +54,12 @@ TEST_F(TrainCommandTest, WritesWhatWasAskedFor) {
 }
 
 TEST_F(TrainCommandTest, LoadsOnADescribedHost) {
-  made_up_.write("hosts/slow.toml", R"toml(name = "slow"
-title = "A slow host"
-[cpu]
-model = "A processor"
-cores = 4
-source = "s"
-[memory]
-gib = 1
-source = "s"
-[[loader]]
-name = "l"
-image_ms = 10
-source = "s"
-[[storage]]
+  made_up_.write("hosts/slow.toml", slow_host(10, R"([[storage]]
 name = "hdd"
 access_ms = 5
 mb_per_s = 1000000
 source = "s"
-[sources]
-s = "Nobody measured it"
-)toml");
+)"));
   made_up_.write("experiments/datasets/tiny.toml", R"toml(name = "tiny"
 source = "made up"
 files = 640
