@@ -87,7 +87,8 @@ TEST_P(RuntimeGraphs, GraphsAreClonedAndListed) {
   EXPECT_EQ(count, 0U) << "as many as were asked for";
   each({"cudaGraphGetNodes", "cudaGraphGetRootNodes"}, kInvalidValue, graph_, none_, none_);
   each({"cudaGraphGetNodes", "cudaGraphGetRootNodes"}, kInvalidValue, dead_, none_, &count);
-  const std::string path = testing::TempDir() + "gpemu_runtime_graph_test.dot";
+  const std::string path =
+      testing::TempDir() + "gpemu_runtime_graph_test_" + std::to_string(GetParam()) + ".dot";
   EXPECT_EQ(call("cudaGraphDebugDotPrint", graph_, path.c_str(), 0U), kSuccess);
   std::string word;
   EXPECT_TRUE(std::ifstream(path) >> word);
