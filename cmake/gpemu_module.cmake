@@ -5,7 +5,7 @@ endif()
 
 # Adds the tests of an executable to CTest, label "unit": each as <prefix>.<Suite>.<Test>, in a
 # process of its own. A sanitizer's start takes longer than most tests: there, one runs them all,
-# except for those of the module device, which fork: in a process that has run many, that is slow.
+# and ten those of the module device, which fork: in a process that has run many, that is slow.
 # With ONE_THREAD, ThreadSanitizer would find nothing: there they are not built, and elsewhere a
 # second thread ends them. With NO_TSAN they are not built there either, though they start threads:
 # the caller says why ThreadSanitizer would find nothing that it does not find in other tests.
@@ -22,37 +22,48 @@ function(gpemu_discover_unit_tests target prefix)
   # The preset dev optimises the tested code; tests themselves take longer to optimise than to run.
   target_compile_options(${target} PRIVATE $<$<CONFIG:RelWithDebInfo>:-O0>)
   set_target_properties(${target} PROPERTIES CXX_EXTENSIONS OFF)
-  if(GPEMU_SANITIZE AND NOT prefix STREQUAL device)
-    add_test(NAME ${target} COMMAND ${target} --gtest_brief=1)
-    set_tests_properties(${target} PROPERTIES LABELS unit)
+  if(GPEMU_SANITIZE)
+    set(processes 1)
+    if(prefix STREQUAL device)
+      set(processes 10)
+    endif()
+    foreach(process RANGE 1 ${processes})
+      math(EXPR index "${process} - 1")
+      add_test(NAME ${target}.${process} COMMAND ${target} --gtest_brief=1)
+      set_tests_properties(${target}.${process} PROPERTIES LABELS unit
+        ENVIRONMENT "GTEST_TOTAL_SHARDS=${processes};GTEST_SHARD_INDEX=${index}")
+    endforeach()
   else()
     gtest_discover_tests(${target} TEST_PREFIX "${prefix}." PROPERTIES LABELS unit
       DISCOVERY_TIMEOUT 60)
   endif()
 endfunction()
 
-# Makes the tests of a module share GoogleTest's precompiled header, which is half of a test's
-# compile time. All tests have the same flags. The preset tidy does not do this, so it finds headers
-# that a test forgets.
+# The headers that nearly every file includes.
+set(GPEMU_COMMON_HEADERS
+  <algorithm> <array> <filesystem> <functional> <map> <memory> <mutex> <optional> <set> <string>
+  <vector> <fmt/format.h> "${PROJECT_SOURCE_DIR}/include/gpemu/base/error.hpp"
+  "${PROJECT_SOURCE_DIR}/include/gpemu/base/units.hpp")
+
+# Makes the tests of a module share these and GoogleTest's header, precompiled, which are half of a
+# test's compile time. All tests have the same flags. The preset tidy does not do this, so it finds
+# headers that a test forgets.
 function(gpemu_share_test_header target)
   get_property(first GLOBAL PROPERTY GPEMU_FIRST_UNIT_TESTS)
   if(first)
     target_precompile_headers(${target} REUSE_FROM ${first})
   else()
-    target_precompile_headers(${target} PRIVATE <gtest/gtest.h>)
+    target_precompile_headers(${target} PRIVATE <gtest/gtest.h> ${GPEMU_COMMON_HEADERS})
     set_property(GLOBAL PROPERTY GPEMU_FIRST_UNIT_TESTS ${target})
   endif()
 endfunction()
 
-# Has a target of this project use the headers that nearly every file includes as the module base
-# compiles them once: they are half of what a file takes to compile. All have the same flags. The
+# Has a target of this project use the common headers as the module base compiles them once: they
+# are half of what a file takes to compile. All have the same flags. The
 # preset tidy does not, and so sees which headers a file forgets.
 function(gpemu_share_common_headers target)
   if(target STREQUAL gpemu_base)
-    target_precompile_headers(gpemu_base PRIVATE
-      <algorithm> <array> <filesystem> <functional> <map> <memory> <mutex> <optional> <set> <string>
-      <vector> <fmt/format.h> "${PROJECT_SOURCE_DIR}/include/gpemu/base/error.hpp"
-      "${PROJECT_SOURCE_DIR}/include/gpemu/base/units.hpp")
+    target_precompile_headers(gpemu_base PRIVATE ${GPEMU_COMMON_HEADERS})
   else()
     target_precompile_headers(${target} REUSE_FROM gpemu_base)
     # A target that does not link the module takes them from here.

@@ -84,7 +84,8 @@ typedef enum gpemu_operation_kind GPEMU_INT {
   /* input elements, output elements, window elements, additional bytes per output element: the
    * position of its maximum. */
   GPEMU_OPERATION_POOLING = 11,
-  /* elements read, elements written, arithmetic operations per element written. */
+  /* elements read, elements written, arithmetic operations per element written, and tensors that a
+   * kernel over lists of tensors finishes (0: it has no such lists, or they are not known). */
   GPEMU_OPERATION_ELEMENTWISE = 12,
   /* elements read, elements written. */
   GPEMU_OPERATION_REDUCTION = 13,

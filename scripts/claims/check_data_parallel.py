@@ -40,7 +40,7 @@ def run(options, model, batch, gpus, waits):
     """Returns the median time of each phase, and of a step, in ms, of the fastest of some runs.
     `waits`: after each phase."""
     command = [options.gpemu, "run", "--quiet", "--drop-data", "--clock", "virtual", "--topology",
-               str(ROOT / "scaling/p100-x2.toml"), "--", options.python, "-W", "ignore",
+               "p100-x2", "--", options.python, "-W", "ignore",
                str(PROGRAM), "--model", model, "--batch", str(batch), "--gpus", str(gpus),
                "--steps", str(options.steps), *(("--phases",) if waits else ())]
     found = []

@@ -181,7 +181,7 @@ def print_memory(rows):
     print(told("memory", figures))
     usual = [row["error"] for row in rows
              if abs(row["measured_mib"] / row["median_mib"] - 1) <= MEMORY_WORST]
-    if len(usual) < len(rows):
+    if 0 < len(usual) < len(rows):
         print(told("memory, rows that agree with the other GPUs'", summary(usual)))
     passed = figures["mean"] <= MEMORY_MEAN and abs(figures["worst"]) <= MEMORY_WORST
     return passed, figures

@@ -11,14 +11,13 @@ Usage: scripts/claims/check_parallel.py [--gpemu COMMAND] [--json FILE]
 """
 
 import argparse
-import concurrent.futures
 import csv
 import json
-import os
 import pathlib
 import statistics
 import subprocess
 import sys
+import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "scaling"
@@ -57,17 +56,16 @@ def mpt_options(row):
         global_batch=int(row["micro_batch"] * row["micro_batches"]) * gpus)]
 
 
-def predict(gpemu, options):
-    command = [gpemu, "cost", "transformer", "--json", *options]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        sys.exit(f"check_parallel: {' '.join(command)}: {done.stderr.strip()}")
-    return json.loads(done.stdout)["iteration_ms"]
-
-
 def predictions(gpemu, rows, options):
-    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-        return list(pool.map(lambda row: predict(gpemu, options(row)), rows))
+    """Returns the times of iterations, in milliseconds."""
+    with tempfile.NamedTemporaryFile("w", prefix="check_parallel_") as jobs:
+        jobs.writelines(" ".join(options(row)) + "\n" for row in rows)
+        jobs.flush()
+        done = subprocess.run([gpemu, "cost", "transformer", "--jobs", jobs.name],
+                              capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        sys.exit(f"check_parallel: {done.stderr.strip()}")
+    return [json.loads(line)["iteration_ms"] for line in done.stdout.splitlines()]
 
 
 def layout_of(row):

@@ -32,9 +32,8 @@ def read_groups():
 
 
 def predict(options, machine, gpu, batch, gpus):
-    own = FOLDER / f"{machine}.toml"
-    command = [options.gpemu, "predict", "--gpu", gpu, "--topology",
-               str(own) if own.exists() else machine, "--gpus", ",".join(map(str, gpus)),
+    command = [options.gpemu, "predict", "--gpu", gpu, "--topology", machine,
+               "--gpus", ",".join(map(str, gpus)),
                "--batch", str(batch), "--json", "-", "--", options.python,
                str(ROOT / "examples/pytorch/train_ddp.py"), "--batch", "{batch}", "--steps", "20"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Records what our own measurements on a real GPU asked it for: measured/<GPU>/operations.
+"""Records what our own measurements on a real GPU asked it for: measured/<GPU>/operations, and
+measured/<GPU>-unfitted/operations with the steps that no fit uses.
 
 Runs the measured operations and steps once more, unmodified, on the emulated GPU, and puts what
 they ask for beside the times that were measured: measured/README.md describes the files. They come
@@ -27,6 +28,8 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 CALL = ("op", "class", "type", "compute_type", "access", "channels_last")
 AT_ONCE = {"raw": 400, "operation": 400, "program": 6, "step": 10}
 COPIES = ("copy_host_to_device", "copy_device_to_host")
+# Fits use as many steps of the pack, the first ones. The others came later and are kept apart.
+FITTED_STEPS = 40
 
 
 def measured(folder, pack):
@@ -212,6 +215,7 @@ def main():
         is_operation = row[0] in ("raw", "operation")
         if options.only in (None, "operations" if is_operation else "steps"):
             rows[row[0]].append(row)
+    unfitted = {row[1] for row in rows["step"][FITTED_STEPS:]}
     groups = collections.defaultdict(list)
     for kind, of_kind in rows.items():
         for begin in range(0, len(of_kind), AT_ONCE[kind]):
@@ -220,11 +224,14 @@ def main():
             for row in some:
                 if found.get(row[1]):
                     source = "operations" if row[4] == "operations" else kind + "s"
-                    groups[source, row[2], row[3], row[4]].append((*row, found[row[1]]))
+                    folder = options.folder
+                    if kind == "step" and row[1] in unfitted:
+                        folder = folder.with_name(folder.name + "-unfitted")
+                    group = folder / "operations", (source, row[2], row[3], row[4])
+                    groups[group].append((*row, found[row[1]]))
             print(f"{kind} [{begin + len(some)}/{len(of_kind)}]", file=sys.stderr, flush=True)
-    output = options.folder / "operations"
-    output.mkdir(exist_ok=True)
-    for group, of_group in sorted(groups.items()):
+    for (output, group), of_group in sorted(groups.items()):
+        output.mkdir(parents=True, exist_ok=True)
         parts = dict.fromkeys(part for part in group if part)
         write_group(output / ("-".join(parts) + ".jsonl"), group, of_group, options.gpu)
 

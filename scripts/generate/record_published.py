@@ -80,7 +80,7 @@ def recorded_steps(path):
                 current = steps[int(match[1])][match[2]] if match else current
             elif entry.get("mark") == "pop":
                 current = None
-            elif current is not None and "op" in entry and not entry["op"].startswith("copy_host"):
+            elif current is not None and "op" in entry and entry["op"] != "copy_device_to_host":
                 call = {key: entry[key] for key in CALL if key in entry}
                 shape = entry.get("shape", [entry["bytes"]] if "bytes" in entry else [])
                 current.append((json.dumps(call), tuple(shape)))
@@ -137,11 +137,17 @@ def write_group(group, steps):
     calls, lines = {}, []
     for spec, times, phases in steps:
         counts = collections.defaultdict(lambda: [0, 0])
+        copied = 0
         for phase, operations in phases.items():
             for call, shape in operations:
+                if json.loads(call)["op"].startswith("copy_host"):
+                    copied += shape[0]
+                    continue
                 counts[calls.setdefault(call, len(calls)), shape][phase == "backward"] += 1
         step = {name: spec[name] for name in ("model", "batch", "size")}
         step["ms"] = times
+        if copied > 0:
+            step["copied"] = copied
         step["operations"] = [[call, *both, *shape] for (call, shape), both in counts.items()]
         lines.append(json.dumps(step, separators=(",", ":")))
     head = {"format": "gpemu-published-operations-1", **dict(zip(GROUP, group)),

@@ -63,10 +63,11 @@ TEST(JoinedRecordings, WhatComesAlongCostsTheHostNothingOfItsOwn) {
   bias.access = GPEMU_ACCESS_STRIDED;
   RecordedOperation counter = stream(0, GPEMU_TYPE_INT64);
   counter.shape[0] = counter.shape[1] = AffineEntry{1, 0};
-  EXPECT_EQ(host_cost(conv, nullptr, true), cost::kHostConvolution);
-  EXPECT_EQ(host_cost(bias, &conv, true), cost::kHostPart);
-  EXPECT_EQ(host_cost(bias, nullptr, true), cost::kHostOperation);
-  EXPECT_EQ(host_cost(counter, &bias, true), cost::kHostPart);
+  EXPECT_EQ(host_cost(conv, {}, true), cost::kHostConvolution);
+  EXPECT_EQ(host_cost(bias, {.previous = &conv}, true), cost::kHostPart);
+  EXPECT_EQ(host_cost(bias, {}, true), cost::kHostOperation);
+  EXPECT_EQ(host_cost(counter, {.previous = &bias}, true), cost::kHostOperation)
+      << "hosts were fitted so";
 }
 
 RecordedOperation operation(gpemu_operation_kind kind, const std::vector<std::int64_t>& shape) {

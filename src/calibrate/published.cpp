@@ -7,9 +7,13 @@
 #include <cmath>
 #include <map>
 #include <numeric>
+#include <optional>
 
 #include "gpemu/calibrate/evaluate.hpp"
 #include "gpemu/calibrate/fit.hpp"
+#include "gpemu/cost/copy_cost.hpp"
+#include "gpemu/cost/host_error.hpp"
+#include "gpemu/cost/listed_tensors.hpp"
 #include "gpemu/cost/operation_cost.hpp"
 #include "gpemu/cost/operation_time.hpp"
 #include "gpemu/cost/phase_time.hpp"
@@ -20,15 +24,36 @@ namespace {
 using cost::PublishedStep;
 
 /// The host's time to launch a step, in seconds. The order of the operations is not known, so that
-/// biases that are added after convolutions count as operations of their own.
-double host_seconds(const PublishedStep& step, const profile::OperationParameters& parameters) {
+/// biases that are added after convolutions count as operations of their own. What an optimizer
+/// over lists costs depends on its tensors, in a host where that is known.
+double host_seconds(const PublishedStep& step, const profile::OperationParameters& parameters,
+                    std::optional<double> listed_tensor) {
   if (step.is_operation) return 0;
+  cost::ListedTensors listed;
+  for (const auto& [operation, forward, backward] : step.operations) {
+    listed.add(operation, forward + backward);
+  }
+  const bool in_lists = listed_tensor && listed.tensors() > 0;
   double launches = 0;
   for (const auto& [operation, forward, backward] : step.operations) {
-    launches += forward * parameters.at(cost::host_cost(operation, nullptr, true)) +
-                backward * parameters.at(cost::host_cost(operation, nullptr, false));
+    if (in_lists && operation.operation_class == cost::OperationClass::kOptimizer) continue;
+    launches += forward * parameters.at(cost::host_cost(operation, {}, true)) +
+                backward * parameters.at(cost::host_cost(operation, {}, false));
   }
-  return launches * parameters[cost::kHostScale];
+  const double seconds = launches * parameters[cost::kHostScale];
+  return in_lists ? seconds + *listed_tensor * static_cast<double>(listed.tensors()) : seconds;
+}
+
+std::optional<double> listed_tensor_of(const profile::GpuSpec& gpu) {
+  return gpu.calibration ? gpu.calibration->listed_tensor : std::nullopt;
+}
+
+/// The time of the copy that a step waits for before its operations, in seconds.
+double copy_seconds(const PublishedStep& step, const profile::GpuSpec& gpu) {
+  if (step.copied == 0) return 0;
+  const cost::CopyCost& copy = cost::copy_cost(gpu);
+  return to_seconds(copy.latency) +
+         static_cast<double>(step.copied) / (gpu.pinned_copy_bytes_per_s * copy.pageable_share);
 }
 
 std::string part_of(const cost::DescribedOperation& operation, const profile::GpuSpec& gpu) {
@@ -72,6 +97,7 @@ class PublishedTimes final : public Measurements {
     Row row;
     row.measured = measured_seconds;
     row.host = host_seconds;
+    row.copy = copy_seconds(step, gpu);
     row.weight = step.is_operation ? kOperationWeight : 1;
     double varied = 0;
     for (const auto& [operation, forward, backward] : step.operations) {
@@ -110,7 +136,7 @@ class PublishedTimes final : public Measurements {
             derivatives.subspan(i * cost::kOperationParameterCount, cost::kOperationParameterCount);
       std::ranges::fill(slopes, 0.0);
       const double device = device_seconds(row, values, slopes);
-      const double predicted = std::max(device, row.host);
+      const double predicted = row.copy + std::max(device, row.host);
       residuals[i] = row.weight * std::log(predicted / row.measured);
       for (double& slope : slopes) {
         slope = device < row.host ? 0 : row.weight * slope / predicted;
@@ -125,7 +151,7 @@ class PublishedTimes final : public Measurements {
     double least = 0;  ///< in seconds.
   };
   struct Row {
-    double measured = 0, host = 0;
+    double measured = 0, host = 0, copy = 0;
     double constant = 0;  ///< of operations that do not depend on the parameters, in seconds.
     double weight = 1;
     std::vector<CountedWork> works;
@@ -193,8 +219,10 @@ Result<profile::GpuSpec> without_own_steps(
     profile::GpuSpec gpu, const std::function<Result<profile::GpuSpec>(std::string_view)>& find) {
   using Pair = std::pair<std::string_view, std::string_view>;
   constexpr std::string_view kA100 = "A100-SXM4-40GB", kH200 = "H200-SXM-141GB";
+  constexpr std::string_view kTitanRtx = "TITAN-RTX", k2080Ti = "RTX-2080-Ti";
   constexpr std::array kNearest = {Pair{kA100, kH200}, Pair{kH200, kA100},
-                                   Pair{profile::kHalfGpu, kA100}};
+                                   Pair{profile::kHalfGpu, kA100}, Pair{kTitanRtx, k2080Ti},
+                                   Pair{k2080Ti, kTitanRtx}};
   if (!gpu.calibration || gpu.calibration->gpu != gpu.name) return gpu;
   const auto found = std::ranges::find(kNearest, gpu.name, &Pair::first);
   const std::string_view nearest = found == kNearest.end() ? nearest_gpu(gpu.name) : found->second;
@@ -227,13 +255,14 @@ PublishedAnswer predict_published(const PublishedStep& step, const profile::GpuS
   std::ranges::transform(profile::kOperationParameters, parameters.begin(),
                          &profile::Parameter::typical);
   if (gpu.calibration) parameters = gpu.calibration->parameters;
-  const double host = host_seconds(step, parameters);
-  // The bar of what the GPU waits for its host, as in predict_step().
-  constexpr double kHostError = 1;
-  const double seconds = std::max(busy, host);
+  const double host = host_seconds(step, parameters, listed_tensor_of(gpu));
+  const double copy = copy_seconds(step, gpu);
+  if (copy > 0) answer.parts["copy from host"] = copy;
+  const double seconds = copy + std::max(busy, host);
   for (auto& [name, part] : answer.parts) part /= seconds;
   answer.predicted_seconds = seconds;
-  answer.bar = (slack + kHostError * (seconds - busy)) / seconds;
+  // The copy is assumed to err like the rest.
+  answer.bar = (slack + cost::kHostError * (seconds - copy - busy)) / (seconds - copy);
   answer.host_share = host / seconds;
   return answer;
 }
@@ -259,7 +288,7 @@ Result<profile::OperationParameters> fit_parameters(PublishedFit& fit, const pro
     if (time == step.seconds.end() || !fit.chosen(step)) continue;
     if (arithmetic == Arithmetic::kAll && step.precision == "fp32") continue;
     const int before = times.count();
-    times.add(step, gpu, time->second, host_seconds(step, start));
+    times.add(step, gpu, time->second, host_seconds(step, start, listed_tensor_of(gpu)));
     if (times.count() > before && !step.is_operation) {
       ++fit.models[step.model];
       ++fit.count;
@@ -296,6 +325,29 @@ Result<profile::OperationParameters> fit_parameters(PublishedFit& fit, const pro
 
 }  // namespace
 
+Result<profile::GpuSpec> start_of_fit(
+    const profile::GpuSpec& gpu,
+    const std::function<Result<profile::GpuSpec>(std::string_view)>& find) {
+  const auto calibrated = [&](std::string_view name) -> Result<profile::GpuSpec> {
+    GPEMU_ASSIGN(profile::GpuSpec found, find(name));
+    if (found.calibration) return found;
+    return fail(ErrorCode::kNotFound, "{} has no parameters to start from", name);
+  };
+  GPEMU_ASSIGN(profile::GpuSpec start,
+               calibrated(gpu.tf32_tensor_flops ? "A100-SXM4-40GB" : "Quadro-RTX-6000"));
+  profile::Calibration& calibration = *start.calibration;
+  if (!gpu.tf32_tensor_flops) {
+    GPEMU_ASSIGN(const profile::GpuSpec half, calibrated(profile::kHalfGpu));
+    calibration.fp32 = calibration.parameters;
+    std::copy_n(half.calibration->parameters.begin(), profile::kFirstCommonParameter,
+                calibration.parameters.begin());
+  }
+  if (gpu.calibration && gpu.calibration->gpu == gpu.name) {
+    profile::take_host(*gpu.calibration, calibration);
+  }
+  return start;
+}
+
 Result<profile::Calibration> calibrate_published(
     std::span<const PublishedStep> steps, profile::GpuSpec gpu, const profile::Calibration& start,
     const std::function<bool(const PublishedStep&)>& chosen) {
@@ -303,19 +355,30 @@ Result<profile::Calibration> calibrate_published(
   calibration.gpu = gpu.name;
   calibration.tensor_cores = calibration.half = true;
   calibration.tensor_rate = profile::tensor_rate(gpu);
-  // Where single operations were measured, they were in all kinds of arithmetic.
-  const bool all = std::ranges::any_of(steps, [&](const PublishedStep& step) {
-    return step.is_operation && step.precision == "fp32" &&
-           std::ranges::find(step.seconds, gpu.name, &decltype(step.seconds)::value_type::first) !=
-               step.seconds.end();
-  });
+  const auto ran = [&](bool half) {
+    return std::ranges::any_of(steps, [&](const PublishedStep& step) {
+      const bool is_half = step.precision != "fp32" && step.precision != "tf32";
+      return is_half == half &&
+             std::ranges::find(step.seconds, gpu.name,
+                               &decltype(step.seconds)::value_type::first) != step.seconds.end();
+    });
+  };
+  if (!ran(true)) {
+    return fail(ErrorCode::kNotFound, "no published step in 16 bits ran on {}", gpu.name);
+  }
+  // Where something was measured in FP32, all kinds of arithmetic were that the GPU has.
+  const bool all = ran(false);
   PublishedFit fit{.steps = steps, .chosen = chosen};
   if (!all) {
     gpu.calibration = calibration;
     GPEMU_ASSIGN(calibration.parameters,
                  fit_parameters(fit, gpu, Arithmetic::kAll, start.parameters, &calibration.error));
   } else {
-    if (!calibration.tf32) calibration.tf32 = start.parameters;
+    if (!gpu.tf32_tensor_flops) {
+      calibration.tf32.reset();
+    } else if (!calibration.tf32) {
+      calibration.tf32 = start.parameters;
+    }
     if (!calibration.fp32) calibration.fp32 = start.parameters;
     gpu.calibration = calibration;
     double ignored = 0;
@@ -326,14 +389,16 @@ Result<profile::Calibration> calibrate_published(
                 calibration.parameters.end(), products.begin() + profile::kFirstCommonParameter);
       return products;
     };
-    calibration.tf32 = with_common(*calibration.tf32);
+    if (calibration.tf32) calibration.tf32 = with_common(*calibration.tf32);
     calibration.fp32 = with_common(*calibration.fp32);
     gpu.calibration = calibration;
     GPEMU_ASSIGN(calibration.fp32,
                  fit_parameters(fit, gpu, Arithmetic::kFp32, *calibration.fp32, &ignored));
-    gpu.calibration = calibration;
-    GPEMU_ASSIGN(calibration.tf32,
-                 fit_parameters(fit, gpu, Arithmetic::kTf32, *calibration.tf32, &ignored));
+    if (calibration.tf32) {
+      gpu.calibration = calibration;
+      GPEMU_ASSIGN(calibration.tf32,
+                   fit_parameters(fit, gpu, Arithmetic::kTf32, *calibration.tf32, &ignored));
+    }
   }
   calibration.models = std::max(static_cast<int>(fit.models.size()), 1);
   calibration.steps = std::max(fit.count, 1);

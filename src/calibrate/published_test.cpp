@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "gpemu/calibrate/published.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <utility>
 
 #include <gtest/gtest.h>
+
+#include "gpemu/cost/copy_cost.hpp"
 
 namespace gpemu::calibrate {
 namespace {
@@ -61,6 +64,16 @@ class PublishedData : public testing::Test {
   profile::GpuSpec gpu_, start_;
 };
 
+TEST_F(PublishedData, ACopyDelaysItsStep) {
+  cost::PublishedStep step = steps_.front();
+  const double without = predict_published(step, gpu_).predicted_seconds;
+  step.copied = 10'000'000;
+  const cost::CopyCost& copy = cost::copy_cost(gpu_);
+  EXPECT_NEAR(predict_published(step, gpu_).predicted_seconds - without,
+              to_seconds(copy.latency) + 1e7 / (copy.pageable_share * gpu_.pinned_copy_bytes_per_s),
+              1e-9);
+}
+
 TEST_F(PublishedData, HeldOutTrainingStepsArePredictedWithinTheirBars) {
   double errors = 0, within = 0, count = 0;
   for (const cost::PublishedStep& step : steps_) {
@@ -94,6 +107,52 @@ TEST_F(PublishedData, TheGpusFileHasWhatTheStepsGive) {
   }
 }
 
+/// The same of the GPUs that have steps in FP32 as well, but no TF32.
+TEST_F(PublishedData, TheFilesOfTuringGpusHaveWhatTheStepsGive) {
+  const auto find = [](std::string_view name) -> Result<profile::GpuSpec> {
+    return load(std::string(name));
+  };
+  for (const std::string name : {"RTX-2080-Ti", "TITAN-RTX"}) {
+    const auto gpu =
+        profile::load_gpu_spec(std::string(GPEMU_PUBLISHED_FOLDER "/gpus/") + name + ".toml");
+    ASSERT_TRUE(gpu && gpu->calibration) << name;
+    const auto start = start_of_fit(*gpu, find);
+    ASSERT_TRUE(start) << start.error().message;
+    const auto fitted = calibrate_published(steps_, *gpu, *start->calibration,
+                                            [](const auto& step) { return !held_out(step); });
+    if (!fitted && fitted.error().code == ErrorCode::kUnsupported) GTEST_SKIP() << "no solver";
+    ASSERT_TRUE(fitted) << fitted.error().message;
+    EXPECT_TRUE(fitted->has_all_arithmetic());
+    EXPECT_FALSE(fitted->tf32);
+    EXPECT_EQ(fitted->steps, gpu->calibration->steps);
+    for (int i = 0; i < profile::kFirstHostParameter; ++i) {
+      EXPECT_NEAR(fitted->parameters.at(i) / gpu->calibration->parameters.at(i), 1, 0.02)
+          << name << " " << profile::kOperationParameters.at(i).name;
+    }
+    double errors = 0;
+    int count = 0;
+    for (const cost::PublishedStep& step : steps_) {
+      const auto time =
+          std::ranges::find(step.seconds, name, &decltype(step.seconds)::value_type::first);
+      if (!held_out(step) || time == step.seconds.end()) continue;
+      PublishedAnswer answer = predict_published(step, *gpu);
+      answer.measured_seconds = time->second;
+      errors += std::abs(answer.error());
+      ++count;
+    }
+    EXPECT_EQ(count, 4);
+    EXPECT_LT(errors / count, 0.13) << name << ", of the family that took no part";
+  }
+}
+
+TEST_F(PublishedData, AFitNeedsStepsIn16Bits) {
+  const auto fitted = calibrate_published(steps_, load("T4"), *start_.calibration,
+                                          [](const auto& step) { return !held_out(step); });
+  ASSERT_FALSE(fitted);
+  EXPECT_EQ(fitted.error().code, ErrorCode::kNotFound);
+  EXPECT_EQ(fitted.error().message, "no published step in 16 bits ran on T4");
+}
+
 /// Our own measurements on an H200: what its file has is what they give.
 TEST_F(PublishedData, TheH200sFileHasWhatItsMeasurementsGive) {
   const auto steps =
@@ -101,10 +160,13 @@ TEST_F(PublishedData, TheH200sFileHasWhatItsMeasurementsGive) {
   ASSERT_TRUE(steps) << steps.error().message;
   const profile::GpuSpec gpu = load("H200-SXM-141GB");
   ASSERT_TRUE(gpu.calibration);
-  profile::Calibration start = *start_.calibration;
-  profile::take_host(*gpu.calibration, start);
-  const auto fitted = calibrate_published(
-      *steps, gpu, start, [](const auto& step) { return step.is_operation || !held_out(step); });
+  const auto start = start_of_fit(gpu, [](std::string_view name) -> Result<profile::GpuSpec> {
+    return load(std::string(name));
+  });
+  ASSERT_TRUE(start) << start.error().message;
+  const auto fitted = calibrate_published(*steps, gpu, *start->calibration, [](const auto& step) {
+    return step.is_operation || !held_out(step);
+  });
   if (!fitted && fitted.error().code == ErrorCode::kUnsupported) GTEST_SKIP() << "no solver";
   ASSERT_TRUE(fitted) << fitted.error().message;
   EXPECT_TRUE(fitted->has_all_arithmetic());

@@ -97,15 +97,22 @@ std::optional<Reduction> reduction_of(const gpemu_operation& launch) {
   return std::nullopt;
 }
 
-/// Finds the number of elements that a launch over lists of tensors handles. Its first argument
-/// has, one after the other: the tensors' addresses, list by list; their sizes; in fused optimizers
-/// the addresses of their steps; each block's tensor; each block's chunk of it. A tensor that one
-/// launch does not finish is the first one of the next launch. Source: structs TensorListMetadata
-/// and FusedOptimizerTensorListMetadata in aten/src/ATen/native/cuda/MultiTensorApply.cuh.
-double list_elements(const KernelTraits& traits, const gpemu_operation& launch, double blocks) {
+/// What a launch over lists of tensors handles.
+struct ListWork {
+  double elements = 0;
+  std::int64_t tensors = 0;  ///< that it finishes; 0: not known.
+};
+
+/// Finds what a launch over lists of tensors handles. Its first argument has, one after the other:
+/// the tensors' addresses, list by list; their sizes; in fused optimizers the addresses of their
+/// steps; each block's tensor; each block's chunk of it. A tensor that one launch does not finish
+/// is the first one of the next launch. Source: structs TensorListMetadata and
+/// FusedOptimizerTensorListMetadata in aten/src/ATen/native/cuda/MultiTensorApply.cuh.
+ListWork list_work(const KernelTraits& traits, const gpemu_operation& launch) {
   constexpr int kTensors[2][5] = {{110, 64, 48, 36, 30}, {770, 448, 336, 252, 210}};
   constexpr int kBlocks[2] = {320, 2240};
-  const double most = blocks * kChunkElements;
+  const double blocks = threads_of(launch).blocks;
+  const ListWork most{.elements = blocks * kChunkElements};
   const int kind = traits.long_lists ? 1 : 0;
   if (launch.arguments == nullptr || launch.arguments[0] == nullptr || blocks > kBlocks[kind]) {
     return most;
@@ -129,9 +136,11 @@ double list_elements(const KernelTraits& traits, const gpemu_operation& launch, 
     std::memcpy(&size, sizes + sizeof(size) * i, sizeof(size));
     elements += static_cast<double>(size);
   }
-  elements -= std::max(static_cast<double>(size) - kChunkElements * (last_chunk + 1.0), 0.0);
+  const double left = static_cast<double>(size) - kChunkElements * (last_chunk + 1.0);
+  elements -= std::max(left, 0.0);
   // Impossible values are ignored.
-  return elements >= blocks && elements <= most ? elements : most;
+  if (elements < blocks || elements > most.elements) return most;
+  return {.elements = elements, .tensors = last_tensor + (left > 0 ? 0 : 1)};
 }
 
 /// Returns how many elements a launch handles; one per thread if nothing else is known.
@@ -154,7 +163,7 @@ double elements_of(const KernelTraits& traits, const gpemu_operation& launch) {
       elements = blocks() * kChunkElements;
       break;
     case Elements::kFromLists:
-      elements = list_elements(traits, launch, blocks());
+      elements = list_work(traits, launch).elements;
       break;
     default:
       break;
@@ -364,6 +373,9 @@ void describe_elements(const KernelTraits& traits, const gpemu_operation& launch
   if (traits.elements == Elements::kFromOffsets) reads = strided_reads(traits, launch, elements);
   operation.shape[0] = entry(reads);
   operation.shape[1] = entry(elements * written);
+  if (traits.elements == Elements::kFromLists) {
+    operation.shape[kListedTensors] = list_work(traits, launch).tensors;
+  }
 }
 
 /// Adds how a normalization's rows are distributed. A row may have a block. Where sums over rows

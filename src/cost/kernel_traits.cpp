@@ -2,6 +2,8 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <optional>
+#include <utility>
 #include <vector>
 
 #include <fmt/core.h>
@@ -192,6 +194,36 @@ gpemu_data_type type_in(std::string_view name) {
   return half ? GPEMU_TYPE_FP16 : GPEMU_TYPE_FP32;
 }
 
+/// Returns the type behind the first `lead` in a name, by its mangled letter. Of several operands,
+/// conditions do not count.
+std::optional<gpemu_data_type> letter_behind(std::string_view name, std::string_view lead) {
+  using Letter = std::pair<char, gpemu_data_type>;
+  constexpr std::array kLetters = {Letter{'f', GPEMU_TYPE_FP32},  Letter{'l', GPEMU_TYPE_INT64},
+                                   Letter{'i', GPEMU_TYPE_INT32}, Letter{'s', GPEMU_TYPE_INT16},
+                                   Letter{'a', GPEMU_TYPE_INT8},  Letter{'h', GPEMU_TYPE_INT8},
+                                   Letter{'d', GPEMU_TYPE_FP64}};
+  const std::size_t found = name.find(lead);
+  if (found == std::string_view::npos) return std::nullopt;
+  name.remove_prefix(found + lead.size());
+  const std::size_t first = std::min(name.find_first_not_of('b'), name.size());
+  const auto* const letter = std::ranges::find_if(kLetters, [&](const Letter& candidate) {
+    return first < name.size() && candidate.first == name[first];
+  });
+  if (letter != kLetters.end()) return letter->second;
+  if (first > 0) return GPEMU_TYPE_INT8;
+  return std::nullopt;
+}
+
+/// Returns the type of the first operand of PyTorch's element-wise kernels: that of their functor,
+/// such as FillFunctor<long>, or of their lambda's argument.
+gpemu_data_type functor_type(std::string_view name, gpemu_data_type otherwise) {
+  constexpr std::array kLeads = {"FunctorI", "FunctorOnSelf_addI", "Functor_addI", "EUl"};
+  for (const char* const lead : kLeads) {
+    if (const auto type = letter_behind(name, lead)) return *type;
+  }
+  return otherwise;
+}
+
 /// Counts how often a kernel over lists of tensors reads or writes an element.
 int list_accesses(std::string_view name) {
   const int lists = number_behind(name, "ListMetadataI", "Li", 2);
@@ -373,7 +405,9 @@ void read_name(std::string_view name, KernelTraits& traits) {
     case Elements::kFromArgument:
       // PyTorch's element-wise kernels carry an array of pointers, one per tensor.
       traits.tensors = tensors_of(name, traits.tensors);
-      if (traits.operation_class == Class::kElementwise) read_strides(name, traits);
+      if (traits.operation_class != Class::kElementwise) break;
+      read_strides(name, traits);
+      if (traits.type == GPEMU_TYPE_FP32) traits.type = functor_type(name, traits.type);
       break;
     case Elements::kFromInputs:
       read_concatenation(name, traits);

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <string>
+
 #include <gtest/gtest.h>
 
 #include "gpemu/cost/operation_cost.hpp"
@@ -28,6 +30,33 @@ TEST(KernelTraits, ReadsTheArraysOfEarlierVersions) {
       "NS_6detail5ArrayIPcLi1EEEEEviT0_T1_");
   EXPECT_EQ(traits.tensors, 1);
   EXPECT_EQ(traits.type, GPEMU_TYPE_FP32);
+}
+
+TEST(KernelTraits, ReadsTheTypesOfIntegers) {
+  const auto type_of = [](const std::string& functor) {
+    return kernel_traits("_ZN2at6native29vectorized_elementwise_kernelILi4E" + functor +
+                         "St5arrayIPcLm2EEEEviT0_T1_")
+        .type;
+  };
+  // What counts the batches in batch normalization.
+  EXPECT_EQ(type_of("NS0_21CUDAFunctorOnSelf_addIlEE"), GPEMU_TYPE_INT64);
+  EXPECT_EQ(type_of("NS0_15CUDAFunctor_addIiEE"), GPEMU_TYPE_INT32);
+  EXPECT_EQ(type_of("NS0_11FillFunctorIdEE"), GPEMU_TYPE_FP64);
+  EXPECT_EQ(type_of("NS0_13BinaryFunctorIbbbNS0_17BitwiseAndFunctorIbEEEE"), GPEMU_TYPE_INT8);
+  EXPECT_EQ(type_of("NS0_15CUDAFunctor_addIfEE"), GPEMU_TYPE_FP32);
+  // Lambdas: clamp(long), where(bool, long, long) and where(bool, float, float).
+  EXPECT_EQ(
+      type_of("ZZZNS0_49_GLOBAL__N__d2ba64fb_16_TensorCompare_cu_71e06f4e19launch_clamp_scalar"
+              "ERNS_18TensorIteratorBaseEN3c106ScalarES6_NS0_6detail11ClampLimitsEENKUlvE_"
+              "clEvENKUlvE2_clEvEUllE_"),
+      GPEMU_TYPE_INT64);
+  const std::string where =
+      "ZZZNS0_49_GLOBAL__N__d2ba64fb_16_TensorCompare_cu_71e06f4e17where_kernel_implERNS_14Tensor"
+      "IteratorEENKUlvE_clEvENKUlvE6_clEvEUlb";
+  EXPECT_EQ(type_of(where + "llE_"), GPEMU_TYPE_INT64);
+  EXPECT_EQ(type_of(where + "ffE_"), GPEMU_TYPE_FP32);
+  EXPECT_EQ(type_of(where + "bbE_"), GPEMU_TYPE_INT8);
+  EXPECT_EQ(type_of("NS0_15CUDAFunctor_addIN3c107complexIfEEEE"), GPEMU_TYPE_FP32);
 }
 
 TEST(KernelTraits, LeavesTheArgumentsOfOthersAlone) {

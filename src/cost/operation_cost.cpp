@@ -68,7 +68,7 @@ bool depends_on_arithmetic(const OperationWork& work) {
 
 /// Returns whether parameters for an attention kernel come from measured ones.
 bool knows_attention(const profile::GpuSpec& spec) {
-  return spec.calibration && spec.calibration->has_all_arithmetic();
+  return spec.calibration && spec.calibration->has_all_arithmetic() && spec.calibration->tf32;
 }
 
 /// Returns whether products were measured in this type's arithmetic: TF32 on tensor cores, FP32
@@ -95,14 +95,22 @@ double least_published_error(const OperationWork& work) {
 }
 
 /// Returns the least bar for a price from parameters that are not the GPU's own for this
-/// arithmetic. `like_half`: they are those of the GPU whose steps in 16 bits were published.
-double least_error(const gpemu_operation& operation, const OperationWork& work, bool like_half) {
+/// arithmetic.
+double least_error(const gpemu_operation& operation, const OperationWork& work,
+                   const profile::GpuSpec& spec) {
   if (!is_half(operation)) return kOtherGpuBar;
+  const bool like_half = spec.calibration && spec.calibration->half;
   if (like_half) return std::max(kLikeHalfBar, least_published_error(work));
-  if (work.kind == Kind::kGroupedConvolution) return kHalfGroupedBar;
+  constexpr int kAmpere = 8;
+  const bool old = spec.compute_capability_major < kAmpere;
+  if (work.kind == Kind::kGroupedConvolution) {
+    if (old) return kOldHalfGroupedBar;
+    return work.direct ? kHalfDirectBar : kHalfGroupedBar;
+  }
   const bool convolution =
       work.kind == Kind::kConvolution || work.kind == Kind::kDepthwiseConvolution;
-  return convolution ? kHalfConvolutionBar : kHalfBar;
+  if (!convolution) return kHalfBar;
+  return old ? kOldHalfConvolutionBar : kHalfConvolutionBar;
 }
 
 OperationClass class_of(gpemu_operation_kind kind) {
@@ -186,8 +194,8 @@ OperationCostModel::OperationCostModel(profile::GpuSpec spec) : spec_(std::move(
   };
   other_arithmetic_ = half_ = tf32_ = own_;
   if (spec_.calibration && spec_.calibration->has_all_arithmetic()) {
-    tf32_.values = *spec_.calibration->tf32;
     other_arithmetic_.values = *spec_.calibration->fp32;
+    tf32_.values = spec_.calibration->tf32.value_or(other_arithmetic_.values);
     return;
   }
   other_arithmetic_.evidence = Evidence::kAnalytic;
@@ -262,8 +270,7 @@ OperationCost OperationCostModel::price(const gpemu_operation& operation,
     error = std::max(parameters.calibrated_error, least_published_error(work));
   }
   if (evidence == Evidence::kTransferred) {
-    const bool like_half = spec_.calibration && spec_.calibration->half;
-    error = std::max(parameters.transferred_error, least_error(operation, work, like_half));
+    error = std::max(parameters.transferred_error, least_error(operation, work, spec_));
   }
   if (operation.kind == GPEMU_OPERATION_KERNEL) evidence = Evidence::kGuessed;
   if (operation.kind == GPEMU_OPERATION_KERNEL || operation.kind == GPEMU_OPERATION_OTHER) {
@@ -286,7 +293,7 @@ Limit OperationCostModel::limit(const DescribedOperation& described) const {
   const GpuRates rates = gpu_rates(spec_);
   part.bytes = part.activation_bytes = part.turned_bytes = part.elements = 0;
   const double memory = seconds - operation_seconds(part, rates, parameters.values.data());
-  part.flops = part.winograd_large_flops = part.winograd_small_flops = 0;
+  part.flops = part.clocks = part.winograd_large_flops = part.winograd_small_flops = 0;
   const double latency = operation_seconds(part, rates, parameters.values.data());
   const double compute = seconds - memory - latency;
   if (latency >= std::max(compute, memory)) return Limit::kLatency;

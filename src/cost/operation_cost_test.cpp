@@ -206,9 +206,17 @@ TEST(OperationCostModel, ListsOfTensorsCostTheirElements) {
   const double chunk_us = 3.0 * 65536 * 4 / 0.8e12 * 1e6;
   EXPECT_NEAR(cost(320), (301 + 19 * 64 / 65536.0) * chunk_us, 0.1);
   EXPECT_NEAR(cost(319), (300 + 19 * 64 / 65536.0) * chunk_us, 0.1);
+  const auto tensors = [&](std::int64_t blocks) {
+    const gpemu_operation called = launch(name, blocks, 512, arguments);
+    return describe_kernel(kernel_traits(name), called).operation.shape[kListedTensors];
+  };
+  EXPECT_EQ(tensors(320), 20) << "the next launch finishes the last one";
+  EXPECT_EQ(tensors(319), 20);
+  EXPECT_EQ(tensors(318), 19);
   // Impossible lists count as full chunks.
   lists->sizes[5] = std::int64_t{1} << 40;
   EXPECT_NEAR(cost(320), 320 * chunk_us, 0.1);
+  EXPECT_EQ(tensors(320), 0) << "not known";
 }
 
 /// The first argument of PyTorch's fused optimizers, here of four lists.

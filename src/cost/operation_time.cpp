@@ -49,6 +49,7 @@ constexpr double kHopperFlashShare = 0.55;
 constexpr double kHopperEfficientShare = 0.25;
 constexpr double kEfficientShare = 0.5;
 constexpr int kHopper = 9;
+constexpr int kAmpere = 8;
 /// Shares of the peak that other arithmetic reaches: transforms, whose steps depend on each other,
 /// and work of which only the amount is known. Chosen by hand, without measurements.
 constexpr double kTransformShare = 0.5;
@@ -79,6 +80,18 @@ constexpr double kTypicalGroups = 16;
 /// so many. Source: measured/h200/raw.csv, groups of 4 and of 16 channels. Published steps of
 /// ResNeXt on the RTX 3090, with an older library, are not so.
 constexpr double kNarrowGroup = 8;
+
+/// PyTorch's own batch normalization, which it uses if images and weights both have 16 bits, has a
+/// block of threads for each channel, which handles so many elements for each clock, and which two
+/// blocks of a multiprocessor handle as fast as one. Source: measured/h200/raw.csv, bfloat16, 64 to
+/// 512 channels. On three other GPUs, the steps of VGG in FP16 with batch normalization take as
+/// much longer than those without as follows from this (published/steps.csv).
+constexpr double kOwnNormalizationForward = 0.6;
+constexpr double kOwnNormalizationBackward = 0.35;
+constexpr double kOwnNormalizationBlocks = 2;
+/// How often it reads or writes an element in the backward pass (kernel_traits.cpp); in the forward
+/// pass once for the statistics. Libraries do not tell.
+constexpr double kOwnNormalizationBackwardPasses = 5;
 
 /// A product of matrices: `batch` times rows x columns, each a sum of `depth` terms.
 struct Product {
@@ -304,8 +317,10 @@ OperationWork convolution_work(const gpemu_operation& operation, const profile::
   const double input_bytes = conv.batch * conv.input * conv.in_channels * each;
   const double output_bytes = conv.batch * conv.output * conv.out_channels * each;
   work.activation_bytes = input_bytes + output_bytes;
-  // In 16 bits, windows of one element are products in either order.
-  const bool product_in_place = work.half && conv.filter == 1 && !conv.strided;
+  // In 16 bits, windows of one element are products in either order; not before Ampere, where
+  // published steps of WideResNet and ResNeXt took longer (published/README.md).
+  const bool product_in_place =
+      work.half && conv.filter == 1 && !conv.strided && spec.compute_capability_major >= kAmpere;
   if (peak.tensor_cores && operation.channels_last == 0 && !product_in_place) {
     // Operands are read and written once more to put their channels last; the kernels write the
     // result in either order. Source: the names of cuDNN's kernels, *_nhwckrsc_nchw, beside
@@ -468,14 +483,22 @@ OperationWork normalization_work(const gpemu_operation& operation, const profile
   const double passes = entry(operation, 2) > 0 ? entry(operation, 2) : backward ? 5 : 3;
   const double bytes = entry(operation, 0) * gpemu_data_type_bytes(operation.type);
   const double touched = std::min(passes, backward ? 3.0 : 2.0) * bytes;
-  return {.kind = Kind::kNormalization,
-          .direction = static_cast<std::uint8_t>(backward ? 1 : 0),
-          .bytes = passes * bytes,
-          .cached = cached_part(touched, spec),
-          .elements = passes * entry(operation, 0),
-          .rows = entry(operation, 3),
-          // With the channels last, blocks share them.
-          .channels = operation.channels_last != 0 ? 0 : entry(operation, 1)};
+  OperationWork work{.kind = Kind::kNormalization,
+                     .direction = static_cast<std::uint8_t>(backward ? 1 : 0),
+                     .bytes = passes * bytes,
+                     .cached = cached_part(touched, spec),
+                     .elements = passes * entry(operation, 0),
+                     .rows = entry(operation, 3),
+                     // With the channels last, blocks share them.
+                     .channels = operation.channels_last != 0 ? 0 : entry(operation, 1)};
+  const double own_passes = backward ? kOwnNormalizationBackwardPasses : 1;
+  if (work.channels > 0 && entry(operation, 2) == own_passes) {
+    const double blocks = std::min(work.channels, kOwnNormalizationBlocks * spec.multiprocessors);
+    work.clocks = entry(operation, 0) / blocks /
+                  (backward ? kOwnNormalizationBackward : kOwnNormalizationForward);
+    work.channels = 0;
+  }
+  return work;
 }
 
 OperationWork stream(OperationParameter share, double bytes, const profile::GpuSpec& spec) {

@@ -242,6 +242,21 @@ TEST(OperationTime, NormalizationWithFewChannelsKeepsFewMultiprocessorsBusy) {
   EXPECT_GT(time(8), 5 * time(1024));
 }
 
+TEST(OperationTime, PyTorchsOwnBatchNormalizationHasABlockForEachChannel) {
+  // The statistics of 0.6 elements for each clock of a block, and four bytes of each element.
+  const auto statistics = [](std::int64_t channels) {
+    return seconds(operation(GPEMU_OPERATION_NORMALIZATION_FORWARD, {100'000'000, channels, 1}));
+  };
+  EXPECT_NEAR(statistics(10), 1e8 / 10 / 0.6 / 1e9 + 4e8 / 1e12, 1e-9);
+  EXPECT_NEAR(statistics(400), 1e8 / 200 / 0.6 / 1e9 + 4e8 / 1e12, 1e-9)
+      << "more than two blocks for a multiprocessor";
+  EXPECT_NEAR(seconds(operation(GPEMU_OPERATION_NORMALIZATION_BACKWARD, {100'000'000, 10, 5})),
+              1e8 / 10 / 0.35 / 1e9 + 5 * 4e8 / 1e12, 1e-9);
+  // A library's block handles the elements of each pass at the rate of the parameter.
+  EXPECT_NEAR(seconds(operation(GPEMU_OPERATION_NORMALIZATION_FORWARD, {100'000'000, 10})),
+              3 * (1e8 / 10 / 1e9 + 4e8 / 1e12), 1e-9);
+}
+
 TEST(OperationTime, NothingIsFasterThanALatency) {
   auto parameters = ideal();
   parameters[kLatency] = 3e-6;

@@ -15,10 +15,33 @@ bool is_convolution(const RecordedOperation& operation) {
          operation.kind <= GPEMU_OPERATION_CONVOLUTION_BACKWARD_FILTER;
 }
 
+/// Returns whether a kernel belongs to PyTorch's own batch normalization, which it uses where cuDNN
+/// does not serve: 16 bits with the channels last, for example. cuDNN's is a single operation.
+bool is_of_batch_norm(const RecordedOperation& operation) {
+  return operation.name.find("batch_norm_") != std::string::npos ||
+         operation.name.find("Normalization_cu") != std::string::npos;
+}
+
+/// Returns whether an operation is launched together with a neighbour by PyTorch's own batch
+/// normalization: its kernels but the first one, and before them a kernel that clears counters or,
+/// if nothing is trained, converts the statistics.
+bool follows_in_batch_norm(const RecordedOperation& operation, const Neighbours& neighbours) {
+  const auto is_next_to = [](const RecordedOperation* other) {
+    return other != nullptr && is_of_batch_norm(*other);
+  };
+  if (is_of_batch_norm(operation)) return is_next_to(neighbours.previous);
+  if (!is_next_to(neighbours.next) || operation.kind != GPEMU_OPERATION_ELEMENTWISE) return false;
+  const bool clears = operation.shape[0] == AffineEntry{};
+  const bool converts =
+      operation.access == GPEMU_ACCESS_CONVERTED && operation.shape[1] == neighbours.next->shape[1];
+  return clears || converts;
+}
+
 }  // namespace
 
-OperationParameter host_cost(const RecordedOperation& operation, const RecordedOperation* previous,
+OperationParameter host_cost(const RecordedOperation& operation, const Neighbours& neighbours,
                              bool forward) {
+  if (follows_in_batch_norm(operation, neighbours)) return kHostPart;
   switch (operation.kind) {
     case GPEMU_OPERATION_CONVOLUTION_FORWARD:
       return kHostConvolution;
@@ -36,13 +59,11 @@ OperationParameter host_cost(const RecordedOperation& operation, const RecordedO
     default:
       break;
   }
-  // The bias that PyTorch adds after a convolution, and a counter of batch normalization.
+  // The bias that PyTorch adds after a convolution.
+  const RecordedOperation* const previous = neighbours.previous;
   const bool bias = forward && previous != nullptr && is_convolution(*previous) &&
                     operation.access == GPEMU_ACCESS_STRIDED;
-  const bool counter = operation.type == GPEMU_TYPE_INT64 &&
-                       operation.kind == GPEMU_OPERATION_ELEMENTWISE &&
-                       operation.shape[1] == AffineEntry{1, 0};
-  if (bias || counter) return kHostPart;
+  if (bias) return kHostPart;
   return forward ? kHostOperation : kHostSmall;
 }
 
@@ -56,12 +77,14 @@ Result<std::vector<Phase>> step_phases(const Recording& recording) {
                   recording.model, name);
     }
     Phase& phase = step.emplace_back();
-    const RecordedOperation* previous = nullptr;
-    for (const int index : found->operations) {
-      const RecordedOperation& operation = recording.operations[index];
-      phase.push_back(
-          {.operation = index, .host_cost = host_cost(operation, previous, name == kNames[0])});
-      previous = &operation;
+    for (std::size_t i = 0; i < found->operations.size(); ++i) {
+      const auto at = [&](std::size_t place) {
+        return place < found->operations.size() ? &recording.operations[found->operations[place]]
+                                                : nullptr;
+      };
+      const int cost =
+          host_cost(*at(i), {.previous = at(i - 1), .next = at(i + 1)}, name == kNames[0]);
+      phase.push_back({.operation = found->operations[i], .host_cost = cost});
     }
   }
   return step;

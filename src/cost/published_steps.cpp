@@ -79,6 +79,9 @@ class PublishedFile {
     step.batch = static_cast<int>(batch);
     GPEMU_ASSIGN(const std::int64_t size, fields.integer("size", 1));
     step.size = static_cast<int>(size);
+    if (fields.has("copied")) {
+      GPEMU_ASSIGN(step.copied, fields.integer("copied", 1));
+    }
     GPEMU_ASSIGN(const json* const times, fields.object("ms"));
     for (const auto& [gpu, time] : times->items()) {
       if (!time.is_number() || time.get<double>() <= 0) return fault("ms has a time below 0");

@@ -50,6 +50,17 @@ TEST_F(PublishedSteps, KeepWhatTheyAskFor) {
   EXPECT_EQ(step.operations[1].operation.shape[1].constant, 5);
   EXPECT_EQ(step.operations[0].forward, 1);
   EXPECT_EQ(step.operations[1].backward, 7);
+  EXPECT_EQ(step.copied, 0U);
+}
+
+TEST_F(PublishedSteps, MayCopyTheirInputs) {
+  std::string step(kPublishedStep);
+  step.replace(step.find("\"ms\""), 0, R"("copied":4096,)");
+  const auto steps = read(fmt::format("{}\n{}\n", kPublishedHead, step));
+  ASSERT_TRUE(steps) << steps.error().message;
+  EXPECT_EQ(steps->front().copied, 4096U);
+  step.replace(step.find("4096"), 4, "0");
+  EXPECT_NE(fault(fmt::format("{}\n{}\n", kPublishedHead, step)).find("copied"), std::string::npos);
 }
 
 TEST_F(PublishedSteps, MayBeOperations) {

@@ -145,7 +145,7 @@ Status run_round(const std::shared_ptr<Communicator>& communicator, const Checke
   const std::vector<Communicator::Awaiting> awaiting = post_source(exchange);
   const Status arrived = communicator->arrive(
       stream, cost, record_round(*communicator, checked, exchange.number), end);
-  Communicator::ring(awaiting);
+  Communicator::ring_soon(awaiting);
   if (arrived != GPEMU_CUDA_SUCCESS) return arrived;
   take_result(exchange, *end);
   return GPEMU_CUDA_SUCCESS;

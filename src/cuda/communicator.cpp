@@ -137,6 +137,21 @@ double slowest_link_share(const Communicator& communicator) {
   return share;
 }
 
+/// Returns the processes that have not been woken since they were found. Wakes this one.
+std::vector<std::uint64_t> to_ring(std::span<const Communicator::Awaiting> processes) {
+  std::vector<std::uint64_t> others;
+  if (processes.empty()) return others;
+  const device::Node& node = *process().node;
+  for (const Communicator::Awaiting& one : processes) {
+    if (one.identity == node.identity()) {
+      mover().look_again();
+    } else if (node.times_rung(one.identity) == one.rung) {
+      others.push_back(one.identity);
+    }
+  }
+  return others;
+}
+
 }  // namespace
 
 Status check_links(const Communicator& communicator) {
@@ -273,17 +288,11 @@ std::vector<Communicator::Awaiting> Communicator::awaiting(std::uint64_t number)
 }
 
 void Communicator::ring(std::span<const Awaiting> processes) {
-  if (processes.empty()) return;
-  device::Node& node = *process().node;
-  std::vector<std::uint64_t> others;
-  for (const Awaiting& one : processes) {
-    if (one.identity == node.identity()) {
-      mover().look_again();
-    } else if (node.times_rung(one.identity) == one.rung) {
-      others.push_back(one.identity);
-    }
-  }
-  node.ring(others);
+  process().node->ring(to_ring(processes));
+}
+
+void Communicator::ring_soon(std::span<const Awaiting> processes) {
+  process().node->ring_soon(to_ring(processes));
 }
 
 std::vector<std::shared_ptr<Communicator>> Communicator::pairs() const {

@@ -120,6 +120,8 @@ class Communicator {
   [[nodiscard]] std::vector<Awaiting> awaiting(std::uint64_t number) const;
   /// Wakes them, except those that something else has woken since: that have seen the post.
   static void ring(std::span<const Awaiting> processes);
+  /// As ring(), for a thread of the program, which leaves as much as it can to another one.
+  static void ring_soon(std::span<const Awaiting> processes);
   /// The rank for which this one waited last, for which it is likely to wait again.
   std::atomic<int> slowest{0};
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "gpemu/base/mutex.hpp"
+#include "gpemu/cost/copy_cost.hpp"
 
 #include "attach.hpp"
 #include "copy_rule.hpp"
@@ -25,26 +26,6 @@
 
 namespace gpemu::cuda {
 namespace {
-
-/// What a kind of GPU adds to the time that the bytes of a copy take.
-struct CopyCost {
-  Duration latency;       ///< from a copy's start to its first byte.
-  double pageable_share;  ///< the rate of a pageable copy as a share of a pinned one's.
-};
-
-/// Source: 5 to 10 us is commonly measured for small cudaMemcpy calls over PCIe. GPEmu (VLDB 2025)
-/// measured 4 to 6 GB/s, and 12 with pinned memory.
-constexpr CopyCost kUsualCopy = {.latency = std::chrono::microseconds(6), .pageable_share = 0.42};
-
-/// Source: an H200 on PCIe 5.0 (tools/measure/measure_sharing.py, 2026-11-26). A copy of 64 KiB
-/// took 4.7 us beside others in a stream, its bytes 1.2 us of that; pageable copies had 17.6 GB/s
-/// to the device and 16.7 from it, pinned ones 55.4 and 55.3.
-constexpr CopyCost kHopperCopy = {.latency = Duration(3500), .pageable_share = 0.31};
-
-const CopyCost& copy_cost(const DeviceState& device) {
-  constexpr int kHopper = 9;
-  return device.info.major == kHopper ? kHopperCopy : kUsualCopy;
-}
 
 /// The mover does asynchronous copies from this size on: waking its thread takes the host some 10
 /// us, in which the host itself copies less than this. --drop-data drops copies from pinned memory
@@ -185,8 +166,8 @@ Duration beside_others(const gpemu_cuda_stream& stream,
   const DeviceState& device = *stream.device;
   const bool pinned =
       to.kind != GPEMU_CUDA_MEMORY_UNREGISTERED && from.kind != GPEMU_CUDA_MEMORY_UNREGISTERED;
-  const double link =
-      device.spec.pinned_copy_bytes_per_s * (pinned ? 1.0 : copy_cost(device).pageable_share);
+  const double link = device.spec.pinned_copy_bytes_per_s *
+                      (pinned ? 1.0 : cost::copy_cost(device.spec).pageable_share);
   if (to.on_device() && from.on_device() && to.device == from.device) {
     const cost::DescribedOperation described{
         .operation = {.struct_size = sizeof(gpemu_operation),
@@ -209,7 +190,7 @@ Duration beside_others(const gpemu_cuda_stream& stream,
                              beside_others(stream, links_between(target, source), bytes, alone));
   }
   const Duration alone =
-      copy_cost(device).latency +
+      cost::copy_cost(device.spec).latency +
       from_seconds(static_cast<double>(bytes) /
                    (link * link_share(device, -1, topology::LinkClass::kPciePeer)));
   return to.on_device() ? enqueue(stream, device::Engine::kCopyHostToDevice, bytes,

@@ -377,7 +377,7 @@ std::vector<Communicator::Awaiting> post_source(const Exchange& exchange) {
   if (!waits && (reduces(exchange.call.kind) || !is_large(source))) return post_now(exchange);
   Mover::Job job{.accesses = {source.accesses().front()},
                  .end = exchange.stream->stream->last_end(),
-                 .lane = Mover::Lane::kToHost,
+                 .lane = is_large(source) ? Mover::Lane::kToHost : Mover::Lane::kEither,
                  .work = [exchange] { Communicator::ring(post_now(exchange)); }};
   if (!calls.empty()) {
     job.may_begin = [calls = std::move(calls)] { return have_returned(calls); };

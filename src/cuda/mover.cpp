@@ -31,8 +31,8 @@ Mover::~Mover() {
     const Lock lock(mutex_);
     stopped_ = true;
   }
-  wake(Lane::kEither);
   for (Thread& one : threads_) {
+    one.changed.notify_one();
     if (one.thread.joinable()) one.thread.join();
   }
 }
@@ -75,7 +75,9 @@ void Mover::add(Job job) {
   }
   bool outside = waits_outside(job);
   if (!outside && counted_ >= kMostJobs) {
+    ++held_up_;
     done_.wait(lock, [this]() GPEMU_REQUIRES(mutex_) { return counted_ < kMostJobs; });
+    --held_up_;
     outside = waits_outside(job);
   }
   if (job.ends_with_overlapped) job.end = last_end(job);
@@ -84,8 +86,10 @@ void Mover::add(Job job) {
   unfinished_.store(entries_.size(), std::memory_order_release);
   Entry& entry = entries_.back();
   block(entry, std::prev(entries_.end()));
-  // Waking a thread costs the host more than looking whether it has something to do.
-  if (!paused_ && is_ready(entry)) wake(entry.job.lane);
+  Woken woken{};
+  if (!paused_ && is_ready(entry)) end_idleness(entry, woken);
+  lock.unlock();
+  wake(woken);
 }
 
 bool Mover::is_ready(const Entry& entry) {
@@ -105,17 +109,46 @@ bool Mover::remove(Entries::iterator done) {
   return frees;
 }
 
-void Mover::wake(Lane lane) {
-  for (Thread& thread : threads_) {
-    if (lane == Lane::kEither || lane == thread.lane) thread.changed.notify_one();
+void Mover::end_idleness(const Entry& entry, Woken& woken) {
+  for (std::size_t i = 0; i < threads_.size(); ++i) {
+    if (!threads_[i].is_idle || !does(threads_[i], entry)) continue;
+    threads_[i].is_idle = false;
+    woken[i] = true;
+    return;
+  }
+}
+
+Mover::Woken Mover::find_threads(const Thread* own) {
+  Woken woken{};
+  if (paused_) return woken;
+  for (const Entry& entry : entries_) {
+    const bool is_for_own = own != nullptr && does(*own, entry);
+    const auto is_for = [&entry](const Thread& one) { return one.is_idle && does(one, entry); };
+    // Waking a thread costs the host more than looking whether it has something to do.
+    if ((!is_for_own && std::ranges::none_of(threads_, is_for)) || !is_ready(entry)) continue;
+    if (is_for_own) {
+      own = nullptr;
+    } else {
+      end_idleness(entry, woken);
+    }
+  }
+  return woken;
+}
+
+void Mover::wake(Woken woken) {
+  for (std::size_t i = 0; i < threads_.size(); ++i) {
+    if (woken[i]) threads_[i].changed.notify_one();
   }
 }
 
 bool Mover::ensure_thread(Lane lane) {
-  // Each thread does jobs for either lane.
   if (lane == Lane::kEither) {
-    if (threads_[0].thread.joinable() || threads_[1].thread.joinable()) return true;
-    lane = Lane::kToDevice;
+    // Each thread does jobs for either lane, but one that is busy may be so for long.
+    const auto has_started = [](const Thread& one) { return one.thread.joinable(); };
+    if (std::ranges::all_of(threads_, has_started)) return true;
+    const auto first = std::ranges::find_if(threads_, has_started);
+    if (first != threads_.end() && first->is_idle) return true;
+    lane = first == threads_.begin() ? Lane::kToHost : Lane::kToDevice;
   }
   Thread& own = threads_[lane == Lane::kToHost ? 1 : 0];
   if (own.thread.joinable()) return true;
@@ -125,39 +158,50 @@ bool Mover::ensure_thread(Lane lane) {
   return own.thread.joinable();
 }
 
-Mover::Entries::iterator Mover::find_ready(Lane lane) {
-  return std::ranges::find_if(entries_, [lane](const Entry& entry) {
-    return (entry.job.lane == lane || entry.job.lane == Lane::kEither) && is_ready(entry);
-  });
+Mover::Entries::iterator Mover::find_ready(const Thread& thread) {
+  return std::ranges::find_if(
+      entries_, [&thread](const Entry& entry) { return does(thread, entry) && is_ready(entry); });
 }
 
 void Mover::run(Thread& thread) {
   Lock lock(mutex_);
-  while (true) {
-    auto entry = entries_.end();
-    thread.changed.wait(lock, [&]() GPEMU_REQUIRES(mutex_) {
-      if (stopped_) return true;
-      if (!paused_) entry = find_ready(thread.lane);
-      return entry != entries_.end();
-    });
-    if (stopped_) return;
+  while (!stopped_) {
+    const auto entry = paused_ ? entries_.end() : find_ready(thread);
+    if (entry == entries_.end()) {
+      thread.is_idle = true;
+      thread.changed.wait(lock,
+                          [&]() GPEMU_REQUIRES(mutex_) { return stopped_ || !thread.is_idle; });
+      continue;
+    }
     entry->running = true;
     lock.unlock();
     entry->job.work();
     lock.lock();
-    const bool frees = remove(entry);
-    done_.notify_all();
-    if (frees) wake(Lane::kEither);
+    const bool is_awaited = entry->is_awaited || held_up_ > 0;
+    const Woken woken = remove(entry) ? find_threads(&thread) : Woken{};
+    if (!is_awaited && woken == Woken{}) continue;
+    lock.unlock();
+    if (is_awaited) done_.notify_all();
+    wake(woken);
+    lock.lock();
   }
 }
 
 template <typename Concerns>
 void Mover::wait_locked(Lock& lock, Concerns concerns) {
   const std::uint64_t given = next_number_;
-  done_.wait(lock, [&]() GPEMU_REQUIRES(mutex_) {
-    return std::ranges::none_of(
-        entries_, [&](const Entry& entry) { return entry.number < given && concerns(entry); });
-  });
+  while (true) {
+    // When the last one is done, the others usually are.
+    const auto last = std::ranges::find_if(entries_.rbegin(), entries_.rend(), [&](const Entry& e) {
+      return e.number < given && concerns(e);
+    });
+    if (last == entries_.rend()) return;
+    last->is_awaited = true;
+    done_.wait(lock, [this, number = last->number]() GPEMU_REQUIRES(mutex_) {
+      return std::ranges::none_of(entries_,
+                                  [number](const Entry& e) { return e.number == number; });
+    });
+  }
 }
 
 void Mover::wait_for_all() {
@@ -194,11 +238,10 @@ bool Mover::overlaps_any(std::span<const Access> accesses) const {
 
 void Mover::look_again() {
   if (!busy()) return;
-  // A thread that has just checked must be waiting before it is woken.
-  {
-    const Lock lock(mutex_);
-  }
-  wake(Lane::kEither);
+  Lock lock(mutex_);
+  const Woken woken = find_threads(nullptr);
+  lock.unlock();
+  wake(woken);
 }
 
 void Mover::pause() {
@@ -207,11 +250,11 @@ void Mover::pause() {
 }
 
 void Mover::resume() {
-  {
-    const Lock lock(mutex_);
-    paused_ = false;
-  }
-  wake(Lane::kEither);
+  Lock lock(mutex_);
+  paused_ = false;
+  const Woken woken = find_threads(nullptr);
+  lock.unlock();
+  wake(woken);
 }
 
 }  // namespace gpemu::cuda

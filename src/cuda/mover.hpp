@@ -97,6 +97,7 @@ class Mover {
     bool blocked = false;        ///< it waits for an earlier one that it overlaps.
     bool waits_outside = false;  ///< it or one that it overlaps had a `may_begin` when added.
     bool running = false;
+    bool is_awaited = false;  ///< a thread waits until it is done.
     /// Those that wait for this one, because it is the last unfinished one that they overlap.
     Entry* first_blocked = nullptr;
     Entry* next_blocked = nullptr;  ///< in the list of what this one waits for.
@@ -105,18 +106,26 @@ class Mover {
   struct Thread {
     Lane lane = Lane::kEither;
     std::thread thread;
-    Condition changed;  ///< a job of its lane may begin.
+    Condition changed;     ///< it is not idle any more.
+    bool is_idle = false;  ///< it waits for jobs that may begin.
   };
+  /// Which threads to wake once the mutex is free: if they were woken before, they would wait for
+  /// it.
+  using Woken = std::array<bool, 2>;
 
   /// More than programs have unfinished, apart from those that wait for something else; beyond it
   /// the host waits, as for a driver's full queue.
   static constexpr std::size_t kMostJobs = 256;
 
   void run(Thread& thread);
-  /// Wakes the threads that do jobs of a lane.
-  void wake(Lane lane);
+  /// Makes an idle thread do a job, if there is one for it.
+  void end_idleness(const Entry& entry, Woken& woken) GPEMU_REQUIRES(mutex_);
+  /// Makes as many idle threads work as there are jobs for them that may begin. The caller, if it
+  /// is one of the threads (else null), goes on to do one of the jobs itself.
+  [[nodiscard]] Woken find_threads(const Thread* own) GPEMU_REQUIRES(mutex_);
+  void wake(Woken woken);
   /// Returns a job that may begin, or the end.
-  Entries::iterator find_ready(Lane lane) GPEMU_REQUIRES(mutex_);
+  Entries::iterator find_ready(const Thread& thread) GPEMU_REQUIRES(mutex_);
   /// Returns whether a job waits for something other than unfinished ones.
   [[nodiscard]] bool waits_outside(const Job& job) const GPEMU_REQUIRES(mutex_);
   /// Returns the last end of the jobs that this one overlaps, and its own.
@@ -124,6 +133,9 @@ class Mover {
   /// Lets a job wait for the last one before `end` that it overlaps, if there is one.
   void block(Entry& entry, Entries::iterator end) GPEMU_REQUIRES(mutex_);
   [[nodiscard]] static bool is_ready(const Entry& entry);
+  [[nodiscard]] static bool does(const Thread& thread, const Entry& entry) {
+    return entry.job.lane == Lane::kEither || entry.job.lane == thread.lane;
+  }
   /// Removes a job that is done, and returns whether others may begin because of that.
   [[nodiscard]] bool remove(Entries::iterator done) GPEMU_REQUIRES(mutex_);
   /// Returns whether a thread for the lane runs or could be started.
@@ -134,11 +146,12 @@ class Mover {
   void wait_locked(Lock& lock, Concerns concerns) GPEMU_REQUIRES(mutex_);
 
   mutable Mutex mutex_;
-  Condition done_;                                    ///< a job was done.
+  Condition done_;                                    ///< a job was done that is awaited.
   Entries entries_ GPEMU_GUARDED_BY(mutex_);          ///< unfinished, in the order given.
   std::size_t counted_ GPEMU_GUARDED_BY(mutex_) = 0;  ///< of these, towards kMostJobs.
   std::uint64_t next_number_ GPEMU_GUARDED_BY(mutex_) = 0;
   std::array<Thread, 2> threads_;
+  int held_up_ GPEMU_GUARDED_BY(mutex_) = 0;  ///< threads that wait until few jobs are unfinished.
   bool paused_ GPEMU_GUARDED_BY(mutex_) = false;
   bool stopped_ GPEMU_GUARDED_BY(mutex_) = false;
   std::atomic<std::size_t> unfinished_{0};

@@ -41,7 +41,7 @@
 namespace gpemu::device::layout {
 
 inline constexpr char kMagic[8] = {'G', 'P', 'E', 'M', 'U', 'N', 'O', 'D'};
-inline constexpr std::uint32_t kVersion = 17;
+inline constexpr std::uint32_t kVersion = 18;
 inline constexpr std::uint32_t kMaxDevices = 4096;
 inline constexpr std::uint32_t kProcessCapacity = 256;
 inline constexpr std::size_t kNameBytes = 64;
@@ -229,6 +229,8 @@ struct alignas(64) SeatRecord {
   /// How often the party has taken arrivals back, written after the count. Ignore what was read
   /// before and after a change.
   std::atomic<std::uint64_t> changes;
+  /// If the party's process listens: the round at which all must have arrived before it is rung.
+  std::atomic<std::uint64_t> wanted;
   ArrivalRecord arrivals[kArrivalsKept];
 };
 inline constexpr std::uint64_t kReserved = std::uint64_t{1} << 63;

@@ -205,6 +205,19 @@ void Node::ring(std::span<const std::uint64_t> identities) {
   for (const std::uint64_t identity : identities) ring(identity);
 }
 
+void Node::ring_soon(std::span<const std::uint64_t> identities) {
+  if (identities.empty()) return;
+  std::vector<layout::ProcessRecord*> processes;
+  for (const std::uint64_t identity : identities) {
+    processes.push_back(&segment_->process(identity));
+  }
+  Lock lock(schedule_->mutex);
+  schedule_->ring_soon(processes);
+  const bool rings = schedule_->take_owed_ring();
+  lock.unlock();
+  if (rings) schedule_->ring_settler();
+}
+
 std::uint32_t Node::times_rung(std::uint64_t identity) const {
   return segment_->process(identity).bell;
 }

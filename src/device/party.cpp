@@ -176,24 +176,33 @@ std::optional<RoundTimes> Party::times(TimePoint now) const {
                     .last = round.last};
 }
 
-Party::Expected Party::expected_end(TimePoint now) const {
-  const Known round = known(ended_, ends_, now);
-  return {.end = saturating_add(round.latest, round.cost), .all_come = round.all_come};
+Party::Expected Party::expected_end(std::uint64_t round, TimePoint now) const {
+  Ends ends = ends_;
+  for (std::uint64_t number = ended_;; ++number) {
+    const Known known = this->known(number, ends, now);
+    const TimePoint end = saturating_add(known.latest, known.cost);
+    if (number == round || !known.all_come) return {.end = end, .all_come = known.all_come};
+    ends[number % kKept] = end;
+  }
 }
 
-Party::Expected Party::time_to_publish(TimePoint now) const {
-  if (published_ - ended_ == rounds_.size()) return {.end = TimePoint::max(), .all_come = true};
-  Ends ends = ends_;
-  Expected expected{.end = now};
+std::optional<std::uint64_t> Party::number_of(const Mark* mark) const {
+  const auto found =
+      std::ranges::find(rounds_, mark, [](const Round& one) { return one.mark.get(); });
+  if (found == rounds_.end()) return std::nullopt;
+  return ended_ + static_cast<std::uint64_t>(found - rounds_.begin());
+}
+
+std::uint64_t Party::round_to_publish() const {
+  if (published_ - ended_ == rounds_.size()) return kNoRound;
   // Late enough for many at once, and early enough for the others to sleep as long.
-  constexpr std::uint64_t kRounds = layout::kArrivalsAhead * 3 / 4;
-  for (std::uint64_t round = ended_; round < ended_ + kRounds; ++round) {
-    const Known known = this->known(round, ends, now);
-    expected = {.end = saturating_add(known.latest, known.cost), .all_come = known.all_come};
-    if (!known.all_come) break;
-    ends[round % kKept] = expected.end;
-  }
-  return expected;
+  return ended_ + layout::kArrivalsAhead * 3 / 4 - 1;
+}
+
+std::uint64_t Party::complete_rounds() const {
+  std::uint64_t complete = kNoRound;
+  for (const layout::SeatRecord& seat : seats_) complete = std::min(complete, seat.count.load());
+  return complete;
 }
 
 void Party::pop(TimePoint end) {

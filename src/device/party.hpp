@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <limits>
 #include <optional>
 
 #include "gpemu/base/units.hpp"
@@ -27,6 +28,8 @@ namespace gpemu::device {
 /// Thread safety: guarded by the schedule's mutex.
 class Party {
  public:
+  static constexpr std::uint64_t kNoRound = std::numeric_limits<std::uint64_t>::max();
+
   struct Round {
     Lane* lane = nullptr;
     MarkReference mark{};  ///< of the end.
@@ -80,10 +83,21 @@ class Party {
     TimePoint end;
     bool all_come = false;
   };
-  [[nodiscard]] Expected expected_end(TimePoint now) const;
-  /// Returns when to look again in order to publish arrivals early enough, if all arrivals that may
-  /// be published now have been.
-  [[nodiscard]] Expected time_to_publish(TimePoint now) const;
+  [[nodiscard]] Expected expected_end(TimePoint now) const { return expected_end(ended_, now); }
+  /// The same for a later round, of which all earlier ones depend on nothing but arrivals.
+  [[nodiscard]] Expected expected_end(std::uint64_t round, TimePoint now) const;
+
+  /// Rounds have numbers, from 0. Returns that of the first one in rounds().
+  [[nodiscard]] std::uint64_t first() const { return ended_; }
+  /// Returns the number of the round with a mark, if it is in rounds().
+  [[nodiscard]] std::optional<std::uint64_t> number_of(const Mark* mark) const;
+  /// Returns the round at whose end to look in order to publish arrivals early enough, if all
+  /// arrivals that may be published now have been; kNoRound if there is nothing to publish.
+  [[nodiscard]] std::uint64_t round_to_publish() const;
+  /// Shows others for which round this process listens.
+  void want(std::uint64_t round) { shown_.wanted = round; }
+  /// Returns the number of rounds at which all have arrived, as far as is published.
+  [[nodiscard]] std::uint64_t complete_rounds() const;
   /// Removes the first round, and notes when it ended or will end. Requires: there is one.
   void pop(TimePoint end);
   /// Returns how long after `end` the first round's end became known, which is when the last

@@ -19,13 +19,14 @@ bool is_round_of(Party& party, const Mark* mark) {
 /// A flag that is raised in a scope.
 class Raised {
  public:
-  explicit Raised(bool& flag) : flag_(flag) { flag_ = true; }
+  explicit Raised(bool& flag) : flag_(flag), before_(std::exchange(flag, true)) {}
   Raised(const Raised&) = delete;
   Raised& operator=(const Raised&) = delete;
-  ~Raised() { flag_ = false; }
+  ~Raised() { flag_ = before_; }
 
  private:
   bool& flag_;
+  bool before_;
 };
 
 }  // namespace
@@ -123,19 +124,9 @@ Party::Round& Schedule::queue_round(Party& party, Lane& lane, TimePoint now, Dur
            .ready = std::move(ready),
            .observer = std::move(observer)};
   added.keep();
+  has_queued_ = true;
   count_open_mark();
   return round;
-}
-
-void Schedule::call_settler(const NextLook& look) {
-  // If the ends of all rounds are known, as those of a process that has all parties, there is
-  // nothing to look for.
-  if (open_marks_ == 0) return;
-  const layout::ProcessRecord& own = *peers_.own;
-  // A thread that settles and does not plan to look finds no failures either.
-  const bool sleeps = planned_look_ == TimePoint::max();
-  if (!sleeps && look.time >= planned_look_ && (!look.listens || own.listening != 0)) return;
-  ring_own();
 }
 
 /// Takes back all arrivals that are not final. Returns the time at which what was about to be
@@ -195,8 +186,7 @@ bool Schedule::settle_rounds() {
     for (Party* const party : parties_) {
       if (party->failed() != nullptr) continue;
       const bool has_published = publish_rounds(*party);
-      // The last party to come notifies the others; if two came at the same time, both do.
-      if (has_published && party->expected_end(timeline_.now()).all_come) ring_listeners(*party);
+      if (has_published) ring_listeners(*party);
       bool has_ended = false;
       while (const auto times = party->times(timeline_.now())) {
         lateness_.add(party->lateness(times->end));
@@ -297,23 +287,50 @@ void Schedule::give_end(Party& party, TimePoint end) {
   news.tell();
 }
 
-/// Wakes the threads that settle, where they listen for other parties, including this process's
-/// own. At once: this process may end before a thread of its own could do it.
+/// Wakes the threads that settle, where they listen for a round at which all have come now,
+/// including this process's own. If two parties came last at the same time, both do. If this
+/// process is killed before its own thread has done so, the others look by themselves within 20 ms.
 void Schedule::ring_listeners(Party& party) {
   layout::ProcessRecord& own = *peers_.own;
+  const std::uint64_t complete = party.complete_rounds();
+  std::vector<layout::ProcessRecord*> others;
   for (const layout::SeatRecord& seat : party.seats()) {
     layout::ProcessRecord& process = peers_.process(seat.owner);
-    if (process.listening == 0 || process.listening.exchange(0) == 0) continue;
+    if (process.listening == 0 || seat.wanted >= complete) continue;
+    if (process.listening.exchange(0) == 0) continue;
     if (&process == &own) {
       ring_own();
     } else {
-      ring(process);
+      others.push_back(&process);
     }
   }
+  if (holds_ring_) {
+    ring_soon(others);
+  } else {
+    for (layout::ProcessRecord* const one : others) ring(*one);
+  }
+}
+
+void Schedule::ring_soon(std::span<layout::ProcessRecord* const> processes) {
+  // Each wake-up takes the caller some us, as long as a call does.
+  constexpr std::size_t kFew = 1;
+  if (processes.size() <= kFew || !has_settler_) {
+    for (layout::ProcessRecord* const one : processes) ring(*one);
+    return;
+  }
+  owed_rings_.insert(owed_rings_.end(), processes.begin(), processes.end());
+  const Raised held(holds_ring_);
+  ring_own();
+}
+
+void Schedule::ring_owed() {
+  for (layout::ProcessRecord* const one : owed_rings_) ring(*one);
+  owed_rings_.clear();
 }
 
 void Schedule::ring_own() {
   planned_look_ = TimePoint::min();  // It looks as soon as it runs.
+  watches_turns_ = true;
   if (holds_ring_) {
     owes_ring_ = true;
   } else {
@@ -326,36 +343,120 @@ void Schedule::ring(layout::ProcessRecord& process) {
   sim::wake_all(process.bell);
 }
 
-Schedule::NextLook Schedule::next_look(TimePoint now) {
+bool Schedule::has_unpublished() {
+  return std::ranges::any_of(parties_, [](Party* party) {
+    return party->failed() == nullptr && party->unpublished() != nullptr;
+  });
+}
+
+/// Returns the round of a party, by number, before whose end nothing happens to a mark;
+/// Party::kNoRound if none of its rounds matters. Requires: all arrivals that may be published are.
+std::uint64_t Schedule::round_for(Party& party, const Mark* mark) {
+  if (const auto number = party.number_of(mark)) return *number;
+  const bool is_of_other = std::ranges::any_of(
+      parties_, [mark](const Party* other) { return other->number_of(mark).has_value(); });
+  return is_of_other ? Party::kNoRound : party.first();
+}
+
+/// Shows others for which rounds this process listens, if it does.
+void Schedule::show_wanted() {
+  const bool is_first = has_unpublished();
+  const News::Awaited awaited(news);
+  for (Party* const party : parties_) {
+    std::uint64_t wanted = is_first ? party->first() : party->round_to_publish();
+    for (const Mark* const mark : awaited) wanted = std::min(wanted, round_for(*party, mark));
+    party->want(wanted);
+  }
+}
+
+/// Returns when to look in order to publish arrivals early enough.
+Schedule::NextLook Schedule::look_to_publish(TimePoint now) {
   NextLook look;
-  if (open_marks_ == 0) return look;
-  place_all();
+  const bool is_first = has_unpublished();
+  if (is_first) place_all();
   for (Party* const party : parties_) {
     if (party->rounds().empty() || party->failed() != nullptr) continue;
     if (const Party::Round* const round = party->unpublished()) {
       look.time = std::min(look.time, ready_known_at(*party, *round));
       if (round == &party->rounds().front()) continue;
     }
-    look.add(party->expected_end(now), now);
+    const std::uint64_t round = is_first ? party->first() : party->round_to_publish();
+    if (round != Party::kNoRound) look.add(party->expected_end(round, now), now);
   }
   return look;
 }
 
-Schedule::NextLook Schedule::plan_look(TimePoint now) {
-  if (news.are_awaited()) return next_look(now);
-  NextLook look;
+/// Returns when to look for a mark (null: for any), and in order to publish arrivals early enough.
+Schedule::NextLook Schedule::look_for(TimePoint now, const Mark* awaited) {
+  NextLook look = look_to_publish(now);
+  if (has_unpublished()) return look;  // It looks at the end of each round.
   for (Party* const party : parties_) {
     if (party->rounds().empty() || party->failed() != nullptr) continue;
-    if (party->unpublished() != nullptr) return next_look(now);
-    look.add(party->time_to_publish(now), now);
+    const std::uint64_t round = std::min(round_for(*party, awaited), party->round_to_publish());
+    if (round != Party::kNoRound) look.add(party->expected_end(round, now), now);
+  }
+  return look;
+}
+
+Schedule::NextLook Schedule::next_look(TimePoint now) {
+  if (open_marks_ == 0) return {};
+  place_all();
+  return look_for(now, nullptr);
+}
+
+const Mark* Schedule::round_before(const Mark& mark) {
+  if (mark.ready() == nullptr) return &mark;
+  const bool is_only = !mark.is_loose() && mark.ready()->terms.size() == 1;
+  return is_only ? mark.ready()->terms.front().round.get() : nullptr;
+}
+
+Schedule::NextLook Schedule::plan_wait(TimePoint now, const Mark* awaited) {
+  if (open_marks_ == 0) return {};
+  show_wanted();
+  NextLook look = look_for(now, awaited);
+  // Others may have come before they could see that this process listens.
+  if (look.listens && peers_.own->listening.exchange(1) == 0) look = look_for(now, awaited);
+  call_settler({.time = look_to_publish(now).time});
+  return look;
+}
+
+/// Makes the thread that settles look, if it would otherwise look later than `look` or never.
+void Schedule::call_settler(const NextLook& look) {
+  // If the ends of all rounds are known, as those of a process that has all parties, there is
+  // nothing to look for.
+  if (open_marks_ == 0) return;
+  const layout::ProcessRecord& own = *peers_.own;
+  // A thread that settles and does not plan to look finds no failures either.
+  const bool sleeps = planned_look_ == TimePoint::max();
+  if (!sleeps && look.time >= planned_look_ && (!look.listens || own.listening != 0)) return;
+  ring_own();
+}
+
+Schedule::NextLook Schedule::plan_look(TimePoint now) {
+  show_wanted();
+  NextLook look = look_to_publish(now);
+  // Threads that wait look themselves at the time for which they wait, but hear no bell.
+  for (const Mark* const mark : News::Awaited(news)) {
+    for (Party* const party : parties_) {
+      if (party->rounds().empty() || party->failed() != nullptr) continue;
+      const std::uint64_t round = std::min(round_for(*party, mark), party->round_to_publish());
+      if (round == Party::kNoRound) continue;
+      const Party::Expected end = party->expected_end(round, now);
+      look.listens |= !end.all_come && end.end <= now;
+    }
   }
   return look;
 }
 
 Schedule::NextLook Schedule::plan_look(TimePoint now, TimePoint latest) {
+  has_settler_ = true;
+  ring_owed();
   NextLook look = plan_look(now);
-  if (open_marks_ > 0) look.time = std::min(look.time, latest);
-  look.time = std::min(look.time, timeline_.next_look());
+  // It goes on for a while, so that the next rounds need not wake it.
+  if (std::exchange(has_queued_, false) || open_marks_ > 0) look.time = std::min(look.time, latest);
+  const TimePoint turn = timeline_.next_look();
+  watches_turns_ = turn != TimePoint::max();
+  look.time = std::min(look.time, turn);
   planned_look_ = look.time;
   return look;
 }

@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -63,7 +64,7 @@ class Schedule {
                                   : timeline_.queue(lane, engine, now, cost, bytes, room);
     if (timeline_.has_work_in_line()) advance(now);
     // It sleeps as long as this process has no work that others can move.
-    if (planned_look_ == TimePoint::max() && timeline_.is_shared()) ring_own();
+    if (!watches_turns_ && timeline_.is_shared()) ring_own();
     return interval;
   }
   /// As Timeline::join.
@@ -153,7 +154,10 @@ class Schedule {
   void add(Party& party, sim::Clock& clock) GPEMU_REQUIRES(mutex);
   /// Ends the party's open rounds at `now`, or when the stream reaches them if that is later.
   void abort(Party& party, TimePoint now) GPEMU_REQUIRES(mutex);
-  void remove(Party& party) GPEMU_REQUIRES(mutex) { std::erase(parties_, &party); }
+  void remove(Party& party) GPEMU_REQUIRES(mutex) {
+    ring_owed();
+    std::erase(parties_, &party);
+  }
 
   /// When there is something to do next for open rounds.
   struct NextLook {
@@ -169,17 +173,19 @@ class Schedule {
       }
     }
   };
+  /// Returns when anything happens next to open rounds.
   NextLook next_look(TimePoint now) GPEMU_REQUIRES(mutex);
   /// As Timeline::next_look.
   [[nodiscard]] TimePoint next_turn() GPEMU_REQUIRES(mutex) { return timeline_.next_look(); }
 
-  /// Returns when the thread that settles looks next, not after `latest`: in time to publish the
-  /// next arrivals or, if threads of this process wait, when next_look() says. Its bell rings if it
-  /// must look earlier.
+  /// Returns when the thread that settles looks next, not after `latest` unless no rounds have been
+  /// queued lately: in time to publish the next arrivals. Its bell rings if it must look earlier.
   NextLook plan_look(TimePoint now, TimePoint latest) GPEMU_REQUIRES(mutex);
-
-  /// Makes the thread that settles look, if it would otherwise look later than `look` or never.
-  void call_settler(const NextLook& look) GPEMU_REQUIRES(mutex);
+  /// Returns the only round on which a mark depends, or null if that is not known.
+  [[nodiscard]] static const Mark* round_before(const Mark& mark);
+  /// Returns when a thread looks next that waits for a round, or (null) for anything. Requires: it
+  /// counts as waiting.
+  NextLook plan_wait(TimePoint now, const Mark* awaited) GPEMU_REQUIRES(mutex);
 
   /// Returns whether the caller of arrive() must call ring_settler() once it has let the mutex go:
   /// if that thread were woken before, it would wait for the mutex at once.
@@ -187,6 +193,9 @@ class Schedule {
     return std::exchange(owes_ring_, false);
   }
   void ring_settler() { ring(*peers_.own); }
+  /// Makes the thread that settles wake those of other processes, if they are several. Requires:
+  /// take_owed_ring() follows.
+  void ring_soon(std::span<layout::ProcessRecord* const> processes) GPEMU_REQUIRES(mutex);
 
   /// Finds parties that wait for a party that cannot come any more, and repairs the seats of
   /// parties that wait.
@@ -205,6 +214,12 @@ class Schedule {
     timeline_.pass(now);
     if (open_marks_ > 0) catch_up();
   }
+  void call_settler(const NextLook& look) GPEMU_REQUIRES(mutex);
+  [[nodiscard]] bool has_unpublished() GPEMU_REQUIRES(mutex);
+  [[nodiscard]] std::uint64_t round_for(Party& party, const Mark* mark) GPEMU_REQUIRES(mutex);
+  void show_wanted() GPEMU_REQUIRES(mutex);
+  NextLook look_to_publish(TimePoint now) GPEMU_REQUIRES(mutex);
+  NextLook look_for(TimePoint now, const Mark* awaited) GPEMU_REQUIRES(mutex);
   NextLook plan_look(TimePoint now) GPEMU_REQUIRES(mutex);
   Party::Round& queue_round(Party& party, Lane& lane, TimePoint now, Duration cost,
                             std::function<void(const RoundTimes&)> observer) GPEMU_REQUIRES(mutex);
@@ -224,6 +239,7 @@ class Schedule {
       GPEMU_REQUIRES(mutex);
   [[nodiscard]] bool never_arrives(Party& party, const Party::Round& round) GPEMU_REQUIRES(mutex);
   void ring_listeners(Party& party) GPEMU_REQUIRES(mutex);
+  void ring_owed() GPEMU_REQUIRES(mutex);
   static void ring(layout::ProcessRecord& process);
   void ring_own() GPEMU_REQUIRES(mutex);
 
@@ -236,10 +252,14 @@ class Schedule {
   Lateness lateness_ GPEMU_GUARDED_BY(mutex);
   bool holds_ring_ GPEMU_GUARDED_BY(mutex) = false;
   bool owes_ring_ GPEMU_GUARDED_BY(mutex) = false;
+  bool has_settler_ GPEMU_GUARDED_BY(mutex) = false;
+  std::vector<layout::ProcessRecord*> owed_rings_ GPEMU_GUARDED_BY(mutex);
   /// Rounds of all parties, and what is outside, without an end.
   std::size_t open_marks_ GPEMU_GUARDED_BY(mutex) = 0;
   /// The next look of the thread that settles, if there is one.
   TimePoint planned_look_ GPEMU_GUARDED_BY(mutex) = TimePoint::min();
+  bool watches_turns_ GPEMU_GUARDED_BY(mutex) = true;  ///< it planned to look for time slices.
+  bool has_queued_ GPEMU_GUARDED_BY(mutex) = false;    ///< a round since it last planned.
 };
 
 }  // namespace gpemu::device

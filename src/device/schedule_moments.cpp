@@ -66,17 +66,16 @@ void Moment::wait_for_news(sim::Clock& clock, std::uint32_t seen, TimePoint dead
     const Lock lock(schedule.mutex);
     schedule.advance(now);
     schedule.place_all();
-    const Schedule::NextLook look = schedule.next_look(now);
+    const Mark* const round = Schedule::round_before(*mark_.get());
+    waiting.emplace(schedule.news, round);
+    const Schedule::NextLook look = schedule.plan_wait(now, round);
     if (mark_->has_time()) next = std::max(time_, mark_->time());
     // An end that has no time may come from outside at any time.
     const bool nothing_comes_earlier = mark_->has_time() && !look.listens && look.time >= next;
     // Work after a round may put off work that this end depends on, and so make the end earlier.
     next = std::min(next, look.time);
     const bool is_soon = !look.listens && next <= saturating_add(now, precise);
-    if (!nothing_comes_earlier && !is_soon) {
-      schedule.call_settler(look);
-      waiting.emplace(schedule.news);
-    }
+    if (nothing_comes_earlier || is_soon) waiting.reset();
   }
   if (!waiting) return clock.wait_until(std::min(next, deadline));
   if (next != TimePoint::max()) next -= precise;

@@ -77,7 +77,8 @@ void Settler::run(std::uint32_t last) {
     if (stops_) return;
     const bool has_rung = std::exchange(last, seen) != seen;
     const Schedule::NextLook next = look_(clock_.now(), has_rung);
-    if (has_rung && rung_) rung_();
+    // Not only then: a process may be killed after it has changed something, and before it rings.
+    if (rung_) rung_();
     // Others may have come before they could see that this thread listens, so it looks once more.
     if (next.listens && own_.listening.exchange(1) == 0) continue;
     clock_.wait_for_change(own_.bell, seen, next.time);

@@ -20,8 +20,8 @@ class Settler {
   /// rung since the last look.
   using Look = std::function<Schedule::NextLook(TimePoint now, bool has_rung)>;
 
-  /// Starts the thread. It also looks when the bell of `own`, the process's record, rings; then it
-  /// calls `rung`, if that is not null, without a lock.
+  /// Starts the thread. It also looks when the bell of `own`, the process's record, rings. After
+  /// each look, it calls `rung`, if that is not null, without a lock.
   Settler(Look look, layout::ProcessRecord& own, sim::Clock& clock,
           std::function<void()> rung = nullptr);
   Settler(const Settler&) = delete;

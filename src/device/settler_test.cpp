@@ -8,6 +8,7 @@
 #include <ctime>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -77,23 +78,27 @@ TEST_F(SettlerTest, LooksWhenTheBellRings) {
   }
 }
 
-TEST_F(SettlerTest, CallsAFunctionAfterTheBellHasRung) {
+TEST_F(SettlerTest, CallsAFunctionAfterEachLook) {
   std::atomic<int> calls{0};
   const Settler settler(looks_.look(), own_, clock_, [&calls] { ++calls; });
-  ASSERT_GE(looks_.wait_for(1).size(), 1U);
-  EXPECT_EQ(calls, 0);
-  ring();
-  ASSERT_GE(looks_.wait_for(2).size(), 2U);
   while (calls == 0) std::this_thread::yield();
-  EXPECT_EQ(calls, 1);
+  EXPECT_EQ(looks_.wait_for(1).size(), 1U);
+  ring();
+  while (calls == 1) std::this_thread::yield();
+  EXPECT_EQ(looks_.wait_for(2).size(), 2U);
+  EXPECT_EQ(calls, 2);
 }
 
 TEST_F(SettlerTest, HearsTheBellThatRingsBeforeTheThreadRuns) {
-  std::atomic<int> calls{0};
-  const Settler settler(looks_.look(), own_, clock_, [&calls] { ++calls; });
+  std::atomic<bool> has_heard{false};
+  const Settler settler(
+      [&has_heard, look = looks_.look()](TimePoint now, bool has_rung) {
+        if (has_rung) has_heard = true;
+        return look(now, has_rung);
+      },
+      own_, clock_);
   ring();
-  while (calls == 0) std::this_thread::yield();
-  EXPECT_EQ(calls, 1);
+  while (!has_heard) std::this_thread::yield();
 }
 
 TEST_F(SettlerTest, LooksOnceMoreAfterItHasSaidThatItListens) {
@@ -224,6 +229,61 @@ TEST_F(LookAtTest, AThreadThatDoesNotPlanToLookIsCalledForANewRound) {
   static_cast<void>(arrive(TimePoint(1s), 5us));
   EXPECT_EQ(own_.bell, bell + 1) << "it has not looked yet";
   EXPECT_EQ(look(TimePoint(1s + 1ms)).time, TimePoint(1s + 20ms));
+}
+
+TEST_F(LookAtTest, AThreadGoesOnForAWhileSoThatTheNextRoundNeedNotCallIt) {
+  const auto run_round = [this](TimePoint now) {
+    static_cast<void>(arrive(now, 5us));
+    other_.add().cost = 5us;
+    other_.publish({.time = now}, now);
+  };
+  run_round(TimePoint(1s));
+  EXPECT_EQ(look(TimePoint(1s + 1ms)).time, TimePoint(1s + 21ms)) << "though nothing is open";
+  const std::uint32_t bell = own_.bell;
+  run_round(TimePoint(1s + 2ms));
+  EXPECT_EQ(own_.bell, bell);
+  EXPECT_EQ(look(TimePoint(1s + 21ms)).time, TimePoint(1s + 41ms));
+  EXPECT_EQ(look(TimePoint(1s + 41ms)).time, TimePoint::max()) << "no round has come since";
+}
+
+TEST_F(LookAtTest, AProcessIsRungForTheRoundForWhichItsThreadsWait) {
+  constexpr std::uint64_t kOther = 8;
+  seats_[1].owner = kOther;
+  layout::ProcessRecord other_own{};
+  Lane other_lane(std::make_shared<LaneGroup>());
+  other_lane.group->legacy = &other_lane;
+  Schedule other(devices(), {.own = &other_own,
+                             .process = [&](std::uint64_t identity) -> layout::ProcessRecord& {
+                               return identity == kOther ? other_own : own_;
+                             },
+                             .can_come = [](const layout::SeatRecord&) { return true; }});
+  const auto let_other_come = [&] {
+    const Lock lock(other.mutex);
+    static_cast<void>(other.arrive(other_, other_lane, TimePoint(1ms), 5us, {}));
+    static_cast<void>(other.take_owed_ring());
+  };
+  {
+    const Lock lock(other.mutex);
+    other.add(other_lane.group);
+    other.add(other_, clock_);
+  }
+  for (int i = 0; i < 3; ++i) static_cast<void>(arrive(TimePoint(), 5us));
+  std::optional<News::Waiting> waiting;
+  {
+    const Lock lock(schedule_.mutex);
+    const Mark* const second = party_.rounds()[1].mark.get();
+    waiting.emplace(schedule_.news, second);
+    EXPECT_TRUE(schedule_.plan_wait(TimePoint(1ms), second).listens);
+  }
+  EXPECT_EQ(own_.listening, 1U) << "no other thread must be woken for that";
+  const std::uint32_t bell = own_.bell;
+  let_other_come();
+  EXPECT_EQ(own_.bell, bell) << "the first round is not what it waits for";
+  let_other_come();
+  EXPECT_EQ(own_.bell, bell + 1);
+  EXPECT_EQ(own_.listening, 0U);
+  const Lock lock(other.mutex);
+  other.remove(other_);
 }
 
 TEST_F(LookAtTest, ADeadPartyIsNoticedWithin20Milliseconds) {

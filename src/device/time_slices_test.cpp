@@ -410,7 +410,7 @@ TEST_F(SliceTableTest, AnyBytesAreRead) {
     }
     SliceTable::read(memory_->states[0], slices);
     ASSERT_LE(slices.sharers.size(), layout::kMostSharers);
-    const TimePoint later = saturating_add(slices.time, 100ms);
+    const TimePoint later = saturating_add(slices.time, 20ms);
     slices.advance(later, {.quantum = kShortestQuantum, .context_switch = {}});
     ASSERT_GE(slices.time, later);
   }

@@ -4,9 +4,12 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <optional>
 #include <span>
 #include <utility>
 
+#include "gpemu/cost/host_error.hpp"
+#include "gpemu/cost/listed_tensors.hpp"
 #include "gpemu/cost/operation_time.hpp"
 #include "gpemu/cost/phase_time.hpp"
 #include "gpemu/cost/rank_slowdown.hpp"
@@ -32,9 +35,7 @@ profile::OperationParameters host_parameters(const profile::GpuSpec& gpu) {
   return parameters;
 }
 
-/// The bar of the host's time: another host than the measured one may be twice as fast or slow. Set
-/// by hand.
-constexpr double kHostError = 1.0;
+using cost::kHostError;
 
 /// Returns for each event of a step whether it belongs to the forward pass: the requests of the
 /// program's first thread from its first layer to the last one before the backward pass, for which
@@ -64,6 +65,29 @@ std::vector<bool> forward_events(const record::ProgramWork& work, const StepRang
   return has_backward ? forward : std::vector<bool>(count, true);  // There is no sign of it.
 }
 
+/// Returns the operations and copies of a step, in their order.
+std::vector<const cost::RecordedOperation*> operations_of(const record::ProgramWork& work,
+                                                          const StepRange& step) {
+  std::vector<const cost::RecordedOperation*> operations;
+  for (std::size_t i = step.begin; i < step.end; ++i) {
+    const record::WorkEvent& event = work.events[i];
+    if (event.kind <= Kind::kCopyFromDevice) operations.push_back(&work.operations[event.index]);
+  }
+  return operations;
+}
+
+/// Returns the host's time for each of the optimizer's kernels, in seconds: it depends on the
+/// tensors, not on the kernels, in a host where that is known and if the recording shows the lists.
+std::optional<double> optimizer_launch(std::span<const cost::RecordedOperation* const> operations,
+                                       const profile::GpuSpec& gpu) {
+  if (!gpu.calibration || !gpu.calibration->listed_tensor) return std::nullopt;
+  cost::ListedTensors listed;
+  for (const cost::RecordedOperation* const operation : operations) listed.add(*operation);
+  if (listed.tensors() == 0) return std::nullopt;
+  return *gpu.calibration->listed_tensor * static_cast<double>(listed.tensors()) /
+         static_cast<double>(listed.launches());
+}
+
 /// Prices the events of a step, and adds up their times.
 class Pricing {
  public:
@@ -78,7 +102,9 @@ class Pricing {
 
   std::vector<QueuedEvent> price(const StepRange& step, StepPrediction& prediction) {
     const std::vector<bool> forward = forward_events(work_, step);
-    const cost::RecordedOperation* previous = nullptr;
+    const std::vector<const cost::RecordedOperation*> operations = operations_of(work_, step);
+    const std::optional<double> optimizer = optimizer_launch(operations, gpu_);
+    std::size_t place = 0;  // Among the operations.
     std::vector<QueuedEvent> queued;
     for (std::size_t i = step.begin; i < step.end; ++i) {
       const record::WorkEvent& event = work_.events[i];
@@ -90,9 +116,14 @@ class Pricing {
       }
       if (event.kind == Kind::kCollective && price_) price_collective(event, entry, prediction);
       if (event.kind > Kind::kCopyFromDevice) continue;
-      const cost::RecordedOperation& operation = work_.operations[event.index];
-      const auto parameter = cost::host_cost(operation, previous, forward[i - step.begin]);
-      entry.launch = from_seconds(host_[parameter] * host_[cost::kHostScale]);
+      const cost::RecordedOperation& operation = *operations[place];
+      const cost::Neighbours neighbours{
+          .previous = place > 0 ? operations[place - 1] : nullptr,
+          .next = place + 1 < operations.size() ? operations[place + 1] : nullptr};
+      ++place;
+      const auto parameter = cost::host_cost(operation, neighbours, forward[i - step.begin]);
+      const bool listed = optimizer && operation.operation_class == OperationClass::kOptimizer;
+      entry.launch = from_seconds(listed ? *optimizer : host_[parameter] * host_[cost::kHostScale]);
       entry.time = is_copy(event.kind) ? from_seconds(to_seconds(event.duration) * link_)
                                        : kernel_time(operation, prediction);
       prediction.host += entry.launch;
@@ -100,7 +131,6 @@ class Pricing {
       sum.operation_class = operation.operation_class;
       ++sum.operations;
       sum.time += entry.time;
-      previous = &operation;
     }
     for (const auto& [group, sum] : classes_) prediction.classes.push_back(sum);
     std::ranges::stable_sort(prediction.classes, std::ranges::greater(), &ClassTime::time);

@@ -88,7 +88,7 @@ TEST(PredictStep, SaysWhatItDoesWithTheGpu) {
 }
 
 TEST(PredictStep, SaysHowSureThatIs) {
-  // 6 ms of kernels that may take 1.5 times as long, beside a host that may be twice as slow.
+  // 6 ms of kernels that may take 1.5 times as long, beside a host that may take 1.6 times as long.
   const StepPrediction step{.time = {.time = std::chrono::milliseconds(10)},
                             .host = std::chrono::milliseconds(9),
                             .busy = std::chrono::milliseconds(6),
@@ -96,8 +96,8 @@ TEST(PredictStep, SaysHowSureThatIs) {
                             .kernel_error = 0.5};
   const StepLoad load = gpu_load(step);
   EXPECT_NEAR(load.predicted.busy, 0.6, 1e-9);
-  EXPECT_NEAR(load.least.busy, 4.0 / 18, 1e-9) << "the host's 9 ms become 18";
-  EXPECT_NEAR(load.most.busy, 9.0 / 11, 1e-9) << "4 ms of waiting become 2";
+  EXPECT_NEAR(load.least.busy, 4.0 / 14.4, 1e-9) << "the host's 9 ms become 14.4";
+  EXPECT_NEAR(load.most.busy, 9.0 / 11.5, 1e-9) << "4 ms of waiting become 2.5";
 }
 
 TEST(PredictStep, TellsThatTheHostLimits) {
@@ -127,6 +127,65 @@ TEST(PredictStep, KnowsTheForwardPassByItsLayersAndTheThread) {
         predict_step(test.work, {i, i + once.size()}, gpu_for_test(), gpu_for_test());
     EXPECT_NEAR(to_seconds(step.host), expected, 1e-6) << i;
   }
+}
+
+TEST(PredictStep, KnowsWhatOptimizersCostSomeHosts) {
+  const auto over_lists = [](const char* name, std::int64_t tensors) {
+    cost::RecordedOperation operation = busy(0);
+    operation.name = name;
+    operation.operation_class = OperationClass::kOptimizer;
+    operation.type = GPEMU_TYPE_FP32;
+    operation.shape[cost::kListedTensors].constant = tensors;
+    return operation;
+  };
+  // Three passes over 100 tensors, two of them by the same kernel, in two launches each.
+  WorkForTest test;
+  for (int i = 0; i < 2; ++i) test.add(over_lists("multiply", 50), 1);
+  for (int i = 0; i < 4; ++i) test.add(over_lists("add", 50), 1);
+  profile::GpuSpec gpu = gpu_for_test();
+  gpu.calibration.emplace();
+  std::ranges::transform(profile::kOperationParameters, gpu.calibration->parameters.begin(),
+                         &profile::Parameter::typical);
+  EXPECT_NEAR(to_seconds(predict(test.work, gpu).host), 6 * host(cost::kHostOperation), 1e-8);
+  gpu.calibration->listed_tensor = 7e-6;
+  EXPECT_NEAR(to_seconds(predict(test.work, gpu).host), 100 * 7e-6, 1e-8);
+  // Those of another type are other tensors; lists that are not known cost nothing of their own.
+  cost::RecordedOperation half = over_lists("multiply<half>", 20);
+  half.type = GPEMU_TYPE_FP16;
+  test.add(half, 1).add(over_lists("of scalars", 0), 1);
+  EXPECT_NEAR(to_seconds(predict(test.work, gpu).host), 120 * 7e-6, 1e-8);
+}
+
+TEST(PredictStep, KnowsWhatBatchNormalizationLaunches) {
+  const auto kernel = [](const char* name, gpemu_operation_kind kind, std::int64_t read) {
+    cost::RecordedOperation operation = busy(0);
+    operation.name = name;
+    operation.kind = kind;
+    operation.shape[0].constant = read;
+    operation.shape[1].constant = 64;
+    return operation;
+  };
+  constexpr auto kForward = GPEMU_OPERATION_NORMALIZATION_FORWARD;
+  constexpr auto kElements = GPEMU_OPERATION_ELEMENTWISE;
+  const double whole = host(cost::kHostNormalization), part = host(cost::kHostPart);
+  WorkForTest training;
+  training.add(kernel("FillFunctor", kElements, 0), 1)
+      .add(kernel("batch_norm_collect_statistics_kernel", kForward, 1 << 20), 1)
+      .add(kernel("_16_Normalization_cu_5c_unrolled_elementwise_kernel", kElements, 64), 1)
+      .add(kernel("batch_norm_transform_input_kernel", kForward, 1 << 20), 1);
+  EXPECT_NEAR(to_seconds(predict(training.work).host), whole + 3 * part, 1e-8);
+  WorkForTest inference;
+  cost::RecordedOperation converts = kernel("direct_copy_kernel", kElements, 64);
+  converts.access = GPEMU_ACCESS_CONVERTED;
+  inference.add(converts, 1)
+      .add(kernel("_16_Normalization_cu_5c_vectorized_elementwise_kernel", kElements, 64), 1)
+      .add(kernel("batch_norm_transform_input_kernel", kForward, 1 << 20), 1);
+  EXPECT_NEAR(to_seconds(predict(inference.work).host), host(cost::kHostOperation) + 2 * part,
+              1e-8);
+  // cuDNN's is one operation, beside what has nothing to do with it.
+  WorkForTest cudnn;
+  cudnn.add(converts, 1).add(kernel("cudnnBatchNormalizationForwardTrainingEx", kForward, 1), 1);
+  EXPECT_NEAR(to_seconds(predict(cudnn.work).host), host(cost::kHostOperation) + whole, 1e-8);
 }
 
 TEST(PredictStep, ScalesCopiesByTheLink) {

@@ -38,9 +38,9 @@ class TopologyReader {
     GPEMU_ASSIGN(spec_.name, file_.name());
     GPEMU_ASSIGN(spec_.title, file_.text("title"));
     GPEMU_ASSIGN(spec_.gpu, file_.text("gpu"));
-    GPEMU_TRY(check_keys(
-        root_, "the file",
-        {"name", "title", "gpu", "sockets", "bridge", "switch", "adapter", "nvlink", "sources"}));
+    GPEMU_TRY(check_keys(root_, "the file",
+                         {"name", "title", "gpu", "sockets", "bridge", "switch", "adapter",
+                          "nvlink", "peer_access", "sources"}));
     GPEMU_TRY(file_.read_sources());
     GPEMU_TRY(read_sockets());
     GPEMU_TRY(read_each("bridge", &TopologyReader::read_bridge));
@@ -49,6 +49,7 @@ class TopologyReader {
     GPEMU_TRY(read_each("adapter", &TopologyReader::read_adapter));
     GPEMU_TRY(place_gpus());
     GPEMU_TRY(read_nvlink());
+    GPEMU_TRY(read_peer_access());
     GPEMU_TRY(file_.check_sources());
     spec_.sources = std::move(file_).citations();
     return std::move(spec_);
@@ -233,6 +234,15 @@ class TopologyReader {
     if (!switched) return read_bonds(*table.get("bonds"));
     GPEMU_ASSIGN(spec_.switched_links, number(table, "switched_links", "nvlink", kLinks));
     return {};
+  }
+
+  Result<void> read_peer_access() {
+    const toml::node* node = root_.get("peer_access");
+    if (node == nullptr) return {};
+    if (!node->is_table()) return file_.fault(*node, "peer_access", "expected a table");
+    GPEMU_TRY(check_keys(*node->as_table(), "peer_access", {"source"}));
+    spec_.has_open_driver = true;
+    return file_.cite(*node->as_table(), "peer_access");
   }
 
   Result<void> read_bonds(const toml::node& node) {

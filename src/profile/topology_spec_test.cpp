@@ -139,6 +139,16 @@ TEST(ParseTopologySpec, WantsASourceForEachTable) {
             "toy.toml:21: adapter net0: no source");
 }
 
+TEST(ParseTopologySpec, ReadsWhetherTheDriverGivesPeerAccess) {
+  EXPECT_FALSE(parse_topology_spec(kMachine, "toy.toml")->has_open_driver);
+  const std::string table = "[peer_access]\nsource = \"made up\"\n\n";
+  EXPECT_TRUE(parse_topology_spec(kMachine + "\n" + table, "toy.toml")->has_open_driver);
+  EXPECT_EQ(fault_with("[sources]", "[peer_access]\n\n[sources]"),
+            "toy.toml:31: peer_access: no source");
+  EXPECT_EQ(fault_with("[sources]", "[peer_access]\nlevel = 1\n\n[sources]"),
+            "toy.toml:32: peer_access: unknown key 'level'");
+}
+
 TEST(FindTopology, TakesANameOrAPath) {
   const std::filesystem::path folder = GPEMU_TOPOLOGIES_FOLDER;
   EXPECT_EQ(find_topology(folder, "dgx-1v").value().gpu, "V100-SXM2-32GB");

@@ -42,6 +42,7 @@ Result<bool> LiveProcess::read(std::size_t most_bytes) {
     // The rest of the file is zeros.
     std::string_view rest(buffer.data(), static_cast<std::size_t>(count));
     rest = rest.substr(0, rest.find('\0'));
+    const bool full = rest.size() == buffer.size();
     const std::size_t end = rest.rfind('\n');
     if (end == std::string_view::npos) return any;
     rest = rest.substr(0, end + 1);
@@ -52,6 +53,8 @@ Result<bool> LiveProcess::read(std::size_t most_bytes) {
       GPEMU_TRY(reader_.add_line(rest.substr(0, length)));
       rest.remove_prefix(length + 1);
     }
+    // What the process has written meanwhile is for the next call: the caller may have enough.
+    if (!full) return any;
   }
   return any;
 }

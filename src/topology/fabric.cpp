@@ -166,7 +166,7 @@ int links_of_a_gpu(const profile::TopologySpec& machine) {
 
 /// GPUs reach each other's memory over PCIe unless a host bridge is in between.
 bool are_peers(const profile::TopologySpec& machine, const profile::GpuSpec& gpu, int ranks) {
-  if (!has_pcie_peers(gpu)) return false;
+  if (!has_pcie_peers(machine, gpu)) return false;
   for (int first = 0; first < ranks; ++first) {
     for (int second = 0; second < first; ++second) {
       if (pcie_path(machine, machine.gpus[first], machine.gpus[second]) > Path::kPxb) return false;
@@ -181,6 +181,7 @@ profile::TopologySpec part_of(const profile::TopologySpec& machine, std::span<co
   part.bridges = machine.bridges;
   part.switches = machine.switches;
   part.switched_links = machine.switched_links;
+  part.has_open_driver = machine.has_open_driver;
   for (const int gpu : gpus) part.gpus.push_back(machine.gpus[static_cast<std::size_t>(gpu)]);
   for (const profile::NvlinkBond& bond : machine.bonds) {
     const auto first = std::ranges::find(gpus, bond.first);

@@ -99,6 +99,11 @@ TEST(FabricOf, WithoutNvlinkGpusBelowASwitchArePeers) {
   EXPECT_NEAR(fabric_of(box, v100, 2)->line_rate, 15.75e9, 1e7);
   EXPECT_EQ(fabric_of(box, v100, 3)->inside, LinkClass::kPcieStaged) << "a host bridge";
   EXPECT_EQ(fabric_of(box, gpu("RTX-4090"), 2)->inside, LinkClass::kPcieStaged) << "GeForce";
+  const std::vector below{4, 5, 6, 7};
+  EXPECT_EQ(fabric_of(machine("rtx-4090-x8"), gpu("RTX-4090"), below)->inside,
+            LinkClass::kPcieStaged);
+  EXPECT_EQ(fabric_of(machine("rtx-4090-x8-p2p"), gpu("RTX-4090"), below)->inside,
+            LinkClass::kPciePeer);
 }
 
 TEST(FabricOf, GpusWithoutADescribedMachineHaveAllTheirLinks) {

@@ -71,6 +71,10 @@ bool has_pcie_peers(const profile::GpuSpec& gpu) {
   return !gpu.product_name.contains("GeForce");
 }
 
+bool has_pcie_peers(const profile::TopologySpec& machine, const profile::GpuSpec& gpu) {
+  return machine.has_open_driver || has_pcie_peers(gpu);
+}
+
 PeerPath peer_path(const profile::GpuSpec& gpu, LinkClass link) {
   return {.link = link,
           .line_rate = link == LinkClass::kNvlink ? gpu.nvlink_bytes_per_s.value_or(0)
@@ -95,7 +99,7 @@ PeerPath peer_path(const profile::TopologySpec& machine, const profile::GpuSpec&
   const profile::Place& to = machine.gpus[static_cast<std::size_t>(second)];
   const int from_socket = socket_of(machine, from);
   const int to_socket = socket_of(machine, to);
-  if (has_pcie_peers(gpu) && joins_sockets(machine, from_socket, to_socket)) {
+  if (has_pcie_peers(machine, gpu) && joins_sockets(machine, from_socket, to_socket)) {
     return {.link = LinkClass::kPciePeer,
             .line_rate = slowest(machine, pcie_line_rate(gpu), uplinks_between(machine, from, to)),
             .across_sockets = from_socket != to_socket};

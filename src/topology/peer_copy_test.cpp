@@ -137,6 +137,15 @@ TEST(PeerPath, OfGeForceIsStagedThroughBothLinksToTheHost) {
   EXPECT_FALSE(peer_path(box, rtx, 2, 3).below_one_switch);
 }
 
+TEST(PeerPath, OfGeForceWithAChangedDriverIsThatOfOtherGpus) {
+  profile::GpuSpec rtx = gpu(8, 4);
+  rtx.product_name = "NVIDIA GeForce RTX 4090";
+  const profile::TopologySpec changed = machine("rtx-4090-x8-p2p");
+  EXPECT_TRUE(peer_path(changed, rtx, 0, 1).gives_access());
+  EXPECT_FALSE(peer_path(changed, rtx, 0, 4).gives_access()) << "to another Intel processor";
+  EXPECT_FALSE(peer_path(machine("rtx-4090-x8"), rtx, 0, 1).gives_access());
+}
+
 // GPU 0 of a DGX-1 has one, one, two and two links to GPUs 1 to 4, and none to the others, which
 // are below the other processor.
 TEST(PeerPath, InADgx1HasTheLinksOfThePair) {

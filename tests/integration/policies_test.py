@@ -17,7 +17,7 @@ import time
 
 # How long steps count, in seconds, and from when: AntMan and TGS first measure the urgent program,
 # for 25 s. Then TGS tries out what it can take, in periods of 5 s.
-COUNTED = 40
+COUNTED = 20
 FROM = {"antman": 30, "tgs": 60}
 # Of a matrix product, which takes 1.3 ms on a V100. TGS always lets one kernel pass per 50 ms.
 SIZE = 2048

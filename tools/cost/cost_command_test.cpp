@@ -215,6 +215,40 @@ TEST_F(CostCollectivesTest, OfATransformerAreAPartOfItsIteration) {
   EXPECT_TRUE(with({"--gpu", "T4"}).errors.contains("box has V100-PCIE-32GB"));
 }
 
+TEST_F(CostCollectivesTest, OfManyTransformersAreThoseOfEach) {
+  const std::vector<std::string> words = {"cost",     "transformer", "--topology", "box",
+                                          "--layers", "4",           "--hidden",   "256"};
+  const auto with = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> all = words;
+    all.insert(all.end(), more.begin(), more.end());
+    return made_up_.run(all);
+  };
+  const std::string file = made_up_.write("jobs",
+                                          "--heads 4 --sequence 128 --layers 8\n"
+                                          "--heads 8  --sequence 64\n");
+  const Outcome outcome = with({"--jobs", file});
+  ASSERT_EQ(outcome.code, 0) << outcome.errors;
+  const std::size_t first = outcome.output.find('\n');
+  ASSERT_EQ(outcome.output.find('\n', first + 1), outcome.output.size() - 1) << outcome.output;
+  EXPECT_EQ(parsed(outcome.output.substr(first)),
+            parsed(with({"--heads", "8", "--sequence", "64", "--json"}).output));
+  EXPECT_EQ(parsed(outcome.output.substr(0, first))["parameters"],
+            parsed(made_up_
+                       .run({"cost", "transformer", "--gpu", "V100-PCIE-32GB", "--layers", "8",
+                             "--hidden", "256", "--heads", "4", "--sequence", "128", "--json"})
+                       .output)["parameters"]);
+  const auto fault = [&](const std::string& second) {
+    made_up_.write("jobs", "--heads 4 --sequence 128\n" + second);
+    return with({"--jobs", file}).errors;
+  };
+  EXPECT_EQ(fault("--heads 8"), fmt::format("gpemu: {}:2: --sequence is required\n", file));
+  EXPECT_EQ(fault("--heads 8 --jobs x"),
+            fmt::format("gpemu: {}:2: there is no option '--jobs'; see `gpemu cost transformer "
+                        "--help`\n",
+                        file));
+  EXPECT_EQ(fault("--help").find(fmt::format("gpemu: {}:2: a job has no --help", file)), 0U);
+}
+
 class CostPairsTest : public CostCommandTest {
  protected:
   /// Pairs of a model "one" with a model "two" on a G, all with the same speeds, and another pair.

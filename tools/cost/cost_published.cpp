@@ -85,6 +85,15 @@ Result<std::vector<PublishedStep>> read_steps(const std::string& folder) {
   return cost::read_published_steps(std::filesystem::path(folder) / "operations");
 }
 
+/// Returns a GPU of the steps in a folder: one that the folder describes, or one of the database's.
+Result<profile::GpuSpec> gpu_of(const std::string& folder, std::string_view name,
+                                const profile::Database& database) {
+  const std::filesystem::path file = gpus_in(folder) / fmt::format("{}.toml", name);
+  std::error_code error;
+  const bool is_there = std::filesystem::exists(file, error);
+  return database.gpu(is_there ? file.string() : std::string(name));
+}
+
 Result<std::vector<PublishedRow>> answers(const std::vector<PublishedStep>& steps,
                                           const std::string& folder, bool gpu_out,
                                           const profile::Database& database) {
@@ -93,14 +102,11 @@ Result<std::vector<PublishedRow>> answers(const std::vector<PublishedStep>& step
   for (const PublishedStep& step : steps) {
     for (const auto& [gpu, seconds] : step.seconds) {
       if (!gpus.contains(gpu)) {
-        const std::filesystem::path file = gpus_in(folder) / (gpu + ".toml");
-        std::error_code error;
-        const bool is_there = std::filesystem::exists(file, error);
-        GPEMU_ASSIGN(profile::GpuSpec spec, database.gpu(is_there ? file.string() : gpu));
+        GPEMU_ASSIGN(profile::GpuSpec spec, gpu_of(folder, gpu, database));
         if (gpu_out) {
           GPEMU_ASSIGN(spec,
                        calibrate::without_own_steps(std::move(spec), [&](std::string_view name) {
-                         return database.gpu(name);
+                         return gpu_of(folder, name, database);
                        }));
         }
         gpus.emplace(gpu, std::move(spec));
@@ -138,7 +144,10 @@ profile::CalibrationBars published_bars(const std::vector<PublishedStep>& steps,
       if (!direct && answer.host_share < kMostHost) misses.push_back(answer.miss());
     }
   }
-  const double bar = calibrate::bar_of(std::move(misses));
+  double bar = calibrate::bar_of(std::move(misses));
+  // Too few steps took no part: as for a GPU without any.
+  constexpr double kFewSteps = 0.35;
+  if (!std::isfinite(bar)) bar = kFewSteps;
   return {.unseen_model = bar,
           .known_batch = bar,
           .other_gpu = start.bars ? start.bars->other_gpu : bar};
@@ -214,25 +223,18 @@ Result<void> fit_published(const std::string& folder, const std::string& gpu_nam
                            const profile::Database& database, const std::string& gpus_folder,
                            const World& world) {
   GPEMU_ASSIGN(const std::vector<PublishedStep> steps, read_steps(folder));
-  GPEMU_ASSIGN(profile::GpuSpec gpu, database.gpu(gpu_name));
-  // The measured GPU whose products ran on tensor cores.
-  constexpr std::string_view kStart = "A100-SXM4-40GB";
-  GPEMU_ASSIGN(const profile::GpuSpec start_gpu, database.gpu(kStart));
-  if (!start_gpu.calibration) {
-    return fail(ErrorCode::kNotFound, "{} has no parameters to start from", kStart);
-  }
-  profile::Calibration start = *start_gpu.calibration;
-  if (gpu.calibration && gpu.calibration->gpu == gpu.name) {
-    // The host stays as the file has it.
-    profile::take_host(*gpu.calibration, start);
-  }
+  GPEMU_ASSIGN(profile::GpuSpec gpu, gpu_of(folder, gpu_name, database));
+  GPEMU_ASSIGN(const profile::GpuSpec start_gpu,
+               calibrate::start_of_fit(
+                   gpu, [&](std::string_view name) { return gpu_of(folder, name, database); }));
+  const profile::Calibration& start = *start_gpu.calibration;
   const auto chosen = [](const PublishedStep& step) { return !is_held_out(step); };
   GPEMU_ASSIGN(profile::Calibration calibration,
                calibrate::calibrate_published(steps, gpu, start, chosen));
   calibration.command = fmt::format("gpemu cost fit {} --published --gpu {}", folder, gpu.name);
   calibration.pack = fmt::format("steps in {}", folder);
   calibration.bars = published_bars(steps, gpu, calibration, start);
-  report::TextTable table({"parameter", std::string(kStart), gpu.name, "TF32", "FP32"});
+  report::TextTable table({"parameter", start_gpu.name, gpu.name, "TF32", "FP32"});
   for (int i = 0; i < profile::kFirstHostParameter; ++i) {
     const auto value = [i](const auto& parameters) {
       return parameters && i < profile::kFirstCommonParameter

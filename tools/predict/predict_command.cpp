@@ -88,20 +88,14 @@ Result<run::ProgramRun> record_and_tell(const run::ProgramRunOptions& options,
   return seen;
 }
 
-/// Predicts on one GPU at one batch. If the program seems not to fit, it first runs again with that
-/// GPU's memory.
+/// Predicts on one GPU at one batch.
 Result<PredictAnswer> answer_of(const ProgramRuns& runs, const profile::GpuSpec& gpu, int batch) {
-  auto [seen, why_other] = runs.find(gpu, batch);
-  PredictAnswer answer{
-      .gpu = gpu, .program_run = std::move(seen), .step = {}, .why_other = std::move(why_other)};
-  if (!answer.fits()) {
-    const Bytes asked = answer.program_run->peak_memory;
-    GPEMU_ASSIGN(ProgramRuns::Run within, runs.record_within(gpu, batch));
-    if (within != nullptr) {
-      answer.program_run = std::move(within);
-      answer.memory_asked_for = asked;
-    }
-  }
+  GPEMU_ASSIGN(ProgramRuns::Found found, runs.find_within(gpu, batch));
+  PredictAnswer answer{.gpu = gpu,
+                       .program_run = std::move(found.run),
+                       .step = {},
+                       .memory_asked_for = found.asked_for,
+                       .why_other = std::move(found.why_other)};
   answer.step = predict::predict_step(answer.program_run->work, answer.program_run->step,
                                       answer.program_run->gpu, gpu);
   return answer;
@@ -239,13 +233,14 @@ Result<ScalingReport> predict_scaling(const PredictOptions& options, const World
     GPEMU_TRY(runs.record(gpus, batches));
     GPEMU_TRY(runs.check_batches());
     for (ScalingCurve& curve : report.curves) {
-      auto run = runs.find(curve.gpu, curve.batch).first;
+      GPEMU_ASSIGN(ProgramRuns::Found found, runs.find_within(curve.gpu, curve.batch));
+      const ProgramRuns::Run& run = found.run;
       GPEMU_ASSIGN(const predict::PriceCollective price, prices_of(curve.gpu, machine, count));
       predict::ParallelStep step =
           predict::predict_parallel_step(run->work, run->step, run->gpu, curve.gpu, price);
       curve.answers.push_back({.gpus = count,
                                .machines = machines_for(machine, count),
-                               .program_run = std::move(run),
+                               .program_run = run,
                                .step = std::move(step)});
     }
   }

@@ -14,6 +14,8 @@
 #include "gpemu/report/terminal.hpp"
 #include "gpemu/report/text_table.hpp"
 
+#include "predict/program_runs.hpp"
+
 namespace gpemu::tools {
 namespace {
 
@@ -125,7 +127,7 @@ ordered_json describe(const PredictAnswer& answer) {
 }  // namespace
 
 Bytes PredictAnswer::needed_memory() const {
-  return program_run->peak_memory + device::context_bytes(gpu);
+  return tools::needed_memory(*program_run, gpu);
 }
 
 int PredictAnswer::operations() const {

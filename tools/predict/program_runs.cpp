@@ -7,6 +7,8 @@
 
 #include <fmt/format.h>
 
+#include "gpemu/device/device_config.hpp"
+
 namespace gpemu::tools {
 namespace {
 
@@ -16,6 +18,10 @@ constexpr const char* kCommonGpu = "A100-SXM4-80GB";
 
 int capability(const profile::GpuSpec& gpu) {
   return 10 * gpu.compute_capability_major + gpu.compute_capability_minor;
+}
+
+std::string label_of(const profile::GpuSpec& gpu, int batch) {
+  return batch > 0 ? fmt::format("{}, batch {}", gpu.name, batch) : gpu.name;
 }
 
 /// Returns the most telling line of a message: the last one with an error in Python's form, else
@@ -39,6 +45,10 @@ std::vector<cost::RecordedOperation> step_of(const run::ProgramRun& seen) {
 }
 
 }  // namespace
+
+Bytes needed_memory(const run::ProgramRun& seen, const profile::GpuSpec& gpu) {
+  return seen.peak_memory + device::context_bytes(gpu);
+}
 
 Result<void> ProgramRuns::record(const std::vector<profile::GpuSpec>& gpus,
                                  const std::vector<int>& batches) {
@@ -75,16 +85,30 @@ std::pair<ProgramRuns::Run, std::string> ProgramRuns::find(const profile::GpuSpe
   return {best, fault == faults_.end() ? "" : fault->second};
 }
 
+Result<ProgramRuns::Found> ProgramRuns::find_within(const profile::GpuSpec& gpu, int batch) const {
+  auto [run, why_other] = find(gpu, batch);
+  Found found{.run = std::move(run), .why_other = std::move(why_other)};
+  if (needed_memory(*found.run, gpu) <= gpu.memory_bytes) return found;
+  GPEMU_ASSIGN(Run within, record_within(gpu, batch));
+  if (within == nullptr) return found;
+  found.asked_for = found.run->peak_memory;
+  found.run = std::move(within);
+  return found;
+}
+
+/// Returns nothing if the program ends with a fault before its first step.
 Result<ProgramRuns::Run> ProgramRuns::record_within(const profile::GpuSpec& gpu, int batch) const {
   GPEMU_ASSIGN(const profile::GpuSpec known, known_gpu(gpu));
+  // The context is that of the known GPU, which may take more than that of the GPU.
+  const Bytes memory = gpu.memory_bytes - device::context_bytes(gpu) + device::context_bytes(known);
   Result<run::ProgramRun> seen = world_.record({.words = program_.words,
                                                 .gpu = known,
                                                 .batch = batch,
                                                 .steps = program_.steps,
-                                                .memory = gpu.memory_bytes,
+                                                .memory = memory,
                                                 .pattern = program_.pattern,
                                                 .real_ranks = program_.real_ranks},
-                                               fmt::format("{}, batch {}", gpu.name, batch));
+                                               label_of(gpu, batch));
   if (seen && seen->exit_code.value_or(0) != 0) return nullptr;
   if (seen) return std::make_shared<const run::ProgramRun>(*std::move(seen));
   if (seen.error().code == ErrorCode::kNotFound) return nullptr;
@@ -128,14 +152,13 @@ Result<profile::GpuSpec> ProgramRuns::known_gpu(const profile::GpuSpec& gpu) con
 
 /// Records once, for GPUs of capability `number`; keeps the fault if the program ended with one.
 Result<void> ProgramRuns::record_one(const profile::GpuSpec& gpu, int batch, int number) {
-  Result<run::ProgramRun> seen =
-      world_.record({.words = program_.words,
-                     .gpu = gpu,
-                     .batch = batch,
-                     .steps = program_.steps,
-                     .pattern = program_.pattern,
-                     .real_ranks = program_.real_ranks},
-                    batch > 0 ? fmt::format("{}, batch {}", gpu.name, batch) : gpu.name);
+  Result<run::ProgramRun> seen = world_.record({.words = program_.words,
+                                                .gpu = gpu,
+                                                .batch = batch,
+                                                .steps = program_.steps,
+                                                .pattern = program_.pattern,
+                                                .real_ranks = program_.real_ranks},
+                                               label_of(gpu, batch));
   if (seen) {
     runs_.push_back(std::make_shared<const run::ProgramRun>(*std::move(seen)));
     return {};

@@ -36,6 +36,9 @@ struct ProgramRunWorld {
       record;
 };
 
+/// Returns the device memory that a program needs on a GPU: what it held, and the context.
+[[nodiscard]] Bytes needed_memory(const run::ProgramRun& seen, const profile::GpuSpec& gpu);
+
 /// Records a program once for each batch size and each compute capability, because programs choose
 /// kernels and types by it.
 class ProgramRuns {
@@ -56,16 +59,27 @@ class ProgramRuns {
   /// one, preferably newer, with the reason. Requires: record() has returned.
   [[nodiscard]] std::pair<Run, std::string> find(const profile::GpuSpec& gpu, int batch) const;
 
-  /// Records again with the memory that a GPU really has: when it is full, frameworks free what
-  /// their allocators kept and try again. Returns nothing if the program ends with a fault before
-  /// its first step.
-  [[nodiscard]] Result<Run> record_within(const profile::GpuSpec& gpu, int batch) const;
+  /// What predicts a program on a GPU.
+  struct Found {
+    Run run;
+    std::string why_other;  ///< the second value of find().
+    /// The most that the program held when it had more memory than the GPU; 0 if that fits, or if
+    /// the program does not fit at all.
+    Bytes asked_for = 0;
+  };
+
+  /// Returns the run that find() does or, if the program held more in it than the GPU has, another
+  /// one with the memory that the GPU really has: when it is full, frameworks free what their
+  /// allocators kept and try again. If the program fails there before its first step, it does not
+  /// fit, and the first run is returned.
+  [[nodiscard]] Result<Found> find_within(const profile::GpuSpec& gpu, int batch) const;
 
   /// Errors: kInvalidArgument if the program does the same work at several batches.
   [[nodiscard]] Result<void> check_batches() const;
 
  private:
   [[nodiscard]] bool any(int batch) const;
+  [[nodiscard]] Result<Run> record_within(const profile::GpuSpec& gpu, int batch) const;
   [[nodiscard]] Result<profile::GpuSpec> known_gpu(const profile::GpuSpec& gpu) const;
   [[nodiscard]] Result<void> record_one(const profile::GpuSpec& gpu, int batch, int number);
 

@@ -34,6 +34,7 @@ class ProgramRunsTest : public testing::Test {
   int least_major_ = 3;
   bool takes_batch_ = true;
   Bytes least_memory_ = 0;
+  Bytes peak_memory_ = 0;  ///< with plenty of memory; a GiB within that of a GPU.
 
  private:
   static Result<profile::GpuSpec> find(const std::string& name) {
@@ -52,6 +53,7 @@ class ProgramRunsTest : public testing::Test {
       return fail(ErrorCode::kNotFound, "out of memory");
     }
     run::ProgramRun seen{.gpu = options.gpu, .batch = options.batch};
+    seen.peak_memory = options.memory > 0 ? kGiB : peak_memory_;
     cost::RecordedOperation operation;
     operation.shape[0].constant = takes_batch_ ? options.batch : 1;
     seen.work.operations = {operation};
@@ -100,14 +102,32 @@ TEST_F(ProgramRunsTest, EmulatesTheNearestKnownGpuForOneThatAFileDescribes) {
   EXPECT_EQ(recorded_, std::vector<std::string>{"V100"});
 }
 
-TEST_F(ProgramRunsTest, RecordsWithinTheMemoryOfAGpu) {
+TEST_F(ProgramRunsTest, RecordsWithinTheMemoryOfAGpuThatSeemsTooSmall) {
   profile::GpuSpec small = kVolta;
   small.memory_bytes = 4 * kGiB;
-  const ProgramRuns all = runs();
-  EXPECT_NE(all.record_within(small, 8).value(), nullptr);
+  ProgramRuns all = runs();
+  ASSERT_TRUE(all.record({small}, {8}));
+  peak_memory_ = 2 * kGiB;
+  const auto fits = all.find_within(small, 8);
+  ASSERT_TRUE(fits);
+  EXPECT_EQ(fits->asked_for, 0);
+  EXPECT_EQ(recorded_.size(), 1U) << "it need not run again";
+
+  peak_memory_ = 20 * kGiB;  // As an allocator that keeps what is freed.
+  ProgramRuns large = runs();
+  ASSERT_TRUE(large.record({small}, {8}));
+  const auto again = large.find_within(small, 8);
+  ASSERT_TRUE(again);
+  EXPECT_EQ(again->asked_for, 20 * kGiB);
+  EXPECT_EQ(again->run->peak_memory, kGiB);
+  EXPECT_LE(needed_memory(*again->run, small), small.memory_bytes);
+  EXPECT_EQ(recorded_.size(), 3U);
+
   least_memory_ = 5 * kGiB;
-  EXPECT_EQ(all.record_within(small, 8).value(), nullptr);
-  EXPECT_EQ(recorded_, (std::vector<std::string>{"V100, batch 8", "V100, batch 8"}));
+  const auto never = large.find_within(small, 8);
+  ASSERT_TRUE(never);
+  EXPECT_EQ(never->asked_for, 0);
+  EXPECT_EQ(never->run->peak_memory, 20 * kGiB);
 }
 
 TEST_F(ProgramRunsTest, RefusesAProgramThatDoesTheSameAtEachBatch) {

@@ -9,12 +9,13 @@
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
-#include "gpemu/device/device_config.hpp"
 #include "gpemu/report/markup.hpp"
 #include "gpemu/report/page.hpp"
 #include "gpemu/report/text_table.hpp"
 #include "gpemu/topology/collective.hpp"
 #include "gpemu/topology/fabric.hpp"
+
+#include "predict/program_runs.hpp"
 
 namespace gpemu::tools {
 namespace {
@@ -33,13 +34,8 @@ topology::Collective collective_named(std::string_view function) {
   return found == kFunctions.end() ? Collective::kSendReceive : found->second;
 }
 
-/// Returns the memory that a rank needs on its GPU: what it held, and the context.
-Bytes needed_by(const profile::GpuSpec& gpu, const ScalingAnswer& answer) {
-  return answer.program_run->peak_memory + device::context_bytes(gpu);
-}
-
 bool fits_on(const profile::GpuSpec& gpu, const ScalingAnswer& answer) {
-  return needed_by(gpu, answer) <= gpu.memory_bytes;
+  return needed_memory(*answer.program_run, gpu) <= gpu.memory_bytes;
 }
 
 Duration time_of(const ScalingAnswer& answer) {
@@ -96,7 +92,7 @@ std::vector<std::string> row_of(const ScalingCurve& curve, const ScalingAnswer& 
           share_text(efficiency.high),
           fmt::format("{:.2f}", to_milliseconds(answer.step.exposed)),
           fmt::format("{:.2f}", to_milliseconds(answer.step.collectives)),
-          fmt::format("{:.0f}", to_mib(needed_by(curve.gpu, answer))),
+          fmt::format("{:.0f}", to_mib(needed_memory(*answer.program_run, curve.gpu))),
           fits_on(curve.gpu, answer) ? "yes" : "no"};
 }
 
@@ -203,7 +199,7 @@ ordered_json scaling_json(const ScalingReport& report) {
                          {"efficiency_high", efficiency.high},
                          {"collectives_ms", to_milliseconds(answer.step.collectives)},
                          {"exposed_ms", to_milliseconds(answer.step.exposed)},
-                         {"memory_mib", to_mib(needed_by(curve.gpu, answer))},
+                         {"memory_mib", to_mib(needed_memory(*answer.program_run, curve.gpu))},
                          {"fits", fits_on(curve.gpu, answer)},
                          {"steps_recorded", answer.program_run->found.steps.size()},
                          {"not_supported", answer.program_run->unsupported}});

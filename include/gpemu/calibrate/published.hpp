@@ -51,12 +51,20 @@ struct PublishedAnswer {
 [[nodiscard]] PublishedAnswer predict_published(const cost::PublishedStep& step,
                                                 const profile::GpuSpec& gpu);
 
-/// Fits the device's parameters of a GPU to steps and operations that ran on it, from `start`, a
-/// measured GPU's calibration: those are the expected values. In 16 bits only, unless there are
-/// operations in FP32; then in each kind of arithmetic. The host's parameters stay. `chosen` says
+/// Returns the measured GPU whose parameters are the expected values for a GPU: the A100, or, if it
+/// has no TF32, the Quadro RTX 6000, with products in 16 bits of the RTX 3090. The host is the
+/// GPU's own if its file has one. Errors: those of `find`; kNotFound if such a GPU has no
+/// parameters.
+[[nodiscard]] Result<profile::GpuSpec> start_of_fit(
+    const profile::GpuSpec& gpu,
+    const std::function<Result<profile::GpuSpec>(std::string_view)>& find);
+
+/// Fits the device's parameters of a GPU to steps and operations that ran on it, from `start`, the
+/// calibration of start_of_fit(). In 16 bits only, unless something was measured in FP32; then in
+/// each kind of arithmetic that the GPU has. The host's parameters stay. `chosen` says
 /// of each step whether it takes part. The caller fills in the command.
 ///
-/// Errors: those of fit(); kNotFound if no such step ran on the GPU.
+/// Errors: those of fit(); kNotFound if no step in 16 bits ran on the GPU.
 [[nodiscard]] Result<profile::Calibration> calibrate_published(
     std::span<const cost::PublishedStep> steps, profile::GpuSpec gpu,
     const profile::Calibration& start,

@@ -73,6 +73,10 @@ inline constexpr std::array<std::string_view, GPEMU_TYPE_COMPLEX128 + 1> kDataTy
          operation_class == OperationClass::kRecurrent;
 }
 
+/// The entry of an element-wise operation's shape with the tensors that a kernel over lists of
+/// tensors finishes.
+inline constexpr int kListedTensors = 3;
+
 /// What a launch of a kernel does. If that is not known, the kind is GPEMU_OPERATION_KERNEL, and
 /// the class follows from the name.
 struct DescribedOperation {

@@ -61,6 +61,7 @@ struct OperationWork {
   double cached = 0;    ///< part of them that the L2 cache serves.
   double elements = 0;  ///< read or written, of a stream or a normalization; of pooling: compared.
   double rows = 0;      ///< of a normalization, each with its block of threads.
+  double clocks = 0;    ///< of a normalization: what its slowest multiprocessor needs.
   double activation_bytes = 0;  ///< of a convolution's input and output.
   double turned_bytes = 0;      ///< moved to put the channels of a convolution's operands last.
   double channels = 0;          ///< of a normalization; 0: not known.
@@ -190,6 +191,7 @@ template <typename T>
       if (work.channels > 0) {
         seconds += work.elements / work.channels / (parameters[kNormalizationBlock] * gpu.clock_hz);
       }
+      if (work.clocks > 0) seconds += work.clocks / gpu.clock_hz;
       if (work.rows > 0) {
         seconds += work.rows / (gpu.multiprocessors * gpu.clock_hz) * parameters[kNormalizationRow];
       }

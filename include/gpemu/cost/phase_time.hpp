@@ -21,10 +21,15 @@ struct Launch {
 /// it does: forward, or backward with the optimizer.
 using Phase = std::vector<Launch>;
 
-/// Returns the parameter with the host's time to launch an operation. `previous` is the operation
-/// before it, or null.
+/// The operations before and after one; null if there is none, or if the order is not known.
+struct Neighbours {
+  const RecordedOperation* previous = nullptr;
+  const RecordedOperation* next = nullptr;
+};
+
+/// Returns the parameter with the host's time to launch an operation.
 [[nodiscard]] OperationParameter host_cost(const RecordedOperation& operation,
-                                           const RecordedOperation* previous, bool forward);
+                                           const Neighbours& neighbours, bool forward);
 
 /// Returns the phases of a recorded training step, forward and backward. Errors: kInvalidArgument
 /// for a recording without them.

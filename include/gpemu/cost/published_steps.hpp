@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "gpemu/base/error.hpp"
+#include "gpemu/base/units.hpp"
 #include "gpemu/cost/recorded_operation.hpp"
 
 namespace gpemu::cost {
@@ -29,6 +30,8 @@ struct PublishedStep {
   bool is_operation = false;
   int batch = 0;
   int size = 0;  ///< the side of an image in pixels, or the length of a sequence.
+  /// From pageable memory to the GPU, before its operations; the host waits for it.
+  Bytes copied = 0;
   std::vector<CountedOperation> operations;
   std::vector<std::pair<std::string, double>> seconds;  ///< by GPU.
 };

@@ -220,9 +220,12 @@ class Node {
   void ring(std::uint64_t identity);
   /// As ring() for each.
   void ring(std::span<const std::uint64_t> identities);
+  /// As ring() for each. If they are several, the thread that settles this process's rounds does
+  /// it.
+  void ring_soon(std::span<const std::uint64_t> identities);
   /// Returns how often a process has been rung for; as ring(), it may be that of another process.
   [[nodiscard]] std::uint32_t times_rung(std::uint64_t identity) const;
-  /// Makes the thread that settles rounds call a function after each ring, without a lock. Other
+  /// Makes the thread that settles rounds call a function after each look, without a lock. Other
   /// changes at a rendezvous ring, too. Requires: this process has not taken a seat yet.
   void call_when_rung(std::function<void()> function);
 

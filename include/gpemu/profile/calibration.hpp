@@ -241,12 +241,13 @@ struct Calibration {
   OperationParameters parameters{};
   /// The same for products, convolutions and attention in TF32 and in FP32, on a GPU on which all
   /// kinds of arithmetic were measured; `parameters` are for 16 bits then. Others are not read.
+  /// GPUs without TF32 have none for it.
   std::optional<OperationParameters> tf32, fp32;
   /// The host's time for each tensor in an optimizer's lists, in s. Absent if the programs in that
   /// host have no such lists and update one tensor after the other.
   std::optional<double> listed_tensor;
 
-  [[nodiscard]] bool has_all_arithmetic() const { return half && tf32 && fp32; }
+  [[nodiscard]] bool has_all_arithmetic() const { return half && fp32; }
 };
 
 /// Gives a calibration the host of another one.

@@ -65,7 +65,9 @@ struct TopologySpec {
   std::vector<NetworkAdapter> adapters;
   std::vector<NvlinkBond> bonds;  ///< empty if there is a switch.
   int switched_links = 0;         ///< NVLinks from each GPU to the NVSwitches; 0 without.
-  std::string toml;               ///< the text that describes all this.
+  /// Whether GeForce GPUs reach each other's memory over PCIe, which only a changed driver permits.
+  bool has_open_driver = false;
+  std::string toml;  ///< the text that describes all this.
 
   /// The source of each table of the file, e.g. "switch plx0", as a citation.
   std::map<std::string, std::string> sources;

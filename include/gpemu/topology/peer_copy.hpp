@@ -63,4 +63,8 @@ struct PeerCopy {
 /// since the RTX 20 series.
 [[nodiscard]] bool has_pcie_peers(const profile::GpuSpec& gpu);
 
+/// The same on a machine, whose driver may be one that lets all GPUs do so.
+[[nodiscard]] bool has_pcie_peers(const profile::TopologySpec& machine,
+                                  const profile::GpuSpec& gpu);
+
 }  // namespace gpemu::topology
