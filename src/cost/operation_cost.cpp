@@ -98,7 +98,10 @@ double least_published_error(const OperationWork& work) {
 /// arithmetic.
 double least_error(const gpemu_operation& operation, const OperationWork& work,
                    const profile::GpuSpec& spec) {
-  if (!is_half(operation)) return kOtherGpuBar;
+  const bool convolution = work.kind == Kind::kConvolution ||
+                           work.kind == Kind::kGroupedConvolution ||
+                           work.kind == Kind::kDepthwiseConvolution;
+  if (!is_half(operation)) return convolution ? kOtherGpuConvolutionBar : kOtherGpuBar;
   const bool like_half = spec.calibration && spec.calibration->half;
   if (like_half) return std::max(kLikeHalfBar, least_published_error(work));
   constexpr int kAmpere = 8;
@@ -107,10 +110,7 @@ double least_error(const gpemu_operation& operation, const OperationWork& work,
     if (old) return kOldHalfGroupedBar;
     return work.direct ? kHalfDirectBar : kHalfGroupedBar;
   }
-  const bool convolution =
-      work.kind == Kind::kConvolution || work.kind == Kind::kDepthwiseConvolution;
-  if (!convolution) return kHalfBar;
-  return old ? kOldHalfConvolutionBar : kHalfConvolutionBar;
+  return convolution && old ? kOldHalfConvolutionBar : kHalfBar;
 }
 
 OperationClass class_of(gpemu_operation_kind kind) {

@@ -334,7 +334,7 @@ TEST(OperationCostModel, InHalfPrecisionBarsGrowWithWhatIsNotKnown) {
       operation_of(GPEMU_OPERATION_MATMUL, {1, 1024, 1024, 1024}, GPEMU_TYPE_FP16);
   const double of_product = OperationCostModel(spec).price(product).estimate.relative_error;
   EXPECT_LT(bar(1, GPEMU_TYPE_FP32), of_product);
-  EXPECT_LT(of_product, bar(1, GPEMU_TYPE_FP16));
+  EXPECT_LE(of_product, bar(1, GPEMU_TYPE_FP16));
   EXPECT_EQ(bar(256, GPEMU_TYPE_FP16), bar(1, GPEMU_TYPE_FP16)) << "depthwise";
   EXPECT_LT(bar(1, GPEMU_TYPE_FP16), bar(32, GPEMU_TYPE_FP16));
 }

@@ -3,26 +3,30 @@
 
 namespace gpemu::cost {
 
-/// The least bars of what rests on other GPUs' steps, or on steps that others published. Source:
-/// published steps (published/README.md), which `gpemu cost eval published --published` compares:
-/// with these bars, about nine of ten lie within theirs. A bar of an operation is that of a step
-/// that consists of nothing else.
+/// The least bars of what rests on other GPUs' steps, or on steps that others published. A bar of
+/// an operation is that of a step that consists of nothing else. Source: published steps
+/// (published/README.md): scripts/claims/published_bars.py shows how far off nine of ten are, by
+/// what takes most of their time; in brackets, as of 2026-11-26. Where these are steps of only one
+/// GPU or family, the bar is wider.
 ///
-/// In FP32 and TF32, on GPUs without steps of their own.
-inline constexpr double kOtherGpuBar = 0.35;
-/// In 16 bits, on GPUs whose own parameters are for FP32 or TF32: convolutions, those with several
-/// groups that run on tensor cores, direct ones, and the rest; convolutions on GPUs before Ampere,
-/// which the parameters of later ones made up to twice too fast; and all on GPUs that are like the
-/// one whose steps were published.
-inline constexpr double kHalfConvolutionBar = 0.5;
-inline constexpr double kHalfGroupedBar = 0.8;
-inline constexpr double kHalfDirectBar = 1.2;
-inline constexpr double kHalfBar = 0.45;
+/// In FP32 and TF32, on GPUs without steps of their own, or predicted without them: convolutions
+/// (64 steps, 0.35), and the rest (23 steps of language models, 0.21).
+inline constexpr double kOtherGpuConvolutionBar = 0.35;
+inline constexpr double kOtherGpuBar = 0.22;
+/// In 16 bits, on GPUs whose own parameters are for FP32 or TF32, or predicted without their own
+/// (353 steps, nearly all on one GPU, 0.27); convolutions with several groups that run on tensor
+/// cores (19, 0.27) and direct ones (25, 1.57).
+inline constexpr double kHalfBar = 0.35;
+inline constexpr double kHalfGroupedBar = 0.5;
+inline constexpr double kHalfDirectBar = 1.6;
+/// Convolutions on GPUs before Ampere, which the parameters of later ones made up to twice too
+/// fast.
 inline constexpr double kOldHalfConvolutionBar = 1.0;
 inline constexpr double kOldHalfGroupedBar = 1.5;
-inline constexpr double kLikeHalfBar = 0.35;
+/// All on GPUs that are like the one whose steps were published (11 steps on the RTX 4090, 0.40).
+inline constexpr double kLikeHalfBar = 0.4;
 /// In 16 bits, on the GPU whose steps were published: depthwise convolutions; and those with groups
-/// that do not run on tensor cores, whose time depends on the library's version.
+/// that do not run on tensor cores, whose time depends on the library's version (42 steps, 0.67).
 inline constexpr double kDepthwiseBar = 0.33;
 inline constexpr double kDirectBar = 0.8;
 

@@ -240,7 +240,7 @@ ModelEvidence evidence_of(const profile::GpuSpec& gpu) {
   ModelEvidence found{.evidence = own ? Evidence::kCalibrated : Evidence::kTransferred};
   const std::optional<profile::CalibrationBars>& bars = gpu.calibration->bars;
   if (!bars) return found;
-  const double other_gpu = std::max(bars->other_gpu, kOtherGpuBar);
+  const double other_gpu = std::max(bars->other_gpu, kOtherGpuConvolutionBar);
   found.bar = own ? bars->unseen_model : other_gpu;
   found.scaled_bar = own ? bars->known_batch : other_gpu;
   return found;

@@ -145,8 +145,9 @@ profile::CalibrationBars published_bars(const std::vector<PublishedStep>& steps,
     }
   }
   double bar = calibrate::bar_of(std::move(misses));
-  // Too few steps took no part: as for a GPU without any.
-  constexpr double kFewSteps = 0.35;
+  // Too few steps took no part: seven of the eight on two such GPUs are within this
+  // (scripts/claims/published_bars.py).
+  constexpr double kFewSteps = 0.25;
   if (!std::isfinite(bar)) bar = kFewSteps;
   return {.unseen_model = bar,
           .known_batch = bar,

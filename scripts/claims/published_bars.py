@@ -1,0 +1,68 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Shows what the bars in src/cost/published_bars.hpp follow from: how far published steps are off,
+by what takes most of their time.
+
+Of n steps, number 0.9 (n + 1) is shown, rounded up, by the larger of predicted / measured and its
+inverse, less 1; of fewer than nine steps, the furthest off.
+
+Usage: scripts/claims/published_bars.py [--gpemu COMMAND]    (seconds)
+"""
+
+import argparse
+import json
+import math
+import pathlib
+import subprocess
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+HALF = ("RTX-3090", "A100-SXM4-40GB")  # GPUs with steps in 16 bits, which others can predict.
+FEW = ("RTX-2080-Ti", "TITAN-RTX")
+OWN = (*FEW, "RTX-3090", "A100-SXM4-40GB", "P100-PCIE-16GB", "V100-PCIE-32GB")
+
+
+def read_rows(gpemu, *options):
+    command = [gpemu, "cost", "eval", ROOT / "published", "--published", "--json", *options]
+    done = subprocess.run(list(map(str, command)), check=True, capture_output=True, text=True)
+    rows = json.loads(done.stdout)
+    for row in rows:
+        ratio = 1 + row["error"]
+        row["miss"] = max(ratio, 1 / ratio) - 1
+        row["half"] = row["precision"] != "fp32"
+        row["most"] = max(row["parts"], key=row["parts"].get)
+    return rows
+
+
+def groups(own, out):
+    """Yields the name of a bar, and the steps that tell it."""
+    with_others = [row for row in own if row["gpu"] not in OWN and not row["half"]]
+    without = [row for row in out if row["gpu"] in OWN and not row["half"]]
+    half = [row for row in out if row["gpu"] in HALF and row["half"]]
+    yield "kOtherGpuConvolutionBar", [row for row in with_others + without
+                                      if row["source"] == "torchvision"]
+    yield "kOtherGpuBar", [row for row in with_others if row["source"] == "neusight"]
+    yield "kHalfBar", [row for row in half if row["most"] != "grouped"]
+    yield "kHalfGroupedBar", [row for row in half
+                              if row["most"] == "grouped" and row["layout"] == "nchw"]
+    yield "kHalfDirectBar", [row for row in half
+                             if row["most"] == "grouped" and row["layout"] == "nhwc"]
+    yield "kLikeHalfBar", [row for row in own if row["gpu"] == "RTX-4090"]
+    yield "kDirectBar", [row for row in own if row["gpu"] == "RTX-3090" and row["layout"] == "nhwc"
+                         and row["parts"].get("grouped", 0) > 0.25]
+    yield "kFewSteps", [row for row in own
+                        if row["gpu"] in FEW and row["split"].endswith("held out")]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--gpemu", type=pathlib.Path, default=ROOT / "build/release/tools/gpemu")
+    gpemu = parser.parse_args().gpemu
+    print(f"{'bar':24} {'steps':>5} {'90th':>6}")
+    for name, rows in groups(read_rows(gpemu), read_rows(gpemu, "--gpu-out")):
+        misses = sorted(row["miss"] for row in rows)
+        place = min(math.ceil(0.9 * (len(misses) + 1)), len(misses))
+        print(f"{name:24} {len(misses):5} {misses[place - 1]:6.2f}")
+
+
+if __name__ == "__main__":
+    main()
