@@ -122,6 +122,7 @@ Mover::Woken Mover::find_threads(const Thread* own) {
   Woken woken{};
   if (paused_) return woken;
   for (const Entry& entry : entries_) {
+    if (own == nullptr && std::ranges::none_of(threads_, &Thread::is_idle)) break;
     const bool is_for_own = own != nullptr && does(*own, entry);
     const auto is_for = [&entry](const Thread& one) { return one.is_idle && does(one, entry); };
     // Waking a thread costs the host more than looking whether it has something to do.
@@ -164,27 +165,37 @@ Mover::Entries::iterator Mover::find_ready(const Thread& thread) {
 }
 
 void Mover::run(Thread& thread) {
+  // Whom the last job's end concerns. They are told once the mutex is free, after this thread has
+  // chosen what it does next.
+  bool is_awaited = false;
+  Woken woken{};
+  const auto tell = [&] {
+    if (std::exchange(is_awaited, false)) done_.notify_all();
+    wake(std::exchange(woken, {}));
+  };
   Lock lock(mutex_);
   while (!stopped_) {
     const auto entry = paused_ ? entries_.end() : find_ready(thread);
-    if (entry == entries_.end()) {
+    if (entry != entries_.end()) {
+      entry->running = true;
+      lock.unlock();
+      tell();
+      entry->job.work();
+      lock.lock();
+      is_awaited = entry->is_awaited || held_up_ > 0;
+      if (remove(entry)) woken = find_threads(&thread);
+    } else if (is_awaited || woken != Woken{}) {
+      lock.unlock();
+      tell();
+      lock.lock();
+    } else {
       thread.is_idle = true;
       thread.changed.wait(lock,
                           [&]() GPEMU_REQUIRES(mutex_) { return stopped_ || !thread.is_idle; });
-      continue;
     }
-    entry->running = true;
-    lock.unlock();
-    entry->job.work();
-    lock.lock();
-    const bool is_awaited = entry->is_awaited || held_up_ > 0;
-    const Woken woken = remove(entry) ? find_threads(&thread) : Woken{};
-    if (!is_awaited && woken == Woken{}) continue;
-    lock.unlock();
-    if (is_awaited) done_.notify_all();
-    wake(woken);
-    lock.lock();
   }
+  lock.unlock();
+  tell();
 }
 
 template <typename Concerns>
