@@ -59,8 +59,8 @@ function(gpemu_share_test_header target)
 endfunction()
 
 # Has a target of this project use the common headers as the module base compiles them once: they
-# are half of what a file takes to compile. All have the same flags. The
-# preset tidy does not, and so sees which headers a file forgets.
+# are half of what a file takes to compile. All have the same flags. The preset tidy does not, and
+# so sees which headers a file forgets.
 function(gpemu_share_common_headers target)
   if(target STREQUAL gpemu_base)
     target_precompile_headers(gpemu_base PRIVATE ${GPEMU_COMMON_HEADERS})
