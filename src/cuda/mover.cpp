@@ -54,15 +54,15 @@ device::Moment Mover::last_end(const Job& job) const {
   return last;
 }
 
-void Mover::block(Entry& entry, Entries::iterator end) {
+bool Mover::block(Entry& entry, Entries::iterator end) {
   while (end != entries_.begin()) {
     Entry& earlier = *--end;
     if (!overlap(earlier.job.accesses, entry.job.accesses)) continue;
-    entry.blocked = true;
     entry.next_blocked = std::exchange(earlier.first_blocked, &entry);
-    return;
+    return true;
   }
-  entry.blocked = false;
+  next_.emplace(entry.number, &entry);
+  return false;
 }
 
 void Mover::add(Job job) {
@@ -85,26 +85,21 @@ void Mover::add(Job job) {
   entries_.push_back({.job = std::move(job), .number = next_number_++, .waits_outside = outside});
   unfinished_.store(entries_.size(), std::memory_order_release);
   Entry& entry = entries_.back();
-  block(entry, std::prev(entries_.end()));
+  entry.position = std::prev(entries_.end());
   Woken woken{};
-  if (!paused_ && is_ready(entry)) end_idleness(entry, woken);
+  if (!block(entry, entry.position) && !paused_ && may_begin(entry)) end_idleness(entry, woken);
   lock.unlock();
   wake(woken);
 }
 
-bool Mover::is_ready(const Entry& entry) {
-  return !entry.running && !entry.blocked && (!entry.job.may_begin || entry.job.may_begin());
-}
-
-bool Mover::remove(Entries::iterator done) {
+bool Mover::remove(Entry& done) {
   bool frees = false;
-  for (Entry* later = done->first_blocked; later != nullptr;) {
+  for (Entry* later = done.first_blocked; later != nullptr;) {
     Entry& freed = *std::exchange(later, later->next_blocked);
-    block(freed, done);
-    frees |= !freed.blocked;
+    if (!block(freed, done.position)) frees = true;
   }
-  if (!done->waits_outside) --counted_;
-  entries_.erase(done);
+  if (!done.waits_outside) --counted_;
+  entries_.erase(done.position);
   unfinished_.store(entries_.size(), std::memory_order_release);
   return frees;
 }
@@ -121,12 +116,13 @@ void Mover::end_idleness(const Entry& entry, Woken& woken) {
 Mover::Woken Mover::find_threads(const Thread* own) {
   Woken woken{};
   if (paused_) return woken;
-  for (const Entry& entry : entries_) {
+  for (const auto& [number, next] : next_) {
+    const Entry& entry = *next;
     if (own == nullptr && std::ranges::none_of(threads_, &Thread::is_idle)) break;
     const bool is_for_own = own != nullptr && does(*own, entry);
     const auto is_for = [&entry](const Thread& one) { return one.is_idle && does(one, entry); };
     // Waking a thread costs the host more than looking whether it has something to do.
-    if ((!is_for_own && std::ranges::none_of(threads_, is_for)) || !is_ready(entry)) continue;
+    if ((!is_for_own && std::ranges::none_of(threads_, is_for)) || !may_begin(entry)) continue;
     if (is_for_own) {
       own = nullptr;
     } else {
@@ -159,9 +155,11 @@ bool Mover::ensure_thread(Lane lane) {
   return own.thread.joinable();
 }
 
-Mover::Entries::iterator Mover::find_ready(const Thread& thread) {
-  return std::ranges::find_if(
-      entries_, [&thread](const Entry& entry) { return does(thread, entry) && is_ready(entry); });
+Mover::Entry* Mover::find_ready(const Thread& thread) {
+  for (const auto& [number, entry] : next_) {
+    if (does(thread, *entry) && may_begin(*entry)) return entry;
+  }
+  return nullptr;
 }
 
 void Mover::run(Thread& thread) {
@@ -175,15 +173,15 @@ void Mover::run(Thread& thread) {
   };
   Lock lock(mutex_);
   while (!stopped_) {
-    const auto entry = paused_ ? entries_.end() : find_ready(thread);
-    if (entry != entries_.end()) {
-      entry->running = true;
+    Entry* const entry = paused_ ? nullptr : find_ready(thread);
+    if (entry != nullptr) {
+      next_.erase(entry->number);
       lock.unlock();
       tell();
       entry->job.work();
       lock.lock();
       is_awaited = entry->is_awaited || held_up_ > 0;
-      if (remove(entry)) woken = find_threads(&thread);
+      if (remove(*entry)) woken = find_threads(&thread);
     } else if (is_awaited || woken != Woken{}) {
       lock.unlock();
       tell();

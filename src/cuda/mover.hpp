@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <list>
+#include <map>
 #include <span>
 #include <thread>
 #include <utility>
@@ -94,13 +95,12 @@ class Mover {
   struct Entry {
     Job job;
     std::uint64_t number = 0;
-    bool blocked = false;        ///< it waits for an earlier one that it overlaps.
     bool waits_outside = false;  ///< it or one that it overlaps had a `may_begin` when added.
-    bool running = false;
-    bool is_awaited = false;  ///< a thread waits until it is done.
+    bool is_awaited = false;     ///< a thread waits until it is done.
     /// Those that wait for this one, because it is the last unfinished one that they overlap.
     Entry* first_blocked = nullptr;
-    Entry* next_blocked = nullptr;  ///< in the list of what this one waits for.
+    Entry* next_blocked = nullptr;             ///< in the list of what this one waits for.
+    std::list<Entry>::iterator position = {};  ///< its own.
   };
   using Entries = std::list<Entry>;
   struct Thread {
@@ -124,20 +124,23 @@ class Mover {
   /// is one of the threads (else null), goes on to do one of the jobs itself.
   [[nodiscard]] Woken find_threads(const Thread* own) GPEMU_REQUIRES(mutex_);
   void wake(Woken woken);
-  /// Returns a job that may begin, or the end.
-  Entries::iterator find_ready(const Thread& thread) GPEMU_REQUIRES(mutex_);
+  /// Returns a job for a thread that may begin, or null.
+  Entry* find_ready(const Thread& thread) GPEMU_REQUIRES(mutex_);
   /// Returns whether a job waits for something other than unfinished ones.
   [[nodiscard]] bool waits_outside(const Job& job) const GPEMU_REQUIRES(mutex_);
   /// Returns the last end of the jobs that this one overlaps, and its own.
   [[nodiscard]] device::Moment last_end(const Job& job) const GPEMU_REQUIRES(mutex_);
-  /// Lets a job wait for the last one before `end` that it overlaps, if there is one.
-  void block(Entry& entry, Entries::iterator end) GPEMU_REQUIRES(mutex_);
-  [[nodiscard]] static bool is_ready(const Entry& entry);
+  /// Lets a job wait for the last one before `end` that it overlaps, and returns whether there is
+  /// one.
+  bool block(Entry& entry, Entries::iterator end) GPEMU_REQUIRES(mutex_);
+  [[nodiscard]] static bool may_begin(const Entry& entry) {
+    return !entry.job.may_begin || entry.job.may_begin();
+  }
   [[nodiscard]] static bool does(const Thread& thread, const Entry& entry) {
     return entry.job.lane == Lane::kEither || entry.job.lane == thread.lane;
   }
   /// Removes a job that is done, and returns whether others may begin because of that.
-  [[nodiscard]] bool remove(Entries::iterator done) GPEMU_REQUIRES(mutex_);
+  [[nodiscard]] bool remove(Entry& done) GPEMU_REQUIRES(mutex_);
   /// Returns whether a thread for the lane runs or could be started.
   bool ensure_thread(Lane lane) GPEMU_REQUIRES(mutex_);
 
@@ -146,8 +149,10 @@ class Mover {
   void wait_locked(Lock& lock, Concerns concerns) GPEMU_REQUIRES(mutex_);
 
   mutable Mutex mutex_;
-  Condition done_;                                    ///< a job was done that is awaited.
-  Entries entries_ GPEMU_GUARDED_BY(mutex_);          ///< unfinished, in the order given.
+  Condition done_;                            ///< a job was done that is awaited.
+  Entries entries_ GPEMU_GUARDED_BY(mutex_);  ///< unfinished, in the order given.
+  /// Those that wait for no earlier one and have not begun, by number: few of many in a chain.
+  std::map<std::uint64_t, Entry*> next_ GPEMU_GUARDED_BY(mutex_);
   std::size_t counted_ GPEMU_GUARDED_BY(mutex_) = 0;  ///< of these, towards kMostJobs.
   std::uint64_t next_number_ GPEMU_GUARDED_BY(mutex_) = 0;
   std::array<Thread, 2> threads_;

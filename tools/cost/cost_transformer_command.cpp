@@ -234,6 +234,7 @@ void add_cost_transformer_command(Command cost, const World& world) {
   command
       .option("--jobs", options->jobs,
               "File with the options of a job in each line; print a line of JSON for each")
+      .placeholder("FILE")
       .excludes("--json");
   command.notes(
       "The model is a decoder with an inner width of four times --hidden, trained with Adam in\n"
