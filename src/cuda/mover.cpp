@@ -61,7 +61,7 @@ bool Mover::block(Entry& entry, Entries::iterator end) {
     entry.next_blocked = std::exchange(earlier.first_blocked, &entry);
     return true;
   }
-  next_.emplace(entry.number, &entry);
+  next_.insert(std::move(entry.place));
   return false;
 }
 
@@ -81,11 +81,19 @@ void Mover::add(Job job) {
     outside = waits_outside(job);
   }
   if (job.ends_with_overlapped) job.end = last_end(job);
+  // What allocates comes before what changes anything, because it may fail.
+  Next place;
+  place.emplace(next_number_, nullptr);
+  entries_.push_back({.job = std::move(job),
+                      .number = next_number_,
+                      .waits_outside = outside,
+                      .place = place.extract(next_number_)});
+  ++next_number_;
   if (!outside) ++counted_;
-  entries_.push_back({.job = std::move(job), .number = next_number_++, .waits_outside = outside});
   unfinished_.store(entries_.size(), std::memory_order_release);
   Entry& entry = entries_.back();
   entry.position = std::prev(entries_.end());
+  entry.place.mapped() = &entry;
   Woken woken{};
   if (!block(entry, entry.position) && !paused_ && may_begin(entry)) end_idleness(entry, woken);
   lock.unlock();

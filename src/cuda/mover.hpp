@@ -92,6 +92,9 @@ class Mover {
   void resume() GPEMU_EXCLUDES(mutex_);
 
  private:
+  struct Entry;
+  using Entries = std::list<Entry>;
+  using Next = std::map<std::uint64_t, Entry*>;
   struct Entry {
     Job job;
     std::uint64_t number = 0;
@@ -99,10 +102,10 @@ class Mover {
     bool is_awaited = false;     ///< a thread waits until it is done.
     /// Those that wait for this one, because it is the last unfinished one that they overlap.
     Entry* first_blocked = nullptr;
-    Entry* next_blocked = nullptr;             ///< in the list of what this one waits for.
-    std::list<Entry>::iterator position = {};  ///< its own.
+    Entry* next_blocked = nullptr;    ///< in the list of what this one waits for.
+    Entries::iterator position = {};  ///< its own.
+    Next::node_type place = {};       ///< in next_; empty while it is there, and afterwards.
   };
-  using Entries = std::list<Entry>;
   struct Thread {
     Lane lane = Lane::kEither;
     std::thread thread;
@@ -152,7 +155,7 @@ class Mover {
   Condition done_;                            ///< a job was done that is awaited.
   Entries entries_ GPEMU_GUARDED_BY(mutex_);  ///< unfinished, in the order given.
   /// Those that wait for no earlier one and have not begun, by number: few of many in a chain.
-  std::map<std::uint64_t, Entry*> next_ GPEMU_GUARDED_BY(mutex_);
+  Next next_ GPEMU_GUARDED_BY(mutex_);
   std::size_t counted_ GPEMU_GUARDED_BY(mutex_) = 0;  ///< of these, towards kMostJobs.
   std::uint64_t next_number_ GPEMU_GUARDED_BY(mutex_) = 0;
   std::array<Thread, 2> threads_;
