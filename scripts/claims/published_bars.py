@@ -17,6 +17,7 @@ import subprocess
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 HALF = ("RTX-3090", "A100-SXM4-40GB")  # GPUs with steps in 16 bits, which others can predict.
+LITTLE, MUCH = 0.1, 0.25  # of a step's time: enough for a bar of what seldom takes most of it.
 FEW = ("RTX-2080-Ti", "TITAN-RTX")
 OWN = (*FEW, "RTX-3090", "A100-SXM4-40GB", "P100-PCIE-16GB", "V100-PCIE-32GB")
 
@@ -41,14 +42,13 @@ def groups(own, out):
     yield "kOtherGpuConvolutionBar", [row for row in with_others + without
                                       if row["source"] == "torchvision"]
     yield "kOtherGpuBar", [row for row in with_others if row["source"] == "neusight"]
-    yield "kHalfBar", [row for row in half if row["most"] != "grouped"]
-    yield "kHalfGroupedBar", [row for row in half
-                              if row["most"] == "grouped" and row["layout"] == "nchw"]
-    yield "kHalfDirectBar", [row for row in half
-                             if row["most"] == "grouped" and row["layout"] == "nhwc"]
+    yield "kHalfBar", [row for row in half if row["most"] != "grouped"
+                       and row["parts"].get("direct", 0) < LITTLE]
+    yield "kHalfGroupedBar", [row for row in half if row["most"] == "grouped"]
+    yield "kHalfDirectBar", [row for row in half if row["parts"].get("direct", 0) > MUCH]
     yield "kLikeHalfBar", [row for row in own if row["gpu"] == "RTX-4090"]
-    yield "kDirectBar", [row for row in own if row["gpu"] == "RTX-3090" and row["layout"] == "nhwc"
-                         and row["parts"].get("grouped", 0) > 0.25]
+    yield "kDirectBar", [row for row in own if row["gpu"] == "RTX-3090"
+                         and row["parts"].get("direct", 0) > MUCH]
     yield "kFewSteps", [row for row in own
                         if row["gpu"] in FEW and row["split"].endswith("held out")]
 

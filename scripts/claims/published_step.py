@@ -61,6 +61,52 @@ class LanguageModel(nn.Module):
         return self.head(self.norm(x)).flatten(0, 1)
 
 
+class InPlaceNorm(torch.autograd.Function):
+    """Batch normalization and a leaky ReLU that overwrite their input, and compute it again from
+    what they returned (Rota Bulo, Porzi, Kontschieder, CVPR 2018)."""
+
+    @staticmethod
+    def forward(ctx, x, weight, bias, epsilon, slope):
+        # pylint: disable=arguments-differ
+        mean, inverse = torch.batch_norm_stats(x, epsilon)
+        torch.batch_norm_elemt(x, weight, bias, mean, inverse, epsilon, out=x)
+        if slope != 1:
+            functional.leaky_relu_(x, slope)
+        ctx.slope = slope
+        ctx.mark_dirty(x)
+        ctx.save_for_backward(x, weight, bias, inverse)
+        return x
+
+    @staticmethod
+    def backward(ctx, gradient):
+        # pylint: disable=arguments-differ
+        y, weight, bias, inverse = ctx.saved_tensors
+        if ctx.slope != 1:
+            gradient = torch.ops.aten.leaky_relu_backward(gradient, y, ctx.slope, True)
+            y = functional.leaky_relu(y, 1 / ctx.slope)
+        zero, one = torch.zeros_like(bias), torch.ones_like(bias)
+        normal = torch.batch_norm_elemt(y, one, zero, bias, 1 / weight, 0.0)
+        sums = torch.batch_norm_backward_reduce(gradient, normal, zero, one, weight, True, True,
+                                                True)
+        count = torch.full((1,), y.numel() // y.shape[1], dtype=torch.int32, device=y.device)
+        x = torch.batch_norm_backward_elemt(gradient, normal, zero, one, weight * inverse,
+                                            sums[0], sums[1], count)
+        return x, sums[2], sums[3], None, None
+
+
+def normalize_in_place(model):
+    """Makes a timm model's normalization take no memory of its own, as InplaceABN does."""
+
+    def replace(module):
+        slope = getattr(module.act, "negative_slope", 1)
+        module.forward = lambda x: InPlaceNorm.apply(x, module.weight, module.bias, module.eps,
+                                                     slope)
+
+    for module in model.modules():
+        if type(module).__name__ == "BatchNormAct2d":
+            replace(module)
+
+
 def creator(spec):
     """Returns a function that makes the model, with what it needs imported."""
     if spec["source"] == "neusight":
@@ -89,6 +135,9 @@ def model_of(spec):
         model = create().cuda()
     if spec["precision"] == "fp16":
         model = model.half()
+    # timm's TResNets trained with InplaceABN, which timm had until 0.9.
+    if spec["phase"] == "training" and spec["model"].startswith("tresnet"):
+        normalize_in_place(model)
     return model.to(memory_format=layout_of(spec)) if spec["layout"] else model
 
 

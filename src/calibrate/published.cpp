@@ -58,9 +58,9 @@ double copy_seconds(const PublishedStep& step, const profile::GpuSpec& gpu) {
 
 std::string part_of(const cost::DescribedOperation& operation, const profile::GpuSpec& gpu) {
   using Kind = cost::OperationWork::Kind;
-  const Kind kind = cost::operation_work(operation, gpu).kind;
-  if (kind == Kind::kDepthwiseConvolution) return "depthwise";
-  if (kind == Kind::kGroupedConvolution) return "grouped";
+  const cost::OperationWork work = cost::operation_work(operation, gpu);
+  if (work.kind == Kind::kDepthwiseConvolution) return "depthwise";
+  if (work.kind == Kind::kGroupedConvolution) return work.direct ? "direct" : "grouped";
   return std::string(cost::kOperationClassNames.at(static_cast<int>(operation.operation_class)));
 }
 
@@ -297,11 +297,14 @@ Result<profile::OperationParameters> fit_parameters(PublishedFit& fit, const pro
   if (times.count() == 0) {
     return fail(ErrorCode::kNotFound, "no published step of this arithmetic ran on {}", gpu.name);
   }
-  // How far the GPU may be from the measured one: as one GPU from all, and as these from typical.
+  // How far the GPU may be from the measured one: as one GPU from all; and as these from typical if
+  // that one was not measured in this arithmetic.
   std::vector<profile::Parameter> parameters(cost::kOperationParameters.begin(),
                                              cost::kOperationParameters.end());
   for (profile::Parameter& parameter : parameters) {
-    parameter.shared_spread = std::hypot(parameter.shared_spread, parameter.own_spread);
+    parameter.shared_spread = gpu.tf32_tensor_flops
+                                  ? std::hypot(parameter.shared_spread, parameter.own_spread)
+                                  : parameter.own_spread;
   }
   const bool products = arithmetic == Arithmetic::kTf32 || arithmetic == Arithmetic::kFp32;
   std::vector<int> chosen(static_cast<std::size_t>(products ? profile::kFirstCommonParameter

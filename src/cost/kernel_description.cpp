@@ -5,6 +5,7 @@
 #include <array>
 #include <cstdint>
 #include <cstring>
+#include <limits>
 #include <optional>
 
 #include "gpemu/cost/operation_cost.hpp"
@@ -318,49 +319,130 @@ bool describe_batch_norm(const KernelTraits& traits, const gpemu_operation& laun
 }
 
 struct AttentionSizes {
-  double queries = 0;
-  double keys = 0;
-  double head_size = 0;
+  std::int64_t batch = 0, heads = 0, kv_heads = 0;
+  std::int64_t queries = 0, keys = 0, head_size = 0;
+  bool causal = false;
 };
 
-/// Finds the sizes in the argument of PyTorch's memory-efficient attention in the backward pass:
-/// sizes of a head of queries and of values, and the numbers of queries, keys and heads, the last
-/// of which is also in the grid. Source: struct Params in kernel_backward.h of PyTorch's
-/// mem_eff_attention, after 16 pointers.
-AttentionSizes attention_sizes(const gpemu_operation& launch) {
-  if (launch.arguments == nullptr || launch.arguments[0] == nullptr) return {};
-  constexpr int kFirst = 28, kLast = 44;
-  constexpr int kMaxHeadSize = 65536;
-  const auto* const ints = static_cast<const std::int32_t*>(launch.arguments[0]);
+/// Finds the sizes in the argument of PyTorch's flash attention: heads of queries and of keys after
+/// 12 numbers of 64 bits; later the batch, queries and keys, a number that is not of interest, the
+/// size of a head, and the last three rounded up. Source: struct Flash_fwd_params in flash.h of
+/// PyTorch's flash_attn.
+std::optional<AttentionSizes> flash_sizes(const KernelTraits& traits, const std::int32_t* ints) {
+  constexpr int kHeads = 24, kFirst = 40, kLast = 60;
+  constexpr std::int32_t kRounded = 128;
+  const auto rounded = [](std::int32_t size) {
+    return (size + kRounded - 1) / kRounded * kRounded;
+  };
+  constexpr std::int32_t kMost = std::numeric_limits<std::int32_t>::max() - kRounded;
   for (int i = kFirst; i <= kLast; ++i) {
-    const bool sizes = ints[i] > 0 && ints[i] <= kMaxHeadSize && ints[i + 1] > 0 &&
-                       ints[i + 1] <= kMaxHeadSize && ints[i + 2] > 0 && ints[i + 3] > 0;
-    if (sizes && ints[i + 4] == launch.shape[1]) {
-      return {.queries = static_cast<double>(ints[i + 2]),
-              .keys = static_cast<double>(ints[i + 3]),
-              .head_size = static_cast<double>(ints[i])};
+    const auto [batch, queries, keys, size] =
+        std::array{ints[i], ints[i + 1], ints[i + 2], ints[i + 4]};
+    const bool sizes = batch > 0 && queries > 0 && queries < kMost && keys > 0 && keys < kMost &&
+                       size > 0 && size <= traits.head_size;
+    if (sizes && ints[i + 5] == rounded(queries) && ints[i + 6] == rounded(keys) &&
+        ints[kHeads] > 0 && ints[kHeads + 1] > 0) {
+      return AttentionSizes{.batch = batch,
+                            .heads = ints[kHeads],
+                            .kv_heads = ints[kHeads + 1],
+                            .queries = queries,
+                            .keys = keys,
+                            .head_size = size,
+                            .causal = traits.causal};
     }
   }
-  return {};
+  return std::nullopt;
 }
 
-/// A block handles rows of the queries of a head or, in the backward pass, of its keys. The other
-/// dimensions of the grid are heads and batch, whose order does not matter here.
+/// Finds the sizes in the argument of PyTorch's memory-efficient attention: sizes of a head of
+/// queries and of values, and the numbers of queries and keys. In the forward pass, the number of
+/// keys follows once more unless the kernel finds it, and the grid has the queries' blocks; in the
+/// backward pass, the heads follow, which the grid has, too. After that, a byte says whether and
+/// how attention is causal. Source: struct Params in kernel_forward.h, after 10 pointers, and in
+/// kernel_backward.h, after 16, of PyTorch's mem_eff_attention.
+std::optional<AttentionSizes> efficient_sizes(const KernelTraits& traits,
+                                              const gpemu_operation& launch,
+                                              const std::int32_t* ints) {
+  constexpr int kFirst = 20, kLast = 44;
+  constexpr int kMaxHeadSize = 65536;
+  constexpr std::int32_t kByte = 0xff;
+  const bool forward = traits.kind == GPEMU_OPERATION_ATTENTION_FORWARD;
+  for (int i = kFirst; i <= kLast; ++i) {
+    const auto [size, values, queries, keys, next] =
+        std::array{ints[i], ints[i + 1], ints[i + 2], ints[i + 3], ints[i + 4]};
+    const bool sizes = size > 0 && size <= kMaxHeadSize && values > 0 && values <= kMaxHeadSize &&
+                       queries > 0 && keys > 0;
+    const bool fits =
+        forward ? (next == 0 || next == keys) && (queries - 1) / traits.rows_per_block + 1 ==
+                                                     std::max<std::int64_t>(launch.shape[0], 1)
+                : next == launch.shape[1];
+    if (sizes && fits) {
+      // Since PyTorch 2.15, the backward pass has another number before that byte, and bytes of 0
+      // and 1 after it, where strides of heads were before.
+      const std::int32_t later = ints[i + 6];
+      const bool moved = !forward && (later & ~0x10003) == 0;
+      const std::int32_t mask = moved ? later & 3 : ints[i + 5] & kByte;
+      return AttentionSizes{.batch = launch.shape[2],
+                            .heads = launch.shape[1],
+                            .kv_heads = launch.shape[1],
+                            .queries = queries,
+                            .keys = keys,
+                            .head_size = size,
+                            .causal = mask != 0};
+    }
+  }
+  return std::nullopt;
+}
+
+/// Describes attention by its argument. If that does not have the sizes, by the grid: a block
+/// handles rows of the queries of a head or, in the backward pass, of its keys, and the other
+/// dimensions are heads and batch, whose order does not matter here.
 void describe_attention(const KernelTraits& traits, const gpemu_operation& launch,
                         gpemu_operation& operation) {
-  const double rows = std::max(shape(launch, 0), 1.0) * traits.rows_per_block;
-  AttentionSizes sizes{.queries = rows, .keys = rows, .head_size = double(traits.head_size)};
-  if (traits.rows_per_block == 0) sizes = attention_sizes(launch);
-  const std::int64_t heads = std::max<std::int64_t>(launch.shape[1], 1);
-  const std::array<std::int64_t, 8> entries = {std::max<std::int64_t>(launch.shape[2], 1),
-                                               heads,
-                                               heads,
-                                               entry(sizes.queries),
-                                               entry(sizes.keys),
-                                               entry(sizes.head_size),
-                                               traits.causal ? 1 : 0,
+  std::optional<AttentionSizes> sizes;
+  if (launch.arguments != nullptr && launch.arguments[0] != nullptr) {
+    const auto* const ints = static_cast<const std::int32_t*>(launch.arguments[0]);
+    sizes = traits.attention == GPEMU_ATTENTION_FLASH ? flash_sizes(traits, ints)
+                                                      : efficient_sizes(traits, launch, ints);
+  }
+  if (!sizes) {
+    const std::int64_t rows = entry(std::max(shape(launch, 0), 1.0) * traits.rows_per_block);
+    sizes = {.batch = launch.shape[2],
+             .heads = launch.shape[1],
+             .kv_heads = launch.shape[1],
+             .queries = rows,
+             .keys = rows,
+             .head_size = traits.head_size,
+             .causal = traits.causal};
+  }
+  const std::array<std::int64_t, 8> entries = {std::max<std::int64_t>(sizes->batch, 1),
+                                               std::max<std::int64_t>(sizes->heads, 1),
+                                               std::max<std::int64_t>(sizes->kv_heads, 1),
+                                               sizes->queries,
+                                               sizes->keys,
+                                               sizes->head_size,
+                                               sizes->causal ? 1 : 0,
                                                traits.attention};
   std::ranges::copy(entries, operation.shape);
+}
+
+/// Returns the bytes of an element of each of a kernel's tensors together, from the argument that
+/// converts them; 0 if there is none. Source: LoadWithCast and StoreWithCast in
+/// aten/src/ATen/native/cuda/MemoryAccess.cuh: types of a byte each, then sizes.
+double converted_bytes(const gpemu_operation& launch, int index, int tensors) {
+  if (launch.arguments == nullptr || launch.arguments[index] == nullptr) return 0;
+  constexpr int kMostBytes = 16;
+  constexpr int kSize = sizeof(std::uint32_t);
+  const auto* place = static_cast<const char*>(launch.arguments[index]);
+  place += (tensors + kSize - 1) / kSize * kSize;
+  double bytes = 0;
+  for (int i = 0; i < tensors; ++i, place += kSize) {
+    std::uint32_t size = 0;
+    std::memcpy(&size, place, kSize);
+    if (size < 1 || size > kMostBytes) return 0;
+    bytes += size;
+  }
+  return bytes;
 }
 
 /// Describes element-wise work.
@@ -371,8 +453,16 @@ void describe_elements(const KernelTraits& traits, const gpemu_operation& launch
   const int written = traits.lists > 0 ? std::max(traits.tensors - traits.lists, 1) : 1;
   double reads = elements * (traits.tensors - written);
   if (traits.elements == Elements::kFromOffsets) reads = strided_reads(traits, launch, elements);
+  double writes = elements * written;
+  if (traits.converted > 0) {
+    const double read = converted_bytes(launch, KernelTraits::kLoader, traits.converted);
+    const double stored = converted_bytes(launch, KernelTraits::kStorer, 1);
+    const double bytes = gpemu_data_type_bytes(traits.type);
+    if (read > 0) reads = elements * read / bytes;
+    if (stored > 0) writes = elements * stored / bytes;
+  }
   operation.shape[0] = entry(reads);
-  operation.shape[1] = entry(elements * written);
+  operation.shape[1] = entry(writes);
   if (traits.elements == Elements::kFromLists) {
     operation.shape[kListedTensors] = list_work(traits, launch).tensors;
   }
@@ -405,7 +495,7 @@ bool describe_shape(const KernelTraits& traits, const gpemu_operation& launch,
     case Elements::kFromCycles:
       operation.shape[0] = wide_argument(launch, traits.argument);
       return true;
-    case Elements::kFromSelfAttention:
+    case Elements::kFromAttention:
       describe_attention(traits, launch, operation);
       return true;
     case Elements::kFromPooling:

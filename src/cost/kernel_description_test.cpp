@@ -25,6 +25,14 @@ constexpr const char* kStridedAdd =
 constexpr const char* kStridedScale =
     "_ZN2at6native18elementwise_kernelILi128ELi2EZNS0_22gpu_kernel_impl_nocastINS0_13BUnaryFunctor"
     "IfffNS0_15binary_internal10MulFunctorIfEEEEEEvRNS_18TensorIteratorBaseERKT_EUliE_EEviT1_";
+constexpr const char* kConversion =
+    "_ZN2at6native27unrolled_elementwise_kernelIZZZNS0_23direct_copy_kernel_cudaERNS_18Tensor"
+    "IteratorBaseEENKUlvE1_clEvENKUlvE5_clEvEUlfE_St5arrayIPcLm2EELi4E23TrivialOffsetCalculator"
+    "ILi1EjESB_NS0_6memory12LoadWithCastILi1EEENSC_13StoreWithCastILi1EEEEEviT_T0_T2_T3_T4_T5_";
+constexpr const char* kConvertingAdd =
+    "_ZN2at6native27unrolled_elementwise_kernelINS0_15CUDAFunctor_addIfEESt5arrayIPcLm3EELi4E23"
+    "TrivialOffsetCalculatorILi2EjES7_ILi1EjENS0_6memory12LoadWithCastILi2EEENSA_13StoreWithCast"
+    "ILi1EEEEEviT_T0_T2_T3_T4_T5_";
 constexpr const char* kConcatenationKernel =
     "_ZN2at6native40_GLOBAL__N__0f1a8107_8_Shape_cu_49f7391c35CatArrayBatchedCopy_alignedK_contig"
     "INS1_10OpaqueTypeILj2EEEjLi4ELi128ELi1ELi16EEEvPT_NS1_25CatArrInputTensorMetadataIS5_T0_XT2_"
@@ -64,6 +72,16 @@ constexpr const char* kBatchNormBackward =
     "_ZN2at6native26batch_norm_backward_kernelIN3c104HalfES3_fiEEvNS_27GenericPackedTensorAccessor"
     "IKT_Lm3ENS_16DefaultPtrTraitsET2_EES9_NS4_IS5_Lm3ES7_S8_EENS4_IT0_Lm1ES7_S8_EESC_NS4_IKSB_Lm1"
     "ES7_S8_EESE_SE_NS4_IKT1_Lm1ES7_S8_EESH_bSF_";
+constexpr const char* kFlash =
+    "_ZN13pytorch_flash16flash_fwd_kernelI23Flash_fwd_kernel_traitsILi96ELi128ELi64ELi4ELb0ELb0EN7"
+    "cutlass6half_tE19Flash_kernel_traitsILi96ELi128ELi64ELi4ES3_EELb0ELb0ELb0ELb0ELb0ELb1ELb0E"
+    "Lb0EEEvNS_16Flash_fwd_paramsE";
+constexpr const char* kEfficient =
+    "_Z39fmha_cutlassF_f16_aligned_64x64_rf_sm80N22PyTorchMemEffAttention15AttentionKernelIN7"
+    "cutlass6half_tENS1_4arch4Sm80ELb1ELi64ELi64ELi64ELb1ELb1EE6ParamsE";
+constexpr const char* kEfficientBackward =
+    "_Z40fmha_cutlassB_f16_aligned_64x64_k64_sm80N22PyTorchMemEffAttention23AttentionBackwardKernel"
+    "IN7cutlass4arch4Sm80ENS1_6half_tELb1ELb0ELb0ELi64ELi64ELi64ELb0EE6ParamsE";
 constexpr const char* kUnknown = "_Z3addPfS_S_";
 
 /// Arguments of a launch: integers, in 64 bits, of which kernels may take the low half.
@@ -142,6 +160,31 @@ TEST(KernelDescription, WhatIsBroadcastIsReadOnce) {
   auto two = offsets(2);
   scale.set(1, two.data());
   EXPECT_EQ(scale.shape(), (Shape{3000, 3000}));
+}
+
+/// An argument that converts tensors as a kernel reads or writes them.
+template <std::size_t kTensors>
+struct Cast {
+  std::array<std::int8_t, kTensors> types{};
+  std::array<std::uint32_t, kTensors> sizes{};
+};
+
+TEST(KernelDescription, WhatIsConvertedHasTheBytesOfItsTypes) {
+  Launched copy(kConversion, {2, 1, 1, 128, 1, 1}, {1000, 0, 0, 0, 0, 0, 0});
+  Cast<1> half{.types = {5}, .sizes = {2}}, single{.types = {6}, .sizes = {4}};
+  copy.set(5, &half);
+  copy.set(6, &single);
+  EXPECT_EQ(copy.shape(), (Shape{500, 1000}));  // In elements of 32 bits.
+  EXPECT_EQ(copy.describe().operation.type, GPEMU_TYPE_FP32);
+  EXPECT_EQ(copy.describe().operation.access, GPEMU_ACCESS_CONVERTED);
+  Launched add(kConvertingAdd, {2, 1, 1, 128, 1, 1}, {1000, 0, 0, 0, 0, 0, 0});
+  Cast<2> mixed{.types = {6, 5}, .sizes = {4, 2}};
+  add.set(5, &mixed);
+  add.set(6, &half);
+  EXPECT_EQ(add.shape(), (Shape{1500, 500}));
+  mixed.sizes[1] = 17;  // Not a size: each has 32 bits.
+  half.sizes[0] = 0;
+  EXPECT_EQ(add.shape(), (Shape{2000, 1000}));
 }
 
 TEST(KernelDescription, ConcatenationCopiesItsInputs) {
@@ -228,6 +271,56 @@ TEST(KernelDescription, BatchNormHasTheSizesOfItsInput) {
   EXPECT_EQ(describe(kBatchNormBackward), (Shape{kElements, 64, 5}));
   accessor.sizes[1] = -1;
   EXPECT_EQ(describe(kBatchNormBackward).size(), 8U) << "a launch whose argument makes no sense";
+}
+
+/// Arguments of attention kernels: see kernel_description.cpp.
+using Numbers = std::array<std::int32_t, 80>;
+
+TEST(KernelDescription, FlashAttentionHasTheSizesOfItsArgument) {
+  Launched flash(kFlash, {1, 100, 12, 128, 1, 1}, {0});
+  Numbers numbers{};
+  numbers[24] = 12;  // Heads of queries.
+  numbers[25] = 4;   // Heads of keys.
+  constexpr std::array kSizes = {100, 16, 300, 0, 80, 128, 384, 96};
+  std::ranges::copy(kSizes, numbers.begin() + 44);
+  flash.set(0, numbers.data());
+  EXPECT_EQ(flash.shape(), (Shape{100, 12, 4, 16, 300, 80, 0, GPEMU_ATTENTION_FLASH}));
+  numbers[49] = 64;  // The queries rounded up are not so many: another layout.
+  EXPECT_EQ(flash.shape(), (Shape{12, 100, 100, 128, 128, 96, 0, GPEMU_ATTENTION_FLASH}));
+  numbers.fill(std::numeric_limits<std::int32_t>::max());
+  EXPECT_EQ(flash.shape(), (Shape{12, 100, 100, 128, 128, 96, 0, GPEMU_ATTENTION_FLASH}));
+}
+
+TEST(KernelDescription, EfficientAttentionHasTheSizesOfItsArgument) {
+  Launched efficient(kEfficient, {3, 12, 5, 32, 4, 1}, {0});
+  Numbers numbers{};
+  constexpr std::array kSizes = {64, 64, 144, 77, 0};
+  std::ranges::copy(kSizes, numbers.begin() + 24);
+  efficient.set(0, numbers.data());
+  EXPECT_EQ(efficient.shape(), (Shape{5, 12, 12, 144, 77, 64, 0, GPEMU_ATTENTION_EFFICIENT}));
+  numbers[29] = 1;  // Causal.
+  EXPECT_EQ(efficient.describe().operation.shape[6], 1);
+  numbers[29] = 256;  // Not of the byte.
+  EXPECT_EQ(efficient.describe().operation.shape[6], 0);
+  numbers[26] = 200;  // More than three blocks of queries.
+  EXPECT_EQ(efficient.shape(), (Shape{5, 12, 12, 192, 192, 64, 0, GPEMU_ATTENTION_EFFICIENT}));
+}
+
+TEST(KernelDescription, EfficientAttentionMayBeCausalBackwards) {
+  // As seen in PyTorch 2.8 and 2.15: the heads, the kind of attention, and strides.
+  const auto causal = [](std::array<std::int32_t, 4> rest) {
+    Launched backward(kEfficientBackward, {1, 12, 3, 32, 4, 1}, {0});
+    Numbers numbers{};
+    std::ranges::copy(std::array{40, 40, 100, 77}, numbers.begin() + 36);
+    std::ranges::copy(rest, numbers.begin() + 40);
+    backward.set(0, numbers.data());
+    EXPECT_EQ(backward.shape()[3], 100);
+    return backward.describe().operation.shape[6];
+  };
+  EXPECT_EQ(causal({12, 0x7f00, 0x300, 0}), 0);
+  EXPECT_EQ(causal({12, 0x7f01, 0x300, 0}), 1);
+  EXPECT_EQ(causal({12, 1, 0x10000, 0}), 0);
+  EXPECT_EQ(causal({12, 1, 0x10001, 0}), 1);
 }
 
 TEST(KernelDescription, WithTheChannelsLast) {

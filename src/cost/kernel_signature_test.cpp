@@ -72,7 +72,6 @@ std::string read_as_sizes(const KernelTraits& traits, std::size_t count) {
   using Elements = KernelTraits::Elements;
   std::string read(count, '-');
   const auto mark = [&](int first, int some) { read.replace(first, some, some, 'i'); };
-  const bool backward = traits.kind == GPEMU_OPERATION_POOLING_BACKWARD;
   const bool adaptive = traits.second_argument == 0;
   switch (traits.elements) {
     case Elements::kFromArgument:
@@ -87,8 +86,8 @@ std::string read_as_sizes(const KernelTraits& traits, std::size_t count) {
       break;
     case Elements::kFromPooling:
       mark(traits.argument, adaptive ? 4 : 6);
-      if (backward && traits.tensors > 2) mark(traits.argument - 2, 2);
-      if (!adaptive && !(backward && traits.tensors > 2)) mark(0, 1);
+      if (traits.images_first) mark(traits.argument - 2, 2);
+      if (!adaptive && !traits.images_first) mark(0, 1);
       break;
     case Elements::kFromDepthwise:
       mark(traits.argument, traits.kind == GPEMU_OPERATION_CONVOLUTION_FORWARD ? 15 : 16);

@@ -46,13 +46,15 @@ constexpr std::array kNameParts = {
     NamePart{"scatter_gather_elementwise_kernel", Class::kIndexing, Elements::kFromArgument, 4},
     NamePart{"distribution_elementwise", Class::kElementwise, Elements::kFromArgument, 1},
     NamePart{"elementwise_kernel", Class::kElementwise, Elements::kFromArgument, 3},
-    NamePart{"fmha_cutlassF", Class::kAttention, Elements::kFromSelfAttention, 4, 0, 0,
+    NamePart{"fmha_cutlassF", Class::kAttention, Elements::kFromAttention, 4, 0, 0,
              GPEMU_OPERATION_ATTENTION_FORWARD},
-    NamePart{"fmha_cutlassB", Class::kAttention, Elements::kFromSelfAttention, 10, 0, 0,
+    NamePart{"fmha_cutlassB", Class::kAttention, Elements::kFromAttention, 10, 0, 0,
              GPEMU_OPERATION_ATTENTION_BACKWARD},
-    NamePart{"16flash_fwd_kernel", Class::kAttention, Elements::kFromSelfAttention, 4, 0, 0,
+    NamePart{"16flash_fwd_kernel", Class::kAttention, Elements::kFromAttention, 4, 0, 0,
              GPEMU_OPERATION_ATTENTION_FORWARD},
-    NamePart{"flash_bwd_dq_dk_dv", Class::kAttention, Elements::kFromSelfAttention, 10, 0, 0,
+    NamePart{"24flash_fwd_splitkv_kernel", Class::kAttention, Elements::kFromAttention, 4, 0, 0,
+             GPEMU_OPERATION_ATTENTION_FORWARD},
+    NamePart{"flash_bwd_dq_dk_dv", Class::kAttention, Elements::kFromAttention, 10, 0, 0,
              GPEMU_OPERATION_ATTENTION_BACKWARD},
     NamePart{"fmha", Class::kAttention, Elements::kFromThreads, 64},
     NamePart{"flash_", Class::kAttention, Elements::kFromThreads, 16},
@@ -184,14 +186,14 @@ int number_behind(std::string_view name, std::string_view key, std::string_view 
   return std::clamp(number, 1, 1024);
 }
 
+/// PyTorch's types are c10::Half, "N3c104HalfE"; where the name has had "c10" before, a number
+/// stands for it: "NS5_4HalfE".
 gpemu_data_type type_in(std::string_view name) {
-  if (contains(name, "c108BFloat16E") || contains(name, "10bfloat16_tE") ||
-      contains(name, "_bf16_")) {
-    return GPEMU_TYPE_BF16;
-  }
-  const bool half =
-      contains(name, "c104HalfE") || contains(name, "6half_tE") || contains(name, "_f16_");
-  return half ? GPEMU_TYPE_FP16 : GPEMU_TYPE_FP32;
+  constexpr std::array kBfloat = {"c108BFloat16E", "_8BFloat16E", "10bfloat16_tE", "_bf16_"};
+  constexpr std::array kHalf = {"c104HalfE", "_4HalfE", "6half_tE", "_f16_"};
+  const auto in_name = [&](const char* part) { return contains(name, part); };
+  if (std::ranges::any_of(kBfloat, in_name)) return GPEMU_TYPE_BF16;
+  return std::ranges::any_of(kHalf, in_name) ? GPEMU_TYPE_FP16 : GPEMU_TYPE_FP32;
 }
 
 /// Returns the type behind the first `lead` in a name, by its mangled letter. Of several operands,
@@ -222,6 +224,15 @@ gpemu_data_type functor_type(std::string_view name, gpemu_data_type otherwise) {
     if (const auto type = letter_behind(name, lead)) return *type;
   }
   return otherwise;
+}
+
+/// Recognises PyTorch's conversion from 32 to 16 bits. Of the type that it writes, it reads two for
+/// each. Source: float16_copy_kernel_cuda and bfloat16_copy_kernel_cuda in
+/// aten/src/ATen/native/cuda/Copy.cu.
+void read_narrowing(std::string_view name, KernelTraits& traits) {
+  if (!contains(name, "float16_copy_kernel_cuda") || traits.type != GPEMU_TYPE_FP32) return;
+  traits.type = contains(name, "bfloat16_copy") ? GPEMU_TYPE_BF16 : GPEMU_TYPE_FP16;
+  traits.tensors = 3;
 }
 
 /// Counts how often a kernel over lists of tensors reads or writes an element.
@@ -305,7 +316,10 @@ void read_concatenation(std::string_view name, KernelTraits& traits) {
 void read_strides(std::string_view name, KernelTraits& traits) {
   const bool strided = contains(name, "18elementwise_kernelI");
   if (strided) traits.access = GPEMU_ACCESS_STRIDED;
-  if (contains(name, "unrolled_elementwise_kernel")) traits.access = GPEMU_ACCESS_CONVERTED;
+  if (contains(name, "unrolled_elementwise_kernel")) {
+    traits.access = GPEMU_ACCESS_CONVERTED;
+    traits.converted = number_behind(name, "12LoadWithCastI", "Li", 0);
+  }
   if (!strided || !contains(name, "gpu_kernel_impl_nocast")) return;
   const bool unary = contains(name, "UnaryFunctor") || contains(name, "direct_copy_kernel");
   if (!unary && !contains(name, "BinaryFunctor") && !contains(name, "CUDAFunctor_add")) return;
@@ -356,6 +370,11 @@ bool has_arguments(const KernelTraits& traits, const std::vector<KernelParameter
     case Elements::kFromThreads:
       return true;
     case Elements::kFromArgument:
+      if (traits.converted > 0 && (!is_struct(KernelTraits::kLoader, "LoadWithCast<") ||
+                                   !is_struct(KernelTraits::kStorer, "StoreWithCast<"))) {
+        return false;
+      }
+      return integers(argument, 1);
     case Elements::kFromRows:
     case Elements::kFromCycles:
       return integers(argument, 1);
@@ -371,7 +390,7 @@ bool has_arguments(const KernelTraits& traits, const std::vector<KernelParameter
       return is_struct(0, "TensorListMetadata<");
     case Elements::kFromInputs:
       return is_struct(argument, "CatArrInputTensorMetadata<");
-    case Elements::kFromSelfAttention:
+    case Elements::kFromAttention:
       return is_struct(0, "arams");
     case Elements::kFromAccessor:
       return is_struct(0, "GenericPackedTensorAccessor<");
@@ -395,7 +414,7 @@ KernelTraits threads_only(KernelTraits traits, const NamePart& part) {
 /// Reads what else the name says.
 void read_name(std::string_view name, KernelTraits& traits) {
   switch (traits.elements) {
-    case Elements::kFromSelfAttention:
+    case Elements::kFromAttention:
       read_attention(name, traits);
       break;
     case Elements::kFromChunks:
@@ -408,6 +427,7 @@ void read_name(std::string_view name, KernelTraits& traits) {
       if (traits.operation_class != Class::kElementwise) break;
       read_strides(name, traits);
       if (traits.type == GPEMU_TYPE_FP32) traits.type = functor_type(name, traits.type);
+      read_narrowing(name, traits);
       break;
     case Elements::kFromInputs:
       read_concatenation(name, traits);

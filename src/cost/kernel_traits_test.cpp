@@ -59,6 +59,33 @@ TEST(KernelTraits, ReadsTheTypesOfIntegers) {
   EXPECT_EQ(type_of("NS0_15CUDAFunctor_addIN3c107complexIfEEEE"), GPEMU_TYPE_FP32);
 }
 
+TEST(KernelTraits, ReadsTypesOfWhichThePrefixIsANumber) {
+  // clamp(c10::Half), which ReLU is, and clamp(c10::BFloat16): the name has had "c10" before.
+  const std::string clamp =
+      "_ZN2at6native29vectorized_elementwise_kernelILi4EZZZNS0_49_GLOBAL__N__d2ba64fb_16_TensorComp"
+      "are_cu_71e06f4e19launch_clamp_scalarERNS_18TensorIteratorBaseEN3c106ScalarES6_NS0_6detail11"
+      "ClampLimitsEENKUlvE_clEvENKUlvE6_clEvEUlNS5_";
+  const std::string end = "E_St5arrayIPcLm2EEEEviT0_T1_";
+  EXPECT_EQ(kernel_traits(clamp + "4HalfE" + end).type, GPEMU_TYPE_FP16);
+  EXPECT_EQ(kernel_traits(clamp + "8BFloat16E" + end).type, GPEMU_TYPE_BF16);
+  EXPECT_EQ(kernel_traits(clamp + "4HalfE" + end).tensors, 2);
+}
+
+TEST(KernelTraits, CountsTheBytesOfConversionsTo16Bits) {
+  const auto conversion = [](const std::string& kernel, const std::string& argument) {
+    return kernel_traits("_ZN2at6native29vectorized_elementwise_kernelILi4EZNS0_" + kernel +
+                         "ERNS_18TensorIteratorBaseEEUl" + argument +
+                         "E_St5arrayIPcLm2EEEEviT0_T1_");
+  };
+  const KernelTraits half = conversion("24float16_copy_kernel_cuda", "f");
+  EXPECT_EQ(half.type, GPEMU_TYPE_FP16);
+  EXPECT_EQ(half.tensors, 3);  // 32 bits read, and 16 written.
+  EXPECT_EQ(conversion("25bfloat16_copy_kernel_cuda", "f").type, GPEMU_TYPE_BF16);
+  EXPECT_EQ(conversion("25bfloat16_copy_kernel_cuda", "f").tensors, 3);
+  // A copy within 16 bits.
+  EXPECT_EQ(conversion("24float16_copy_kernel_cuda", "N3c104HalfE").tensors, 2);
+}
+
 TEST(KernelTraits, LeavesTheArgumentsOfOthersAlone) {
   EXPECT_EQ(kernel_traits("_Z21my_elementwise_kernelPfS_").elements, Elements::kFromThreads);
   EXPECT_EQ(kernel_traits("_Z13reduce_kernelIfEvPT_").elements, Elements::kFromThreads);
@@ -116,7 +143,7 @@ TEST(KernelTraits, ReadsTheTilesOfAttention) {
       "_ZN13pytorch_flash16flash_fwd_kernelI23Flash_fwd_kernel_traitsILi64ELi128ELi64ELi4ELb0ELb0"
       "EN7cutlass6half_tE19Flash_kernel_traitsILi64ELi128ELi64ELi4ES3_EELb1ELb0ELb0ELb0ELb0ELb1"
       "ELb0ELb0EEEvNS_16Flash_fwd_paramsE");
-  EXPECT_EQ(flash.elements, Elements::kFromSelfAttention);
+  EXPECT_EQ(flash.elements, Elements::kFromAttention);
   EXPECT_EQ(flash.head_size, 64);
   EXPECT_EQ(flash.rows_per_block, 128);
   EXPECT_EQ(flash.type, GPEMU_TYPE_FP16);

@@ -398,7 +398,7 @@ TEST(OperationCostModel, WhatPublishedStepsGaveSaysSo) {
   spec.other_arithmetic = calibration("Y-1", false);
   const OperationCostModel model(spec);
   const auto estimate = [&](bool last, gpemu_operation_kind kind) {
-    return model.price(half_convolution(256, 32, last, kind)).estimate;
+    return model.price(half_convolution(256, 4, last, kind)).estimate;
   };
   EXPECT_EQ(estimate(false, GPEMU_OPERATION_CONVOLUTION_FORWARD).evidence, Evidence::kPublished);
   EXPECT_EQ(evidence_of(spec, operation_of(GPEMU_OPERATION_SET, {1 << 20})), Evidence::kPublished);

@@ -72,15 +72,10 @@ constexpr double kNoneCached = 0.95;
 /// reach a part of the rate. Source: DepthwiseConv2d.cu; measured/h200/raw.csv, windows of 7 x 7.
 constexpr double kOtherWindowShare = 0.35;
 
-/// Without tensor cores, convolutions with more groups are faster, about as much as the root of the
-/// number, and the rates are for so many. Source: published steps of RegNets and ResNeXts with the
-/// channels last, whose groups of 8 to 120 channels matter less than their number.
-constexpr double kTypicalGroups = 16;
-/// On Hopper, groups of fewer channels take as long as if both their inputs and their outputs had
-/// so many. Source: measured/h200/raw.csv, groups of 4 and of 16 channels. Published steps of
-/// ResNeXt on the RTX 3090, with an older library, are not so.
-constexpr double kNarrowGroup = 8;
-
+/// Without tensor cores, convolutions with wider groups are faster, about as much as the root of
+/// the channels of a group, and the rates are for so many. Source: published steps of RegNets with
+/// the channels last, which have groups of 8 to 232 channels.
+constexpr double kTypicalGroup = 64;
 /// PyTorch's own batch normalization, which it uses if images and weights both have 16 bits, has a
 /// block of threads for each channel, which handles so many elements for each clock, and which two
 /// blocks of a multiprocessor handle as fast as one. Source: measured/h200/raw.csv, bfloat16, 64 to
@@ -202,7 +197,7 @@ struct Convolution {
   double batch, in_channels, out_channels, groups;
   double input = 1, filter = 1, output = 1;  ///< elements
   double widest = 1;                         ///< the filter's largest size.
-  bool square = true, strided = false;
+  bool square = true, strided = false, dilated = false;
   std::array<double, 3> input_size{}, output_size{};
 };
 
@@ -221,10 +216,26 @@ Convolution convolution_of(const gpemu_operation& operation) {
     conv.filter *= size;
     if (i > 0 && size != conv.widest) conv.square = false;
     conv.widest = std::max(conv.widest, size);
-    if (entry(operation, 14 + i) > 1 || entry(operation, 17 + i) > 1) conv.strided = true;
+    if (entry(operation, 17 + i) > 1) conv.dilated = true;
+    if (entry(operation, 14 + i) > 1 || conv.dilated) conv.strided = true;
   }
   if (dimensions != 2) conv.square = false;
   return conv;
+}
+
+/// Returns whether cuDNN has a kernel on tensor cores for the backward pass of a convolution with
+/// groups: for groups of these sizes if there are enough channels, and not if the filter's elements
+/// are apart. Source: published steps with the channels last on the RTX 3090. RegNetZ, DPN and
+/// SE-ResNeXt are fast; most RegNets, GC-ResNeXt and Res2NeXt, with fewer channels or other groups,
+/// and SK-ResNeXt, with such filters, are not. On an H200, with a later library, groups of 4 and 16
+/// channels are fast, too, but the filter's gradient of those of 4 is not (measured/h200/raw.csv).
+bool has_group_kernel(const Convolution& conv, int direction, const profile::GpuSpec& spec) {
+  constexpr double kManyNarrow = 128, kManyWide = 256;
+  const double group = conv.in_channels / conv.groups;
+  if (group != conv.out_channels / conv.groups || conv.dilated) return false;
+  if (group == 4 && direction == 2 && spec.compute_capability_major >= kHopper) return false;
+  if (group == 4 || group == 8) return conv.in_channels >= kManyNarrow;
+  return (group == 16 || group == 32) && conv.in_channels >= kManyWide;
 }
 
 /// Returns the parameter that multiplies a convolution's share.
@@ -304,6 +315,8 @@ OperationWork convolution_work(const gpemu_operation& operation, const profile::
   const Peak peak = peak_of(arithmetic_type(operation), spec);
   const bool last = operation.channels_last != 0 && is_half_type(operation.type);
   const bool aligned = (operation.shape[1] | operation.shape[2]) % kVector == 0;
+  const bool in_groups = last && aligned && conv.groups > 1 && direction > 0 && !depthwise;
+  const bool group_kernel = in_groups && has_group_kernel(conv, direction, spec);
   OperationWork work{.kind = depthwise         ? Kind::kDepthwiseConvolution
                              : conv.groups > 1 ? Kind::kGroupedConvolution
                                                : Kind::kConvolution,
@@ -311,7 +324,7 @@ OperationWork convolution_work(const gpemu_operation& operation, const profile::
                      .tensor_cores = peak.tensor_cores,
                      .half = peak.tensor_cores && is_half_type(arithmetic_type(operation)),
                      .last = last && peak.tensor_cores,
-                     .direct = last && aligned && (depthwise || (conv.groups > 1 && direction > 0)),
+                     .direct = (last && aligned && depthwise) || (in_groups && !group_kernel),
                      .peak_flops = peak.flops,
                      .depth = std::max(product.depth, 1.0)};
   const double input_bytes = conv.batch * conv.input * conv.in_channels * each;
@@ -345,12 +358,8 @@ OperationWork convolution_work(const gpemu_operation& operation, const profile::
   }
   work.flops = 2 * tiled(product, spec.multiprocessors, direction == 2);
   work.least_flops = 2 * conv.batch * conv.output * conv.out_channels * in_channels * conv.filter;
-  if (work.direct) {
-    const double narrow = spec.compute_capability_major < kHopper
-                              ? 1
-                              : std::max(kNarrowGroup / std::min(in_channels, out_channels), 1.0);
-    work.flops = work.least_flops * std::sqrt(kTypicalGroups / conv.groups) * narrow * narrow;
-  }
+  if (work.direct) work.flops = work.least_flops * std::sqrt(kTypicalGroup / in_channels);
+  if (group_kernel) work.flops = work.least_flops;
   if (work.kind == Kind::kConvolution) {
     work.factor = factor_of(conv, direction);
     const bool fp32 = arithmetic_type(operation) == GPEMU_TYPE_FP32 || !peak.tensor_cores;
@@ -397,13 +406,21 @@ OperationWork attention_work(const gpemu_operation& operation, const profile::Gp
   const bool backward = operation.kind == GPEMU_OPERATION_ATTENTION_BACKWARD;
   const double batch = entry(operation, 0), heads = entry(operation, 1),
                kv_heads = entry(operation, 2), size = entry(operation, 5);
-  const Product product{.rows = entry(operation, 3),
-                        .columns = entry(operation, 4),
-                        .depth = size,
-                        .batch = batch * heads};
+  Product product{.rows = entry(operation, 3),
+                  .columns = entry(operation, 4),
+                  .depth = size,
+                  .batch = batch * heads};
   const double causal = entry(operation, 6) > 0 ? 0.5 : 1;
   const double elements =
       (backward ? 3 : 1) * batch * 2 * (heads * product.rows + kv_heads * product.columns) * size;
+  if (operation.shape[7] != GPEMU_ATTENTION_CUDNN) {
+    // A block computes all of its rows, and keys by as many. Source: the names of the kernels, such
+    // as Flash_fwd_kernel_traits<64, 128, 64, ...> and fmha_cutlassF_f16_aligned_64x64_rf_sm80.
+    constexpr double kKeys = 64;
+    const double rows = operation.shape[7] == GPEMU_ATTENTION_FLASH ? 128 : 64;
+    product.rows = round_up(product.rows / rows) * rows;
+    product.columns = round_up(product.columns / kKeys) * kKeys;
+  }
   OperationWork work =
       product_work(product, operation, (backward ? 5 : 2) * causal, elements, spec);
   work.kind = Kind::kAttention;
@@ -581,10 +598,14 @@ ParameterList parameters_of(const OperationWork& work) {
       }
       return list;
     case Kind::kNormalization:
-      add(work.direction == 0 ? kNormalizationForward : kNormalizationBackward);
-      if (work.channels > 0) add(kNormalizationBlock);
-      if (work.rows > 0) add(kNormalizationRow);
       add(kLatency);
+      if (work.rows > 0) {
+        add(kElementwise);
+        add(kNormalizationRow);
+        return list;
+      }
+      add(kNormalizationForward + work.direction);
+      if (work.channels > 0) add(kNormalizationBlock);
       return list;
     case Kind::kStream:
       add(work.stream);

@@ -214,13 +214,26 @@ TEST(OperationTime, UnalignedProductsAndOtherKernelsOfAttentionAreSlower) {
   EXPECT_NEAR(attention(GPEMU_ATTENTION_CUDNN, 1), cudnn / 2, cudnn / 20);
 }
 
-TEST(OperationTime, ARowWithABlockOfItsOwnTakesTimeBesideItsBytes) {
+TEST(OperationTime, ABlockOfAttentionComputesAllOfItsRows) {
+  const auto flops = [](std::int64_t queries, std::int64_t keys) {
+    return operation_work(operation(GPEMU_OPERATION_ATTENTION_FORWARD,
+                                    {100, 8, 8, queries, keys, 64, 0, GPEMU_ATTENTION_FLASH}),
+                          round_gpu())
+        .flops;
+  };
+  EXPECT_EQ(flops(16, 16), flops(128, 64));
+  EXPECT_EQ(flops(129, 65), flops(256, 128));
+}
+
+TEST(OperationTime, RowsWithBlocksOfTheirOwnAreLimitedByMemoryOrByMultiprocessors) {
   const auto time = [](std::int64_t rows) {
     return seconds(
         operation(GPEMU_OPERATION_NORMALIZATION_FORWARD, {std::int64_t{1} << 20, 0, 2, rows}));
   };
-  // One clock a row, on each of 100 multiprocessors.
-  EXPECT_NEAR(time(100'000) - time(0), 1e-6, 1e-9);
+  const double bytes = 2 * 4.0 * (1 << 20);
+  EXPECT_NEAR(time(1000), bytes / 1e12, 1e-9);
+  // One clock a row, on each of 100 multiprocessors, beside what they move.
+  EXPECT_NEAR(time(10'000'000), (bytes / kRowBytes + 1e7) / (100 * 1e9), 1e-9);
 }
 
 TEST(OperationTime, SoftmaxIsNoSum) {
@@ -263,7 +276,7 @@ TEST(OperationTime, NothingIsFasterThanALatency) {
   EXPECT_GE(seconds(operation(GPEMU_OPERATION_ELEMENTWISE, {1, 1}), round_gpu(), parameters), 3e-6);
 }
 
-TEST(OperationTime, GroupsWithTheChannelsLastRunOnTensorCoresOnlyForward) {
+TEST(OperationTime, SomeGroupsWithTheChannelsLastRunOnTensorCoresBackward) {
   profile::GpuSpec spec = round_gpu();
   spec.fp16_tensor_flops = 100e12;
   const auto work = [&](gpemu_operation_kind kind, std::int64_t channels, std::int64_t groups) {
@@ -274,10 +287,19 @@ TEST(OperationTime, GroupsWithTheChannelsLastRunOnTensorCoresOnlyForward) {
   };
   EXPECT_FALSE(work(GPEMU_OPERATION_CONVOLUTION_FORWARD, 256, 32).direct);
   const OperationWork few = work(GPEMU_OPERATION_CONVOLUTION_BACKWARD_DATA, 256, 4);
-  const OperationWork many = work(GPEMU_OPERATION_CONVOLUTION_BACKWARD_DATA, 1024, 16);
+  const OperationWork wide = work(GPEMU_OPERATION_CONVOLUTION_BACKWARD_DATA, 1024, 4);
   EXPECT_TRUE(few.direct);
-  // Four times the groups of the same size, at twice the rate.
-  EXPECT_NEAR(many.flops / few.flops, 2, 1e-9);
+  // Groups of four times the channels have 16 times the arithmetic, at twice the rate.
+  EXPECT_NEAR(wide.flops / few.flops, 16.0 / 2, 1e-9);
+  // Groups of 8 and 32 channels have kernels, if there are enough.
+  EXPECT_FALSE(work(GPEMU_OPERATION_CONVOLUTION_BACKWARD_FILTER, 128, 16).direct);
+  EXPECT_TRUE(work(GPEMU_OPERATION_CONVOLUTION_BACKWARD_FILTER, 64, 8).direct);
+  EXPECT_FALSE(work(GPEMU_OPERATION_CONVOLUTION_BACKWARD_FILTER, 256, 8).direct);
+  EXPECT_TRUE(work(GPEMU_OPERATION_CONVOLUTION_BACKWARD_FILTER, 128, 4).direct);
+  EXPECT_FALSE(work(GPEMU_OPERATION_CONVOLUTION_BACKWARD_FILTER, 128, 32).direct);
+  spec.compute_capability_major = 9;
+  EXPECT_FALSE(work(GPEMU_OPERATION_CONVOLUTION_BACKWARD_DATA, 128, 32).direct);
+  EXPECT_TRUE(work(GPEMU_OPERATION_CONVOLUTION_BACKWARD_FILTER, 128, 32).direct);
   EXPECT_TRUE(work(GPEMU_OPERATION_CONVOLUTION_FORWARD, 64, 64).direct) << "depthwise";
   EXPECT_FALSE(work(GPEMU_OPERATION_CONVOLUTION_FORWARD, 60, 60).direct) << "not whole vectors";
   EXPECT_GT(work(GPEMU_OPERATION_CONVOLUTION_FORWARD, 60, 1).turned_bytes, 0);

@@ -140,8 +140,8 @@ profile::CalibrationBars published_bars(const std::vector<PublishedStep>& steps,
       if (name != gpu.name) continue;
       PublishedAnswer answer = calibrate::predict_published(step, gpu);
       answer.measured_seconds = seconds;
-      const bool direct = step.layout == "nhwc" && answer.parts["grouped"] > kLittle;
-      if (!direct && answer.host_share < kMostHost) misses.push_back(answer.miss());
+      if (answer.parts["direct"] < kLittle && answer.host_share < kMostHost)
+        misses.push_back(answer.miss());
     }
   }
   double bar = calibrate::bar_of(std::move(misses));

@@ -40,15 +40,15 @@ struct KernelTraits {
   /// How to find the elements that a launch handles. Only arguments of PyTorch's kernels are read,
   /// because their signatures are known.
   enum class Elements : std::uint8_t {
-    kFromThreads,        ///< one per thread of the grid.
-    kFromArgument,       ///< an integer argument.
-    kFromRows,           ///< a row per block; an integer argument is the row's length.
-    kFromProduct,        ///< the product of two integer arguments.
-    kFromReduction,      ///< the configuration inside the first argument, PyTorch's reduce_kernel.
-    kFromChunks,         ///< a chunk per block, PyTorch's multi_tensor_apply_kernel.
-    kFromLists,          ///< the lists of tensors inside the first argument, of the same kernel.
-    kFromSelfAttention,  ///< blocks of rows of queries, as many keys as queries.
-    kFromCycles,         ///< none: an integer argument counts cycles of the clock to wait for.
+    kFromThreads,    ///< one per thread of the grid.
+    kFromArgument,   ///< an integer argument.
+    kFromRows,       ///< a row per block; an integer argument is the row's length.
+    kFromProduct,    ///< the product of two integer arguments.
+    kFromReduction,  ///< the configuration inside the first argument, PyTorch's reduce_kernel.
+    kFromChunks,     ///< a chunk per block, PyTorch's multi_tensor_apply_kernel.
+    kFromLists,      ///< the lists of tensors inside the first argument, of the same kernel.
+    kFromAttention,  ///< the argument of an attention kernel, or its blocks of queries.
+    kFromCycles,     ///< none: an integer argument counts cycles of the clock to wait for.
     kFromOffsets,    ///< an integer argument; the next one has sizes and strides of each tensor.
     kFromInputs,     ///< an argument with the elements of each input; the grid's second
                      ///< dimension is the number of inputs: PyTorch's concatenation.
@@ -64,15 +64,17 @@ struct KernelTraits {
   gpemu_data_type type = GPEMU_TYPE_FP32;
   int argument = 0;            ///< where they look, but kFromReduction, -Chunks and -Lists: first.
   int second_argument = 0;     ///< where kFromProduct and -Pooling look as well.
-  int rows_per_block = 0;      ///< of queries; kFromSelfAttention only. 0: in the argument.
-  int head_size = 0;           ///< kFromSelfAttention only.
+  int rows_per_block = 0;      ///< of queries; kFromAttention only. 0: in the argument.
+  int head_size = 0;           ///< kFromAttention only.
   int lists = 0;               ///< of tensors; kFromLists only. kFromInputs: inputs at most.
   bool long_lists = false;     ///< kFromLists only: the layout for arguments of up to 32 KB.
   bool images_first = false;   ///< kFromPooling only: images and channels stand before the sizes.
   bool channels_last = false;  ///< batch normalization only.
-  bool causal = false;         ///< kFromSelfAttention only.
+  bool causal = false;         ///< kFromAttention only.
   gpemu_attention attention = GPEMU_ATTENTION_CUDNN;  ///< likewise.
   bool with_steps = false;  ///< kFromLists only: the layout of fused optimizers.
+  int converted = 0;  ///< kFromArgument only: tensors that the kernel converts as it reads them.
+  static constexpr int kLoader = 5, kStorer = 6;  ///< the arguments that know their sizes.
 };
 
 /// Analyses a mangled name. Takes microseconds, because the names are long.
