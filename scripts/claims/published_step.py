@@ -166,6 +166,9 @@ class Step:
         # PyTorch did until 1.11: vgg19 reaches 44 TFLOP/s on the A100, of 19.5 in FP32.
         torch.backends.cuda.matmul.allow_tf32 = spec["source"] != "neusight"
         torch.backends.cudnn.allow_tf32 = spec["source"] != "neusight"
+        # PyTorch 2.4, with which timm's models inferred, multiplied numbers of 16 bits as such
+        # where it has no kernel for attention.
+        torch.backends.cuda.allow_fp16_bf16_reduction_math_sdp(True)
         self.model = model_of(spec).train(self.training)
         self.inputs, self.targets = batch_of(spec)
         self.amp = spec["precision"] == "amp"

@@ -61,7 +61,7 @@ int write_product(const char* function, const Context& context, const Product& p
 
 /// C = alpha * op(A) * op(B) + beta * C.
 int multiply(const char* function, const Context& context, const Product& p, const Operands& o,
-             gpemu_data_type type, gpemu_data_type compute_type) {
+             gpemu_data_type type, gpemu_data_type compute_type, bool arrays) {
   if (!is_valid(p, o)) {
     return kInvalidValue;
   }
@@ -79,8 +79,10 @@ int multiply(const char* function, const Context& context, const Product& p, con
   const bool aligned = p.leading_a * each % kWidest == 0 && p.leading_b * each % kWidest == 0 &&
                        p.leading_c * each % kWidest == 0;
   const gpemu_access access = aligned ? GPEMU_ACCESS_CONTIGUOUS : GPEMU_ACCESS_STRIDED;
+  const bool shares = p.batch > 1 && !arrays;
   return submit(context, {function, GPEMU_OPERATION_MATMUL, type, compute_type, access},
-                {p.batch, p.m, p.n, p.k});
+                {p.batch, p.m, p.n, p.k, shares && o.stride_a == 0 ? 1 : 0,
+                 shares && o.stride_b == 0 ? 1 : 0});
 }
 
 int typed_product(const char* function, const void* handle, const Product& product,
@@ -91,7 +93,7 @@ int typed_product(const char* function, const void* handle, const Product& produ
   }
   const bool tf32 = type == GPEMU_TYPE_FP32 && allows_tf32(*context);
   const int status =
-      multiply(function, *context, product, operands, type, tf32 ? GPEMU_TYPE_TF32 : type);
+      multiply(function, *context, product, operands, type, tf32 ? GPEMU_TYPE_TF32 : type, arrays);
   if (status != kSuccess) {
     return status;
   }
@@ -130,7 +132,7 @@ int mixed_product(const char* function, const void* handle, const Product& produ
   }
   const int status =
       multiply(function, *context, product, places, operands,
-               compute_type_of_cublas(types.compute, operands, allows_tf32(*context)));
+               compute_type_of_cublas(types.compute, operands, allows_tf32(*context)), arrays);
   if (status != kSuccess) {
     return status;
   }

@@ -76,6 +76,11 @@ constexpr double kOtherWindowShare = 0.35;
 /// the channels of a group, and the rates are for so many. Source: published steps of RegNets with
 /// the channels last, which have groups of 8 to 232 channels.
 constexpr double kTypicalGroup = 64;
+/// What a row of a layer normalization takes beside its bytes in the forward pass, as a share of
+/// that in the backward pass. Source: of a quarter, a half and all, a half fits both the steps on
+/// the RTX 3090 (published/operations) and the H200's (measured/h200/operations).
+constexpr double kForwardRow = 0.5;
+
 /// PyTorch's own batch normalization, which it uses if images and weights both have 16 bits, has a
 /// block of threads for each channel, which handles so many elements for each clock, and which two
 /// blocks of a multiprocessor handle as fast as one. Source: measured/h200/raw.csv, bfloat16, 64 to
@@ -393,9 +398,11 @@ OperationWork matmul_work(const gpemu_operation& operation, const profile::GpuSp
                         .columns = entry(operation, 2),
                         .depth = entry(operation, 3),
                         .batch = entry(operation, 0)};
-  const double elements =
-      product.batch * (product.rows * product.depth + product.depth * product.columns +
-                       product.rows * product.columns);
+  // What all products share comes from a cache after the first one.
+  const auto times = [&](int shared) { return entry(operation, shared) > 0 ? 1 : product.batch; };
+  const double elements = times(4) * product.rows * product.depth +
+                          times(5) * product.depth * product.columns +
+                          product.batch * product.rows * product.columns;
   OperationWork work = product_work(product, operation, 1, elements, spec);
   work.unaligned = work.tensor_cores && operation.access == GPEMU_ACCESS_STRIDED;
   return work;
@@ -505,7 +512,7 @@ OperationWork normalization_work(const gpemu_operation& operation, const profile
                      .bytes = passes * bytes,
                      .cached = cached_part(touched, spec),
                      .elements = passes * entry(operation, 0),
-                     .rows = entry(operation, 3),
+                     .rows = entry(operation, 3) * (backward ? 1 : kForwardRow),
                      // With the channels last, blocks share them.
                      .channels = operation.channels_last != 0 ? 0 : entry(operation, 1)};
   const double own_passes = backward ? kOwnNormalizationBackwardPasses : 1;
