@@ -17,7 +17,7 @@ import subprocess
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 HALF = ("RTX-3090", "A100-SXM4-40GB")  # GPUs with steps in 16 bits, which others can predict.
-LITTLE, MUCH = 0.1, 0.25  # of a step's time: enough for a bar of what seldom takes most of it.
+LITTLE, MUCH = 0.1, 0.25  # Shares of a step's time that direct convolutions with groups take.
 FEW = ("RTX-2080-Ti", "TITAN-RTX")
 OWN = (*FEW, "RTX-3090", "A100-SXM4-40GB", "P100-PCIE-16GB", "V100-PCIE-32GB")
 

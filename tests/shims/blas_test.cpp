@@ -124,6 +124,26 @@ TEST_F(Blas, TimeGrowsWithTheWork) {
   EXPECT_LE(ratio, 8.5F);
 }
 
+TEST_F(Blas, AMatrixThatABatchSharesIsReadOnce) {
+  constexpr int kSide = 1024, kBatch = 1000;
+  const float one = 1;
+  const float* const number = &one;
+  const void* const operand = nullptr;
+  void* const result = nullptr;
+  const auto time = [&](int m, int n, long long stride_a, long long stride_b) {
+    return time_of([&, this] {
+      EXPECT_EQ(
+          call("cublasSgemmStridedBatched", handle_, 0, 0, m, n, kSide,
+               static_cast<const void*>(number), operand, m, stride_a, operand, kSide, stride_b,
+               static_cast<const void*>(number), result, m, static_cast<long long>(m) * n, kBatch),
+          kSuccess);
+    });
+  };
+  constexpr long long kMatrix = static_cast<long long>(kSide) * kSide;
+  EXPECT_GT(time(kSide, 1, kMatrix, kSide), 5 * time(kSide, 1, 0, kSide));
+  EXPECT_GT(time(1, kSide, kSide, kMatrix), 5 * time(1, kSide, kSide, 0));
+}
+
 TEST_F(Blas, RefusesLeadingDimensionsThatDoNotHoldTheMatrix) {
   EXPECT_EQ(gemm(64, 32, 16, 63), kInvalidValue);
   EXPECT_EQ(gemm(-1, 32, 16, 64), kInvalidValue);
