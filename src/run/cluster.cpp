@@ -220,8 +220,8 @@ Words launcher(const Cluster& cluster, const std::filesystem::path& hosts_file) 
   // A shell starts programs in the background with Ctrl-C ignored, and with no input: env(1) takes
   // back the first, and the first host keeps the input.
   std::string script = fmt::format(R"(all=
-trap : INT QUIT
-trap 'kill -TERM $all 2>/dev/null' TERM HUP
+trap 'told=1' INT QUIT
+trap 'told=1; kill -TERM $all 2>/dev/null' TERM HUP
 host() {{
   name=$1 rank=$2 devices=$3
   shift 3
@@ -246,13 +246,15 @@ shift
                           host_name(cluster, host), host, host * cluster.gpus,
                           (host + 1) * cluster.gpus - 1, host == 0 ? "<&0 " : "");
   }
-  // A signal ends a wait before the program has ended.
+  // A signal ends a wait, with a status that is not the program's. The next wait has the program's,
+  // even if it has ended by then.
   script += R"(code=0
 for pid in $all; do
-  while :; do
+  told=1
+  while [ -n "$told" ]; do
+    told=
     wait "$pid"
     ended=$?
-    kill -0 "$pid" 2>/dev/null || break
   done
   [ "$code" -ne 0 ] || code=$ended
 done

@@ -66,7 +66,10 @@ os._exit(0)
 
 STEPS = """
 for _ in range(10):
-    assert clear() == reduce() == 0
+    # Long enough (0.1 s more on the slow GPU) that what the host is late makes no difference.
+    for _ in range(1000):
+        assert clear() == 0
+    assert reduce() == 0
 assert wait() == 0
 if number == 1:
     assert nvml.nvmlInit_v2() == 0
