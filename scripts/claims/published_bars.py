@@ -3,8 +3,8 @@
 """Shows what the bars in src/cost/published_bars.hpp follow from: how far published steps are off,
 by what takes most of their time.
 
-Of n steps, number 0.9 n is shown, rounded up, by the larger of predicted / measured and its inverse,
-less 1.
+Of n steps, number 0.9 n is shown, rounded up, by the larger of predicted / measured and its
+inverse, less 1.
 
 Usage: scripts/claims/published_bars.py [--gpemu COMMAND]    (seconds)
 """

@@ -329,8 +329,8 @@ TEST(OperationCostModel, ProductsInFp32HaveABarOfTheirOwnOnOtherGpus) {
   };
   spec.calibration = calibration("Y-1", false);
   spec.calibration->bars = profile::CalibrationBars{.unseen_model = 0.3, .other_gpu = 0.4};
-  EXPECT_LT(bar(GPEMU_TYPE_FP32), 0.3) << "language models tell of products";
-  EXPECT_DOUBLE_EQ(bar(GPEMU_TYPE_FP64), 0.5) << "and of no others";
+  EXPECT_LT(bar(GPEMU_TYPE_FP32), 0.3) << "as language models show";
+  EXPECT_DOUBLE_EQ(bar(GPEMU_TYPE_FP64), 0.5) << "which have no others";
   spec.calibration->gpu = "X-1";
   EXPECT_DOUBLE_EQ(bar(GPEMU_TYPE_FP32), 0.3) << "its own";
 }
