@@ -43,8 +43,9 @@ std::string late_text(const OrderedJson& copies) {
                                           : fmt::format(" (large copies ran at {:.1f} GB/s)",
                                                         bytes / static_cast<double>(moving_ns));
   return fmt::format(
-      "late      the program waited {} for large copies: this host moves bytes more slowly than "
-      "the GPU's link{}; --drop-data avoids it\n",
+      "late      the program waited {} for the bytes of large copies and collectives: this host "
+      "moves them more slowly than the GPU's links{}; --drop-data avoids it for copies from pinned "
+      "memory\n",
       time_text(waited_ns), rate);
 }
 
