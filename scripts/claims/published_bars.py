@@ -3,8 +3,8 @@
 """Shows what the bars in src/cost/published_bars.hpp follow from: how far published steps are off,
 by what takes most of their time.
 
-Of n steps, number 0.9 n is shown, rounded up, by the larger of predicted / measured and its
-inverse, less 1.
+Of n steps, number 0.9 (n + 1) is shown, rounded up, by the larger of predicted / measured and its
+inverse, less 1; of fewer than nine steps, the furthest off.
 
 Usage: scripts/claims/published_bars.py [--gpemu COMMAND]    (seconds)
 """
@@ -41,7 +41,7 @@ def groups(own, out):
     half = [row for row in out if row["gpu"] in HALF and row["half"]]
     yield "kOtherGpuConvolutionBar", [row for row in with_others + without
                                       if row["source"] == "torchvision"]
-    yield "kOtherGpuProductBar", [row for row in with_others if row["source"] == "neusight"]
+    yield "kOtherGpuBar", [row for row in with_others if row["source"] == "neusight"]
     yield "kHalfBar", [row for row in half if row["most"] != "grouped"
                        and row["parts"].get("direct", 0) < LITTLE]
     yield "kHalfGroupedBar", [row for row in half if row["most"] == "grouped"]
@@ -60,7 +60,8 @@ def main():
     print(f"{'bar':24} {'steps':>5} {'90th':>6}")
     for name, rows in groups(read_rows(gpemu), read_rows(gpemu, "--gpu-out")):
         misses = sorted(row["miss"] for row in rows)
-        print(f"{name:24} {len(misses):5} {misses[math.ceil(0.9 * len(misses)) - 1]:6.2f}")
+        place = min(math.ceil(0.9 * (len(misses) + 1)), len(misses))
+        print(f"{name:24} {len(misses):5} {misses[place - 1]:6.2f}")
 
 
 if __name__ == "__main__":

@@ -10,13 +10,12 @@ namespace gpemu::cost {
 /// GPU or family, the bar is wider.
 ///
 /// In FP32 and TF32, on GPUs without steps of their own, or predicted without them: convolutions
-/// (64 steps, 0.29). Products in FP32 have this bar, whatever steps of convolutional networks tell
-/// of the GPU (23 steps of language models, which are products for the most part, 0.16).
+/// (64 steps, 0.34), and the rest (23 steps of language models, 0.21).
 inline constexpr double kOtherGpuConvolutionBar = 0.35;
-inline constexpr double kOtherGpuProductBar = 0.2;
+inline constexpr double kOtherGpuBar = 0.22;
 /// In 16 bits, on GPUs whose own parameters are for FP32 or TF32, or predicted without their own
 /// (530 steps, nearly all on one GPU, 0.25); convolutions with several groups that run on tensor
-/// cores (45, 0.26) and direct ones (42, 0.72).
+/// cores (45, 0.28) and direct ones (42, 0.78).
 inline constexpr double kHalfBar = 0.35;
 inline constexpr double kHalfGroupedBar = 0.5;
 inline constexpr double kHalfDirectBar = 0.8;
@@ -24,10 +23,10 @@ inline constexpr double kHalfDirectBar = 0.8;
 /// fast.
 inline constexpr double kOldHalfConvolutionBar = 1.0;
 inline constexpr double kOldHalfGroupedBar = 1.5;
-/// All on GPUs that are like the one whose steps were published (18 steps on the RTX 4090, 0.23).
-inline constexpr double kLikeHalfBar = 0.3;
+/// All on GPUs that are like the one whose steps were published (18 steps on the RTX 4090, 0.33).
+inline constexpr double kLikeHalfBar = 0.37;
 /// In 16 bits, on the GPU whose steps were published: depthwise convolutions; and those with groups
-/// that do not run on tensor cores (43 steps, 0.42).
+/// that do not run on tensor cores (43 steps, 0.44).
 inline constexpr double kDepthwiseBar = 0.33;
 inline constexpr double kDirectBar = 0.5;
 

@@ -53,6 +53,11 @@ std::string split_of(const PublishedStep& step) {
   return fmt::format("{} {}", phase_of(step), is_held_out(step) ? "held out" : "fitted");
 }
 
+std::string arithmetic_of(const PublishedStep& step) {
+  return fmt::format("{} {}{}{}", phase_of(step), step.precision, step.layout.empty() ? "" : " ",
+                     step.layout);
+}
+
 /// The groups that the report has a table for.
 struct Grouping {
   const char* name;
@@ -60,13 +65,12 @@ struct Grouping {
 };
 constexpr std::array kGroupings = {
     Grouping{"split", [](const PublishedRow& row) { return split_of(*row.step); }},
-    Grouping{"source", [](const PublishedRow& row) { return row.step->source; }},
-    Grouping{"gpu", [](const PublishedRow& row) { return row.answer.gpu; }},
-    Grouping{"arithmetic", [](const PublishedRow& row) { return row.step->precision; }},
-    Grouping{"layout",
+    Grouping{"source",
              [](const PublishedRow& row) {
-               return row.step->layout.empty() ? std::string("none") : row.step->layout;
+               return fmt::format("{} {}", row.step->source, phase_of(*row.step));
              }},
+    Grouping{"gpu", [](const PublishedRow& row) { return row.answer.gpu; }},
+    Grouping{"arithmetic", [](const PublishedRow& row) { return arithmetic_of(*row.step); }},
     Grouping{"family", [](const PublishedRow& row) {
                return row.step->is_operation
                           ? operation_of(*row.step)
