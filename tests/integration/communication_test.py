@@ -215,9 +215,10 @@ class Communication(unittest.TestCase):
         slowest = self.summary["communication"]["waited_for"][0]
         self.assertEqual(slowest["rank"], 1)
         self.assertEqual(slowest["pid"], self.ranks[1]["pid"])
-        self.assertGreaterEqual(slowest["time_ns"], DELAY_NS)
+        # The others may ask late, too.
+        self.assertGreater(slowest["time_ns"], DELAY_NS - 10**9)
         self.assertLess(slowest["time_ns"], DELAY_NS + 60 * 10**9)
-        self.assertIn(f"rank 1 (GPU 1, process {self.ranks[1]['pid']}) made the others wait 30",
+        self.assertIn(f"rank 1 (GPU 1, process {self.ranks[1]['pid']}) made the others wait",
                       self.text)
         self.assertIn("made the others wait", self.page)
         self.assertGreater(min(rank["collectives"]["hidden_ns"] for rank in self.ranks), 0)
