@@ -61,8 +61,9 @@ typedef enum gpemu_operation_kind GPEMU_INT {
    * known). `name` is the mangled name; `arguments` is the launch's argument array. */
   GPEMU_OPERATION_KERNEL = 0,
   /* batch, m, n, k, 1 if all products of a batch have the same m x k matrix, 1 if they have the
-   * same k x n matrix. The access is GPEMU_ACCESS_STRIDED if rows of an operand or of the result
-   * are no multiples of 16 bytes apart. */
+   * same k x n matrix, 1 if in both matrices the numbers of a sum lie next to each other. The
+   * access is GPEMU_ACCESS_STRIDED if rows of an operand or of the result are no multiples of 16
+   * bytes apart. */
   GPEMU_OPERATION_MATMUL = 1,
   /* batch, in channels, out channels, groups, spatial dimensions (1 to 3), then three entries each
    * (1 if unused): input size, filter size, output size, stride, dilation. For all three kinds, the

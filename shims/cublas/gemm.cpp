@@ -80,9 +80,10 @@ int multiply(const char* function, const Context& context, const Product& p, con
                        p.leading_c * each % kWidest == 0;
   const gpemu_access access = aligned ? GPEMU_ACCESS_CONTIGUOUS : GPEMU_ACCESS_STRIDED;
   const bool shares = p.batch > 1 && !arrays;
+  const bool along_sum = p.transpose_a != kNone && p.transpose_b == kNone;
   return submit(context, {function, GPEMU_OPERATION_MATMUL, type, compute_type, access},
                 {p.batch, p.m, p.n, p.k, shares && o.stride_a == 0 ? 1 : 0,
-                 shares && o.stride_b == 0 ? 1 : 0});
+                 shares && o.stride_b == 0 ? 1 : 0, along_sum ? 1 : 0});
 }
 
 int typed_product(const char* function, const void* handle, const Product& product,

@@ -17,6 +17,7 @@ struct Matrices {
 struct Product {
   int64_t batch, m, n, k;
   gpemu_data_type type, compute_type;
+  bool along_sum;  ///< In both operands, the numbers of a sum lie next to each other.
 };
 
 struct Size {
@@ -49,6 +50,11 @@ bool is_aligned(std::initializer_list<const void*> layouts, gpemu_data_type type
   });
 }
 
+/// Whether the columns of a matrix, as the product takes it, lie in memory one after the other.
+bool lies_by_columns(const Layout& layout, int32_t transpose) {
+  return (layout.get<int32_t>(kLayoutOrder, kByColumns) == kByColumns) == (transpose == kNone);
+}
+
 /// Reads the description of a matmul.
 int describe(const void* descriptor, const Matrices& matrices, Product* product) {
   const Matmul* const matmul = find_object<Matmul>(descriptor);
@@ -59,8 +65,10 @@ int describe(const void* descriptor, const Matrices& matrices, Product* product)
   if (matmul == nullptr || a == nullptr || b == nullptr || c == nullptr || d == nullptr) {
     return kInvalidValue;
   }
-  const Size left = size_of(*a, matmul->get<int32_t>(kMatmulTransposeA, kNone));
-  const Size right = size_of(*b, matmul->get<int32_t>(kMatmulTransposeB, kNone));
+  const auto transpose_a = matmul->get<int32_t>(kMatmulTransposeA, kNone);
+  const auto transpose_b = matmul->get<int32_t>(kMatmulTransposeB, kNone);
+  const Size left = size_of(*a, transpose_a);
+  const Size right = size_of(*b, transpose_b);
   const Size result = size_of(*d, kNone);
   if (left.columns != right.rows || result.rows != left.rows || result.columns != right.columns ||
       !fits(*a) || !fits(*b) || !fits(*d)) {
@@ -76,7 +84,8 @@ int describe(const void* descriptor, const Matrices& matrices, Product* product)
               right.columns,
               left.columns,
               type,
-              compute_type_of_cublas(compute, type, false)};
+              compute_type_of_cublas(compute, type, false),
+              !lies_by_columns(*a, transpose_a) && lies_by_columns(*b, transpose_b)};
   return kSuccess;
 }
 
@@ -318,6 +327,7 @@ GPEMU_SHIM_EXPORT int cublasLtMatmul(void* handle, void* descriptor, const void*
   operation.shape[1] = product.m;
   operation.shape[2] = product.n;
   operation.shape[3] = product.k;
+  operation.shape[6] = product.along_sum ? 1 : 0;
   operation.access = is_aligned({a_layout, b_layout, d_layout}, product.type)
                          ? GPEMU_ACCESS_CONTIGUOUS
                          : GPEMU_ACCESS_STRIDED;

@@ -3,8 +3,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <memory>
 #include <numeric>
 #include <set>
+
+#include "gpemu/calibrate/nearest_gpu.hpp"
+#include "gpemu/calibrate/published.hpp"
 
 namespace gpemu::calibrate {
 namespace {
@@ -41,13 +45,17 @@ Result<std::vector<profile::Calibration>> calibrate_gpus(const JoinedRecordings&
                                                          const std::vector<CalibratedGpu>& gpus) {
   std::vector<RecordedTimes> times;
   std::vector<StepTimes> steps;
+  std::vector<std::unique_ptr<Measurements>> operations;
+  std::vector<JoinedMeasurements> joined;
   std::vector<const Measurements*> measurements;
   times.reserve(gpus.size());
   steps.reserve(gpus.size());
+  joined.reserve(gpus.size());
   for (const CalibratedGpu& gpu : gpus) {
     times.emplace_back(recorded, gpu.spec);
     steps.emplace_back(recorded.steps, times.back(), gpu.measured, host_parameters());
-    measurements.push_back(&steps.back());
+    operations.push_back(operation_times(gpu.operations, gpu.spec));
+    measurements.push_back(&joined.emplace_back(steps.back(), *operations.back()));
   }
   GPEMU_ASSIGN(const Fit fit, calibrate::fit(cost::kOperationParameters, measurements));
   std::vector<profile::Calibration> calibrations;

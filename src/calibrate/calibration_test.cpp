@@ -85,6 +85,36 @@ TEST_F(CalibrateGpus, FindsWhatTheStepsTell) {
   EXPECT_EQ(calibrate_gpus(recorded_, gpus_)->at(2).parameters, calibrations->at(2).parameters);
 }
 
+TEST_F(CalibrateGpus, SingleOperationsTakePart) {
+  // Steps have no products; ten of them take twice what their arithmetic would at the peak.
+  cost::RecordedOperation product;
+  product.kind = GPEMU_OPERATION_MATMUL;
+  product.name = "product";
+  product.type = product.compute_type = GPEMU_TYPE_FP32;
+  product.operation_class = cost::OperationClass::kMatmul;
+  CalibratedGpu& gpu = gpus_.front();
+  for (int i = 0; i < 10; ++i) {
+    const std::int64_t rows = 128 * 80 * (i + 1);
+    for (const auto& [index, size] : {std::pair{0, std::int64_t{1}},
+                                      {1, rows},
+                                      {2, std::int64_t{1280}},
+                                      {3, std::int64_t{4096}}}) {
+      product.shape.at(index) = {size, 0};
+    }
+    cost::PublishedStep operation;
+    operation.is_operation = true;
+    operation.operations = {{product, 1, 0}};
+    operation.seconds = {
+        {gpu.spec.name, 4.0 * static_cast<double>(rows) * 1280 * 4096 / gpu.spec.fp32_flops}};
+    gpu.operations.push_back(std::move(operation));
+  }
+  const auto calibrations = calibrate_gpus(recorded_, gpus_);
+  if (!calibrations && calibrations.error().code == ErrorCode::kUnsupported) GTEST_SKIP();
+  ASSERT_TRUE(calibrations) << calibrations.error().message;
+  EXPECT_NEAR(calibrations->front().parameters[cost::kMatmul], 0.5, 0.05);
+  EXPECT_EQ(calibrations->front().steps, static_cast<int>(gpu.measured.size()));
+}
+
 TEST_F(CalibrateGpus, NamesWhoKnowsTheOtherArithmetic) {
   std::vector<profile::Calibration> calibrations(3);
   for (std::size_t i = 0; i < gpus_.size(); ++i) calibrations[i].gpu = gpus_[i].spec.name;

@@ -3,8 +3,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <memory>
 #include <numeric>
 #include <set>
+
+#include "gpemu/calibrate/nearest_gpu.hpp"
+#include "gpemu/calibrate/published.hpp"
 
 namespace gpemu::calibrate {
 namespace {
@@ -24,7 +28,10 @@ class Bench {
   Bench(const JoinedRecordings& recorded, const std::vector<CalibratedGpu>& gpus)
       : recorded_(recorded), gpus_(gpus) {
     times_.reserve(gpus.size());
-    for (const CalibratedGpu& gpu : gpus) times_.emplace_back(recorded, gpu.spec);
+    for (const CalibratedGpu& gpu : gpus) {
+      times_.emplace_back(recorded, gpu.spec);
+      operations_.push_back(operation_times(gpu.operations, gpu.spec));
+    }
   }
 
   [[nodiscard]] std::size_t size() const { return gpus_.size(); }
@@ -49,11 +56,14 @@ class Bench {
   [[nodiscard]] Result<Fit> fit_rows(const std::vector<std::size_t>& indices,
                                      Condition condition) const {
     std::vector<StepTimes> steps;
-    steps.reserve(indices.size());
-    for (const std::size_t gpu : indices) steps.push_back(this->steps(gpu, rows(gpu, condition)));
+    std::vector<JoinedMeasurements> joined;
     std::vector<const Measurements*> measurements;
-    measurements.reserve(steps.size());
-    for (const StepTimes& gpu : steps) measurements.push_back(&gpu);
+    steps.reserve(indices.size());
+    joined.reserve(indices.size());
+    for (const std::size_t gpu : indices) {
+      steps.push_back(this->steps(gpu, rows(gpu, condition)));
+      measurements.push_back(&joined.emplace_back(steps.back(), *operations_[gpu]));
+    }
     return fit(cost::kOperationParameters, measurements);
   }
 
@@ -88,6 +98,7 @@ class Bench {
   const JoinedRecordings& recorded_;
   const std::vector<CalibratedGpu>& gpus_;
   std::vector<RecordedTimes> times_;
+  std::vector<std::unique_ptr<Measurements>> operations_;
 };
 
 std::vector<std::size_t> all_of(const Bench& bench) {
@@ -166,18 +177,6 @@ double PredictedStep::miss() const {
 
 std::string_view family_of(std::string_view model) {
   return model.substr(0, model.find_first_of("0123456789_"));
-}
-
-std::string_view nearest_gpu(std::string_view gpu) {
-  using Pair = std::pair<std::string_view, std::string_view>;
-  constexpr std::array kNearest = {Pair{"K80", "M40"},
-                                   Pair{"M40", "P100-PCIE-16GB"},
-                                   Pair{"P100-PCIE-16GB", "M40"},
-                                   Pair{"V100-PCIE-32GB", "Quadro-RTX-6000"},
-                                   Pair{"Quadro-RTX-6000", "V100-PCIE-32GB"},
-                                   Pair{"A100-SXM4-40GB", "V100-PCIE-32GB"}};
-  const auto found = std::ranges::find(kNearest, gpu, &Pair::first);
-  return found == kNearest.end() ? std::string_view() : found->second;
 }
 
 Result<std::vector<PredictedStep>> evaluate(const JoinedRecordings& recorded,

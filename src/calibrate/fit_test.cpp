@@ -68,6 +68,24 @@ TEST(Fit, FindsWhatTheDataWereMadeWith) {
   EXPECT_NEAR(std::exp(result->own[0][1]), 8e11, 8e9);
 }
 
+TEST(Fit, JoinedMeasurementsAreThoseOfBoth) {
+  const Streams some = measured(5e-6, 8e11, {1e4, 1e5}), others = measured(5e-6, 8e11, {1e7});
+  const JoinedMeasurements joined(some, others);
+  ASSERT_EQ(joined.count(), 3);
+  const std::vector<double> logarithms = {std::log(4e-6), std::log(7e11)};
+  std::vector<double> residuals(3), slopes(6), first(2), first_slopes(4), second(1),
+      second_slopes(2);
+  joined.compare(logarithms, residuals, slopes);
+  some.compare(logarithms, first, first_slopes);
+  others.compare(logarithms, second, second_slopes);
+  EXPECT_EQ(residuals, (std::vector<double>{first[0], first[1], second[0]}));
+  first_slopes.insert(first_slopes.end(), second_slopes.begin(), second_slopes.end());
+  EXPECT_EQ(slopes, first_slopes);
+  std::vector<double> alone(3);
+  joined.compare(logarithms, alone, {});
+  EXPECT_EQ(alone, residuals);
+}
+
 TEST(Fit, AnOutlierMovesLittle) {
   std::vector<Streams::Row> rows(20, {1e8, 1e8 / 8e11});
   rows.push_back({1e8, 10 * 1e8 / 8e11});

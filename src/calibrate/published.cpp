@@ -9,8 +9,8 @@
 #include <numeric>
 #include <optional>
 
-#include "gpemu/calibrate/evaluate.hpp"
 #include "gpemu/calibrate/fit.hpp"
+#include "gpemu/calibrate/nearest_gpu.hpp"
 #include "gpemu/cost/copy_cost.hpp"
 #include "gpemu/cost/host_error.hpp"
 #include "gpemu/cost/listed_tensors.hpp"
@@ -265,6 +265,17 @@ PublishedAnswer predict_published(const PublishedStep& step, const profile::GpuS
   answer.bar = (slack + cost::kHostError * (seconds - copy - busy)) / (seconds - copy);
   answer.host_share = host / seconds;
   return answer;
+}
+
+std::unique_ptr<Measurements> operation_times(std::span<const cost::PublishedStep> operations,
+                                              const profile::GpuSpec& gpu) {
+  auto times = std::make_unique<PublishedTimes>(gpu, Arithmetic::kAll);
+  for (const cost::PublishedStep& operation : operations) {
+    for (const auto& [name, seconds] : operation.seconds) {
+      if (name == gpu.name) times->add(operation, gpu, seconds, 0);
+    }
+  }
+  return times;
 }
 
 namespace {

@@ -25,6 +25,11 @@ constexpr const char* kStridedAdd =
 constexpr const char* kStridedScale =
     "_ZN2at6native18elementwise_kernelILi128ELi2EZNS0_22gpu_kernel_impl_nocastINS0_13BUnaryFunctor"
     "IfffNS0_15binary_internal10MulFunctorIfEEEEEEvRNS_18TensorIteratorBaseERKT_EUliE_EEviT1_";
+constexpr const char* kStridedWhere =
+    "_ZN2at6native18elementwise_kernelILi128ELi2EZNS0_22gpu_kernel_impl_nocastIZZZNS0_49_GLOBAL__N_"
+    "_"
+    "d2ba64fb_16_TensorCompare_cu_71e06f4e17where_kernel_implERNS_14TensorIteratorEENKUlvE_clEvENK"
+    "UlvE9_clEvEUlbffE_EEvRNS_18TensorIteratorBaseERKT_EUliE_EEviT1_";
 constexpr const char* kConversion =
     "_ZN2at6native27unrolled_elementwise_kernelIZZZNS0_23direct_copy_kernel_cudaERNS_18Tensor"
     "IteratorBaseEENKUlvE1_clEvENKUlvE5_clEvEUlfE_St5arrayIPcLm2EELi4E23TrivialOffsetCalculator"
@@ -160,6 +165,10 @@ TEST(KernelDescription, WhatIsBroadcastIsReadOnce) {
   auto two = offsets(2);
   scale.set(1, two.data());
   EXPECT_EQ(scale.shape(), (Shape{3000, 3000}));
+  Launched where(kStridedWhere, {24, 1, 1, 128, 1, 1}, {3000, 0});  // With two small operands.
+  auto four = offsets(4);
+  where.set(1, four.data());
+  EXPECT_EQ(where.shape(), (Shape{3100, 3000}));
 }
 
 /// An argument that converts tensors as a kernel reads or writes them.

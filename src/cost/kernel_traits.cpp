@@ -311,8 +311,31 @@ void read_concatenation(std::string_view name, KernelTraits& traits) {
   traits.lists = number_behind(name, "EEEjLi", "Li", 0);
 }
 
-/// Recognises element-wise kernels that compute the place of each element. Those of few tensors
-/// carry the tensors' strides.
+/// Counts the parameters of the lambda that an element-wise kernel calls for each element, one per
+/// input: its mangled name is the parameters' types between "EUl" and "E_". Returns 0 if it has
+/// none, too many, or others than numbers.
+int lambda_inputs(std::string_view name) {
+  constexpr std::string_view kCaller = "EEvRNS_18TensorIteratorBase";
+  constexpr int kMost = 7;
+  name = name.substr(0, name.find(kCaller));
+  const std::size_t found = name.rfind("EUl");
+  if (found == std::string_view::npos) return 0;
+  name.remove_prefix(found + 3);
+  if (name.starts_with('v')) return 0;
+  int count = 0;
+  for (; !name.empty() && name.front() != 'E'; ++count) {
+    // A class, such as "N3c104HalfE", what stands for an earlier one, such as "S8_", or a letter.
+    const char last = name.front() == 'N' ? 'E' : name.front() == 'S' ? '_' : name.front();
+    name.remove_prefix(std::min(name.find(last), name.size() - 1) + 1);
+  }
+  // Classes with parameters of their own end elsewhere.
+  const bool ends = !name.empty() && name.back() == '_' &&
+                    name.find_first_not_of("E0123456789") == name.size() - 1;
+  return ends && count <= kMost ? count : 0;
+}
+
+/// Recognises element-wise kernels that compute the place of each element, and carry the tensors'
+/// strides.
 void read_strides(std::string_view name, KernelTraits& traits) {
   const bool strided = contains(name, "18elementwise_kernelI");
   if (strided) traits.access = GPEMU_ACCESS_STRIDED;
@@ -322,8 +345,10 @@ void read_strides(std::string_view name, KernelTraits& traits) {
   }
   if (!strided || !contains(name, "gpu_kernel_impl_nocast")) return;
   const bool unary = contains(name, "UnaryFunctor") || contains(name, "direct_copy_kernel");
-  if (!unary && !contains(name, "BinaryFunctor") && !contains(name, "CUDAFunctor_add")) return;
-  traits.tensors = unary ? 2 : 3;
+  const bool binary = contains(name, "BinaryFunctor") || contains(name, "CUDAFunctor_add");
+  const int inputs = unary ? 1 : binary ? 2 : lambda_inputs(name);
+  if (inputs == 0) return;
+  traits.tensors = inputs + 1;
   traits.elements = Elements::kFromOffsets;
 }
 

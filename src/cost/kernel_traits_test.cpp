@@ -59,6 +59,23 @@ TEST(KernelTraits, ReadsTheTypesOfIntegers) {
   EXPECT_EQ(type_of("NS0_15CUDAFunctor_addIN3c107complexIfEEEE"), GPEMU_TYPE_FP32);
 }
 
+TEST(KernelTraits, CountsTheInputsOfStridedLambdas) {
+  const auto traits_of = [](const std::string& inputs) {
+    return kernel_traits(
+        "_ZN2at6native18elementwise_kernelILi128ELi2EZNS0_22gpu_kernel_impl_nocastIZZZNS0_49_GLOBAL"
+        "__N__d2ba64fb_16_TensorCompare_cu_71e06f4e17where_kernel_implERNS_14TensorIteratorEENKUlvE"
+        "_clEvENKUlvE9_clEvEUl" +
+        inputs + "EEvRNS_18TensorIteratorBaseERKT_EUliE_EEviT1_");
+  };
+  EXPECT_EQ(traits_of("bffE_").elements, Elements::kFromOffsets);
+  EXPECT_EQ(traits_of("bffE_").tensors, 4);
+  EXPECT_EQ(traits_of("fbE0_").tensors, 3);
+  EXPECT_EQ(traits_of("bN3c104HalfES8_E_").tensors, 4);
+  // Its strides must not be read, because the number of inputs is not certain.
+  EXPECT_EQ(traits_of("N3c107complexIfEES8_E_").elements, Elements::kFromArgument);
+  EXPECT_EQ(traits_of("vE_").elements, Elements::kFromArgument);
+}
+
 TEST(KernelTraits, ReadsTypesOfWhichThePrefixIsANumber) {
   // clamp(c10::Half), which ReLU is, and clamp(c10::BFloat16): the name has had "c10" before.
   const std::string clamp =

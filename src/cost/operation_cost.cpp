@@ -94,23 +94,28 @@ double least_published_error(const OperationWork& work) {
   return work.kind == Kind::kDepthwiseConvolution ? kDepthwiseBar : 0;
 }
 
-/// Returns the least bar for a price from parameters that are not the GPU's own for this
-/// arithmetic.
-double least_error(const gpemu_operation& operation, const OperationWork& work,
-                   const profile::GpuSpec& spec) {
+/// Returns the bar for a price from parameters that are not the GPU's own for this arithmetic.
+/// Measured steps on other GPUs are off by `transferred`.
+double transferred_bar(const gpemu_operation& operation, const OperationWork& work,
+                       const profile::GpuSpec& spec, double transferred) {
   const bool convolution = work.kind == Kind::kConvolution ||
                            work.kind == Kind::kGroupedConvolution ||
                            work.kind == Kind::kDepthwiseConvolution;
-  if (!is_half(operation)) return convolution ? kOtherGpuConvolutionBar : kOtherGpuBar;
+  const auto at_least = [transferred](double bar) { return std::max(bar, transferred); };
+  if (!is_half(operation)) {
+    const bool fp32 = !work.tensor_cores && is_measured_type(operation, work);
+    if (work.kind == Kind::kMatmul && fp32) return kOtherGpuProductBar;
+    return convolution ? at_least(kOtherGpuConvolutionBar) : transferred;
+  }
   const bool like_half = spec.calibration && spec.calibration->half;
-  if (like_half) return std::max(kLikeHalfBar, least_published_error(work));
+  if (like_half) return at_least(std::max(kLikeHalfBar, least_published_error(work)));
   constexpr int kAmpere = 8;
   const bool old = spec.compute_capability_major < kAmpere;
   if (work.kind == Kind::kGroupedConvolution) {
-    if (old) return kOldHalfGroupedBar;
-    return work.direct ? kHalfDirectBar : kHalfGroupedBar;
+    if (old) return at_least(kOldHalfGroupedBar);
+    return at_least(work.direct ? kHalfDirectBar : kHalfGroupedBar);
   }
-  return convolution && old ? kOldHalfConvolutionBar : kHalfBar;
+  return at_least(convolution && old ? kOldHalfConvolutionBar : kHalfBar);
 }
 
 OperationClass class_of(gpemu_operation_kind kind) {
@@ -270,7 +275,7 @@ OperationCost OperationCostModel::price(const gpemu_operation& operation,
     error = std::max(parameters.calibrated_error, least_published_error(work));
   }
   if (evidence == Evidence::kTransferred) {
-    error = std::max(parameters.transferred_error, least_error(operation, work, spec_));
+    error = transferred_bar(operation, work, spec_, parameters.transferred_error);
   }
   if (operation.kind == GPEMU_OPERATION_KERNEL) evidence = Evidence::kGuessed;
   if (operation.kind == GPEMU_OPERATION_KERNEL || operation.kind == GPEMU_OPERATION_OTHER) {

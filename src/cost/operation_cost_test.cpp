@@ -319,6 +319,22 @@ TEST(OperationCostModel, EvidenceIsThatOfTheGpuAndItsArithmetic) {
   EXPECT_LT(error(spec), error(toy_spec()));
 }
 
+TEST(OperationCostModel, ProductsInFp32HaveABarOfTheirOwnOnOtherGpus) {
+  profile::GpuSpec spec = toy_spec();
+  spec.name = "X-1";
+  const auto bar = [&spec](gpemu_data_type type) {
+    const gpemu_operation product =
+        operation_of(GPEMU_OPERATION_MATMUL, {1, 1024, 1024, 1024}, type);
+    return OperationCostModel(spec).price(product).estimate.relative_error;
+  };
+  spec.calibration = calibration("Y-1", false);
+  spec.calibration->bars = profile::CalibrationBars{.unseen_model = 0.3, .other_gpu = 0.4};
+  EXPECT_LT(bar(GPEMU_TYPE_FP32), 0.3) << "that of language models and linear layers";
+  EXPECT_DOUBLE_EQ(bar(GPEMU_TYPE_FP64), 0.5) << "which were not measured";
+  spec.calibration->gpu = "X-1";
+  EXPECT_DOUBLE_EQ(bar(GPEMU_TYPE_FP32), 0.3) << "its own";
+}
+
 TEST(OperationCostModel, InHalfPrecisionBarsGrowWithWhatIsNotKnown) {
   profile::GpuSpec spec = toy_spec();
   spec.name = "X-1";

@@ -37,9 +37,9 @@ static_assert(std::ranges::all_of(kTiles, [](const Tile& tile) {
 /// on average.
 constexpr double kWholeWaves = 4;
 /// If there are few tiles, a sum is split over blocks, into parts of at least so many terms, until
-/// there are two blocks per multiprocessor.
+/// there are four blocks per multiprocessor. Source: grids in published kernel times (NeuSight).
 constexpr double kLeastSplit = 256;
-constexpr double kSplitBlocks = 2;
+constexpr double kSplitBlocks = 4;
 
 /// What other attention kernels reach of cuDNN's speed in 16 bits: FlashAttention 2 and the
 /// memory-efficient kernels in PyTorch, which do not use Hopper's asynchronous tensor cores.
@@ -50,12 +50,19 @@ constexpr double kHopperEfficientShare = 0.25;
 constexpr double kEfficientShare = 0.5;
 constexpr int kHopper = 9;
 constexpr int kAmpere = 8;
+constexpr int kVolta = 7;
 /// Shares of the peak that other arithmetic reaches: transforms, whose steps depend on each other,
 /// and work of which only the amount is known. Chosen by hand, without measurements.
 constexpr double kTransformShare = 0.5;
 constexpr double kOtherShare = 0.3;
 /// The share that a product in an unknown kernel reaches. Chosen by hand, below that of libraries.
 constexpr double kGuessedShare = 0.5;
+
+/// What products of FP32 whose sums lie along both operands' rows reach of the rate of others
+/// before Volta. Source: published kernel times on P100 (profiles/gpemu-vldb25/operations): the
+/// median of maxwell_sgemm_128x64_nn is 83 % of the peak, that of maxwell_sgemm_32x128_tn 68 %.
+/// Since Volta, both are alike.
+constexpr double kAlongSumShare = 0.82;
 
 /// Numbers of 16 bits that a thread reads at once. If channels come last and are no multiple of it,
 /// operands are copied to padded ones, and there are no kernels for groups. Source: "Tensor Core
@@ -406,6 +413,9 @@ OperationWork matmul_work(const gpemu_operation& operation, const profile::GpuSp
                           product.batch * product.rows * product.columns;
   OperationWork work = product_work(product, operation, 1, elements, spec);
   work.unaligned = work.tensor_cores && operation.access == GPEMU_ACCESS_STRIDED;
+  constexpr int kAlongSum = 6;
+  const bool slow = entry(operation, kAlongSum) > 0 && spec.compute_capability_major < kVolta;
+  if (slow && operation.type == GPEMU_TYPE_FP32) work.flops /= kAlongSumShare;
   return work;
 }
 
@@ -531,10 +541,20 @@ OperationWork stream(OperationParameter share, double bytes, const profile::GpuS
       .kind = Kind::kStream, .stream = share, .bytes = bytes, .cached = cached_part(bytes, spec)};
 }
 
+/// Whether some of an operation's inputs have fewer elements than its output, such as a factor for
+/// each channel: they are read again and again. Others are read in another order, which takes
+/// longer.
+bool is_broadcast(const gpemu_operation& operation) {
+  const std::int64_t reads = operation.shape[0], writes = operation.shape[1];
+  return writes > 0 && reads % writes != 0;
+}
+
 OperationWork elementwise_work(const gpemu_operation& operation, OperationClass operation_class,
                                const profile::GpuSpec& spec) {
   OperationParameter share = kElementwise;
-  if (operation.access == GPEMU_ACCESS_STRIDED) share = kStrided;
+  if (operation.access == GPEMU_ACCESS_STRIDED) {
+    share = is_broadcast(operation) ? kBroadcast : kStrided;
+  }
   if (operation.access == GPEMU_ACCESS_CONVERTED) share = kConverted;
   if (operation_class == OperationClass::kCopy) share = kConcatenation;
   const double elements = entry(operation, 0) + entry(operation, 1);
@@ -575,7 +595,6 @@ ParameterList parameters_of(const OperationWork& work) {
       if (work.last) add(kConvolutionLast);
       if (work.winograd_large_flops > 0) add(kWinogradForward + work.direction);
       if (work.turned_bytes > 0) add(kTurned);
-      add(kApart);
       break;
     case Kind::kGroupedConvolution:
       if (work.direct) {
@@ -617,7 +636,10 @@ ParameterList parameters_of(const OperationWork& work) {
       return list;
     case Kind::kStream:
       add(work.stream);
-      if (work.stream == kConcatenation || work.stream == kPoolingForward) add(kElementwise);
+      if (work.stream == kBroadcast || work.stream == kConcatenation ||
+          work.stream == kPoolingForward) {
+        add(kElementwise);
+      }
       add(work.late ? kReductionLatency : kLatency);
       return list;
     case Kind::kOther:

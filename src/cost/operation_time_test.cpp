@@ -165,6 +165,41 @@ TEST(OperationTime, StreamsMoveTheirBytes) {
   EXPECT_NEAR(seconds(strided), 2.0 * kElements / (100 * 1e9), 1e-9) << "whatever their size";
 }
 
+TEST(OperationTime, WhatIsBroadcastIsAsFastAsTheMemoryAtMost) {
+  auto parameters = ideal();
+  parameters[kStrided] = 0.5;
+  const auto work = [](std::int64_t reads, std::int64_t writes) {
+    DescribedOperation described = operation(GPEMU_OPERATION_ELEMENTWISE, {reads, writes});
+    described.operation.access = GPEMU_ACCESS_STRIDED;
+    return described;
+  };
+  const profile::GpuSpec spec = round_gpu();
+  const GpuRates gpu = gpu_rates(spec);
+  constexpr std::int64_t kElements = 100'000'000;
+  const double rate = gpu.multiprocessors * gpu.clock_hz;
+  // Elements in another order, and a factor for each channel.
+  EXPECT_NEAR(seconds(work(kElements, kElements), spec, parameters), 2 * kElements / (0.5 * rate),
+              1e-9);
+  const DescribedOperation scaled = work(kElements + 64, kElements);
+  parameters[kBroadcast] = 0.25;
+  EXPECT_NEAR(seconds(scaled, spec, parameters), (2 * kElements + 64) / (0.25 * rate), 1e-9);
+  parameters[kBroadcast] = 1e6;
+  EXPECT_NEAR(seconds(scaled, spec, parameters), 4.0 * (2 * kElements + 64) / gpu.bandwidth, 1e-9);
+}
+
+TEST(OperationTime, SumsAlongBothOperandsAreSlowerBeforeVolta) {
+  profile::GpuSpec spec = round_gpu();
+  const DescribedOperation plain = operation(GPEMU_OPERATION_MATMUL, {1, 12800, 12800, 4096});
+  const DescribedOperation along =
+      operation(GPEMU_OPERATION_MATMUL, {1, 12800, 12800, 4096, 0, 0, 1});
+  auto parameters = ideal();
+  parameters[kApart] = 1e-9;
+  spec.compute_capability_major = 7;
+  EXPECT_EQ(seconds(along, spec, parameters), seconds(plain, spec, parameters));
+  spec.compute_capability_major = 6;
+  EXPECT_NEAR(seconds(along, spec, parameters) / seconds(plain, spec, parameters), 1 / 0.82, 1e-6);
+}
+
 TEST(OperationTime, WhatFitsIntoTheCacheIsFaster) {
   profile::GpuSpec spec = round_gpu();
   spec.l2_cache_bytes = 100'000'000;

@@ -39,6 +39,7 @@ TEST(RecordingData, IsWhatTheWriterWrites) {
   int files = 0;
   for (const auto& entry : fs::directory_iterator(kFolder)) {
     const std::string name = entry.path().filename().string();
+    if (entry.path().extension() == ".jsonl") continue;  // Times of single operations.
     const auto text = read_file(entry.path());
     ASSERT_TRUE(text.has_value()) << name;
     const auto recording = parse_recording(*text, name);
@@ -61,6 +62,23 @@ TEST(RecordingData, IsWhatTheWriterWrites) {
     ++files;
   }
   EXPECT_EQ(files, 36);
+}
+
+TEST(RecordingData, LinearLayersSumAlongBothOperandsForwardOnly) {
+  const auto text = read_file(fs::path(kFolder) / "resnet50.json");
+  ASSERT_TRUE(text.has_value());
+  const auto recording = parse_recording(*text, "resnet50.json");
+  ASSERT_TRUE(recording.has_value());
+  const auto products = [&](std::size_t phase) {
+    std::vector<std::int64_t> along;
+    for (const int index : recording->phases.at(phase).operations) {
+      const auto& operation = recording->operations.at(static_cast<std::size_t>(index));
+      if (operation.kind == GPEMU_OPERATION_MATMUL) along.push_back(operation.shape[6].constant);
+    }
+    return along;
+  };
+  EXPECT_EQ(products(0), (std::vector<std::int64_t>{1}));
+  EXPECT_EQ(products(1), (std::vector<std::int64_t>{0, 0}));
 }
 
 TEST(RecordingData, HasTheKnownWorkOfModels) {

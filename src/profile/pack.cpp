@@ -136,8 +136,9 @@ Result<std::vector<ModelRecording>> read_recordings(const fs::path& folder) {
   return recordings;
 }
 
-/// Returns whether an entry is a folder of files that are not read here, raw results or recorded
-/// operations, or a file in it; `depth` counts the folders below the pack's own.
+/// Returns whether an entry is a folder of files that are not read here, raw results, recorded
+/// operations or times of single ones, or a file in it; `depth` counts the folders below the pack's
+/// own.
 bool is_aside(const fs::directory_entry& entry, int depth) {
   std::error_code error;
   const fs::path& path = entry.path();
@@ -148,7 +149,8 @@ bool is_aside(const fs::directory_entry& entry, int depth) {
   if (depth == 0) return is_folder && is_one(path.filename());
   const fs::path folder = path.parent_path().filename();
   return depth == 1 && !is_folder && is_one(folder) &&
-         (path.extension() == ".json" || (path.extension() == ".csv" && folder == kRawFolder));
+         (path.extension() == ".json" ||
+          path.extension() == (folder == kRawFolder ? ".csv" : ".jsonl"));
 }
 
 /// Reports what has no business in a pack: it would look as if it counted.

@@ -125,6 +125,26 @@ TEST_F(CostCommandTest, EvalNeedsRecordingsThatWereMeasured) {
             (Outcome{3, "", fmt::format("gpemu: {} has no recordings (*.json)\n", empty)}));
 }
 
+TEST_F(CostCommandTest, FilesBesideRecordingsHaveSingleOperations) {
+  const std::filesystem::path folder = recordings();
+  made_up_.write((folder.lexically_relative(made_up_.folder) / "more.jsonl").string(),
+                 R"({"format":"gpemu-published-operations-1","source":"x","precision":"fp32",)"
+                 R"("layout":"","phase":"training","calls":[{"op":"set","class":"set",)"
+                 R"("type":"fp32","compute_type":"fp32"}]})"
+                 "\n"
+                 R"({"model":"m","batch":1,"size":1,"ms":{"V100-PCIE-32GB":1},)"
+                 R"("operations":[[0,1,0,8]]})"
+                 "\n");
+  for (const char* command : {"fit", "eval"}) {
+    EXPECT_EQ(made_up_.run({"cost", command, folder.string()}),
+              (Outcome{2, "",
+                       fmt::format("gpemu: {}: its files *.jsonl have steps; beside recordings, "
+                                   "only single operations are read\n",
+                                   folder.string())}))
+        << command;
+  }
+}
+
 TEST_F(CostCommandTest, FitAndEvalNeedTheFolderInWhichTheyWrite) {
   for (const char* command : {"fit", "eval"}) {
     EXPECT_EQ(made_up_.run({"cost", command, recordings(), "--write", "/none"}),

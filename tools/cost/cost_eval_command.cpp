@@ -101,7 +101,8 @@ Result<void> evaluate(const EvalOptions& options, const World& world) {
     return evaluate_memory(recordings, database, options.as_json, world);
   }
   GPEMU_ASSIGN(const calibrate::JoinedRecordings recorded, read_joined_recordings(options.folder));
-  GPEMU_ASSIGN(const std::vector<calibrate::CalibratedGpu> gpus, measured_gpus(recorded, database));
+  GPEMU_ASSIGN(const std::vector<calibrate::CalibratedGpu> gpus,
+               measured_gpus(options.folder, recorded, database));
   std::vector<GpuFile> files;
   if (!options.gpus_folder.empty()) {
     GPEMU_ASSIGN(files, read_gpu_files(options.gpus_folder, gpus));

@@ -133,7 +133,8 @@ Result<void> fit(const FitCommandOptions& options, const World& world) {
   GPEMU_ASSIGN(const calibrate::JoinedRecordings recorded,
                read_joined_recordings(options.recordings));
   GPEMU_ASSIGN(const profile::Database database, profile::Database::open(world.profiles));
-  GPEMU_ASSIGN(const std::vector<calibrate::CalibratedGpu> gpus, measured_gpus(recorded, database));
+  GPEMU_ASSIGN(const std::vector<calibrate::CalibratedGpu> gpus,
+               measured_gpus(options.recordings, recorded, database));
   std::error_code error;
   if (!options.gpus_folder.empty() && !std::filesystem::is_directory(options.gpus_folder, error)) {
     return fail(ErrorCode::kNotFound, "--write: there is no folder {}", options.gpus_folder);

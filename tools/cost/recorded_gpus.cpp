@@ -6,8 +6,37 @@
 #include <vector>
 
 #include "gpemu/base/file.hpp"
+#include "gpemu/cost/published_steps.hpp"
 
 namespace gpemu::tools {
+namespace {
+
+/// Returns the single operations that were measured, if the folder has any.
+Result<std::vector<cost::PublishedStep>> read_operations(const std::string& folder) {
+  GPEMU_ASSIGN(const std::vector<std::filesystem::path> files, list_folder(folder));
+  const auto is_one = [](const auto& file) { return file.extension() == ".jsonl"; };
+  if (std::ranges::none_of(files, is_one)) return {};
+  GPEMU_ASSIGN(std::vector<cost::PublishedStep> operations, cost::read_published_steps(folder));
+  if (!std::ranges::all_of(operations, &cost::PublishedStep::is_operation)) {
+    return fail(
+        ErrorCode::kInvalidArgument,
+        "{}: its files *.jsonl have steps; beside recordings, only single operations are read",
+        folder);
+  }
+  return operations;
+}
+
+std::vector<cost::PublishedStep> operations_on(std::string_view gpu,
+                                               const std::vector<cost::PublishedStep>& operations) {
+  std::vector<cost::PublishedStep> found;
+  std::ranges::copy_if(operations, std::back_inserter(found), [&](const auto& operation) {
+    return std::ranges::find(operation.seconds, gpu, &std::pair<std::string, double>::first) !=
+           operation.seconds.end();
+  });
+  return found;
+}
+
+}  // namespace
 
 Result<std::vector<cost::Recording>> read_recordings(const std::string& folder) {
   GPEMU_ASSIGN(std::vector<std::filesystem::path> files, list_folder(folder));
@@ -29,7 +58,9 @@ Result<calibrate::JoinedRecordings> read_joined_recordings(const std::string& fo
 }
 
 Result<std::vector<calibrate::CalibratedGpu>> measured_gpus(
-    const calibrate::JoinedRecordings& recorded, const profile::Database& database) {
+    const std::string& folder, const calibrate::JoinedRecordings& recorded,
+    const profile::Database& database) {
+  GPEMU_ASSIGN(const std::vector<cost::PublishedStep> operations, read_operations(folder));
   GPEMU_ASSIGN(const std::vector<std::string> names, database.gpu_names());
   std::vector<calibrate::CalibratedGpu> gpus;
   for (const std::string& name : names) {
@@ -37,7 +68,7 @@ Result<std::vector<calibrate::CalibratedGpu>> measured_gpus(
                  calibrate::measured_steps(recorded, database, name));
     if (steps.empty()) continue;
     GPEMU_ASSIGN(profile::GpuSpec spec, database.gpu(name));
-    gpus.push_back({std::move(spec), std::move(steps)});
+    gpus.push_back({std::move(spec), std::move(steps), operations_on(name, operations)});
   }
   if (gpus.empty()) {
     return fail(ErrorCode::kNotFound, "none of the recorded models was measured on any GPU");

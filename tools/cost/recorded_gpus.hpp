@@ -21,9 +21,11 @@ namespace gpemu::tools {
 [[nodiscard]] Result<calibrate::JoinedRecordings> read_joined_recordings(
     const std::string& folder, std::span<const int> batches = calibrate::kBatches);
 
-/// Returns the GPUs on which steps of the models were measured, by name. Errors: kNotFound if there
-/// are none.
+/// Returns the GPUs on which steps of the models were measured, by name, with the single operations
+/// of the folder's files *.jsonl that were. Errors: kNotFound if there are none; those of
+/// cost::read_published_steps(); kInvalidArgument if such a file has steps.
 [[nodiscard]] Result<std::vector<calibrate::CalibratedGpu>> measured_gpus(
-    const calibrate::JoinedRecordings& recorded, const profile::Database& database);
+    const std::string& folder, const calibrate::JoinedRecordings& recorded,
+    const profile::Database& database);
 
 }  // namespace gpemu::tools

@@ -10,6 +10,7 @@
 #include "gpemu/base/error.hpp"
 #include "gpemu/calibrate/fit.hpp"
 #include "gpemu/calibrate/joined_recordings.hpp"
+#include "gpemu/cost/published_steps.hpp"
 
 namespace gpemu::calibrate {
 
@@ -33,6 +34,9 @@ inline constexpr std::array<std::string_view, 4> kProtocolNames = {"in-sample", 
 struct CalibratedGpu {
   profile::GpuSpec spec;
   std::vector<StepTime> measured;
+  /// Single operations on it, which take part in every fit of its parameters: they belong to no
+  /// model.
+  std::vector<cost::PublishedStep> operations;
 };
 
 /// A step that was predicted under a protocol.
@@ -52,10 +56,6 @@ struct PredictedStep {
 
 /// A model's family: its name up to the first digit or underscore, e.g. "resnext", "wide".
 [[nodiscard]] std::string_view family_of(std::string_view model);
-
-/// Returns the GPU whose efficiencies replace those of `gpu` when it is left out: one of the same
-/// or the neighbouring generation and kind of memory. Empty for a GPU that was not measured.
-[[nodiscard]] std::string_view nearest_gpu(std::string_view gpu);
 
 /// Fits and predicts under a protocol. `progress` is called after each fit with the number done and
 /// the total. Deterministic. Errors: those of fit().

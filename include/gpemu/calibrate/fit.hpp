@@ -26,6 +26,21 @@ class Measurements {
                        std::span<double> derivatives) const = 0;
 };
 
+/// Two kinds of measurements on one GPU, one after the other. Keeps references to them.
+class JoinedMeasurements final : public Measurements {
+ public:
+  JoinedMeasurements(const Measurements& first, const Measurements& second)
+      : first_(first), second_(second) {}
+
+  [[nodiscard]] int count() const override { return first_.count() + second_.count(); }
+  void compare(std::span<const double> logarithms, std::span<double> residuals,
+               std::span<double> derivatives) const override;
+
+ private:
+  const Measurements& first_;
+  const Measurements& second_;
+};
+
 struct FitOptions {
   /// The expected standard deviation of a good model's residuals: it weighs the data against what
   /// is expected of the parameters.

@@ -3,12 +3,14 @@
 
 #include <functional>
 #include <map>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "gpemu/base/error.hpp"
+#include "gpemu/calibrate/fit.hpp"
 #include "gpemu/cost/estimate.hpp"
 #include "gpemu/cost/published_steps.hpp"
 #include "gpemu/profile/gpu_spec.hpp"
@@ -50,6 +52,11 @@ struct PublishedAnswer {
 /// parameters in the GPU's specification.
 [[nodiscard]] PublishedAnswer predict_published(const cost::PublishedStep& step,
                                                 const profile::GpuSpec& gpu);
+
+/// Returns single operations on a GPU as a fit compares them with its parameters. They must have
+/// run on it.
+[[nodiscard]] std::unique_ptr<Measurements> operation_times(
+    std::span<const cost::PublishedStep> operations, const profile::GpuSpec& gpu);
 
 /// Returns the measured GPU whose parameters are the expected values for a GPU: the A100, or, if it
 /// has no TF32, the Quadro RTX 6000, with products in 16 bits of the RTX 3090. The host is the

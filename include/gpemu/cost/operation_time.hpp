@@ -154,7 +154,7 @@ template <typename T>
           seconds = std::min(seconds, T(work.winograd_small_flops / rate * overhead));
         }
       }
-      seconds = parameters[kConvolutionLatency] + together(seconds, moved(conv_bandwidth));
+      seconds += parameters[kConvolutionLatency] + moved(conv_bandwidth);
       if (work.turned_bytes > 0) {
         seconds += work.turned_bytes / (parameters[kTurned] * gpu.bandwidth);
       }
@@ -211,7 +211,8 @@ template <typename T>
                work.elements / (parameters[work.stream] * gpu.multiprocessors * gpu.clock_hz);
       }
       // Each element takes instructions, whatever its size, or its bytes take longer.
-      if (work.stream == kConcatenation || work.stream == kPoolingForward) {
+      if (work.stream == kBroadcast || work.stream == kConcatenation ||
+          work.stream == kPoolingForward) {
         return latency + std::max(T(work.elements /
                                     (parameters[work.stream] * gpu.multiprocessors * gpu.clock_hz)),
                                   moved(parameters[kElementwise]));
