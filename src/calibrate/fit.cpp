@@ -194,16 +194,6 @@ std::vector<double> shared_of(std::span<const Parameter> parameters,
 
 }  // namespace
 
-void JoinedMeasurements::compare(std::span<const double> logarithms, std::span<double> residuals,
-                                 std::span<double> derivatives) const {
-  const auto rows = static_cast<std::size_t>(first_.count());
-  const auto after = [](std::span<double> values, std::size_t count) {
-    return values.empty() ? values : values.subspan(count);
-  };
-  first_.compare(logarithms, residuals, derivatives);
-  second_.compare(logarithms, after(residuals, rows), after(derivatives, rows * logarithms.size()));
-}
-
 Result<Fit> fit(std::span<const Parameter> parameters, std::span<const Measurements* const> gpus,
                 const FitOptions& options) {
   GPEMU_TRY(check(parameters));

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
 #include <span>
 #include <vector>
 
@@ -34,7 +35,15 @@ class JoinedMeasurements final : public Measurements {
 
   [[nodiscard]] int count() const override { return first_.count() + second_.count(); }
   void compare(std::span<const double> logarithms, std::span<double> residuals,
-               std::span<double> derivatives) const override;
+               std::span<double> derivatives) const override {
+    const auto rows = static_cast<std::size_t>(first_.count());
+    const auto after = [](std::span<double> values, std::size_t count) {
+      return values.empty() ? values : values.subspan(count);
+    };
+    first_.compare(logarithms, residuals, derivatives);
+    second_.compare(logarithms, after(residuals, rows),
+                    after(derivatives, rows * logarithms.size()));
+  }
 
  private:
   const Measurements& first_;

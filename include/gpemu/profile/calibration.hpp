@@ -108,8 +108,10 @@ inline constexpr int kOperationParameterCount = kHostBackward + 1;
 /// * pointwise_* (1 x 1), square_* (3 x 3), large_* (5 x 5 and more), irregular_*, first_* and
 ///   first_large_* (up to four input channels, filters up to 3 x 3 and beyond), grouped_*,
 ///   convolution_last (16 bits, channels last in memory): factors of convolution_*.
-/// * depthwise_*: arithmetic operations per clock of a multiprocessor; strided, converted and
-///   concatenation: elements that it reads or writes; pooling_forward: elements that it compares.
+/// * depthwise_*: arithmetic operations per clock of a multiprocessor; strided, broadcast,
+/// converted
+///   and concatenation: elements that it reads or writes; pooling_forward: elements that it
+///   compares.
 /// * grouped_last_*, depthwise_last_*: arithmetic operations per clock of a multiprocessor, of
 ///   16 bits and with the channels last in memory.
 /// * depth: how many multiply-adds of an output element's sum take as long as starting and ending a
@@ -130,7 +132,8 @@ inline constexpr int kOperationParameterCount = kHostBackward + 1;
 ///   phase and to notice its end.
 ///
 /// Source of the expected values: shares of 0.5 to 0.9 are usual in microbenchmarks; the spreads
-/// are wide enough to leave the choice to the data. docs/design/operation-costs.md says how they
+/// are wide enough to leave the choice to the data, but for cache, of which steps say little: the
+/// A100 and the H200 have 1.1 to 1.2 (measured/h200). docs/design/operation-costs.md says how they
 /// were found.
 inline constexpr auto kOperationParameters = std::to_array<Parameter>({
     Parameter{"convolution_forward", 0.7, 0.4, 0.5, 0.02, 1.3},
