@@ -114,9 +114,13 @@ def command_digest(command):
 def read_results(path, digest):
     if not path.exists():
         return {}
-    results = map(json.loads, path.read_text(encoding="utf-8").splitlines())
-    return {result["key"]: result for result in results
-            if result["gpemu"] == digest and "memory_mib" in result}
+    try:
+        results = list(map(json.loads, path.read_text(encoding="utf-8").splitlines()))
+        return {result["key"]: result for result in results
+                if result["gpemu"] == digest and "memory_mib" in result}
+    except (ValueError, TypeError, KeyError):
+        sys.exit(f"check_published: {path} has no results of this script: remove it, or name "
+                 "another with --results")
 
 
 def ratio_of(step, result):

@@ -107,8 +107,8 @@ class PublishedFile {
     if (!entry.is_array() || entry.size() < kShape ||
         entry.size() > GPEMU_OPERATION_SHAPE_LENGTH + kShape ||
         !std::ranges::all_of(entry, whole) || entry[0] >= calls_.size() || entry[1] > kMostOften ||
-        entry[2] > kMostOften) {
-      return fault("an operation is not a call, two counts and a shape");
+        entry[2] > kMostOften || (entry[1] == 0 && entry[2] == 0)) {
+      return fault("an operation is not a call, two counts and a shape, or both counts are 0");
     }
     CountedOperation counted{.operation = calls_[entry[0].get<std::size_t>()],
                              .forward = entry[1].get<int>(),

@@ -99,6 +99,7 @@ TEST_F(PublishedSteps, FaultsNameTheirLine) {
   };
   EXPECT_NE(with("[0,0,7,1,5]", "[1,0,7,1,5]").find("steps.jsonl:2"), std::string::npos);
   EXPECT_NE(with("[0,0,7,1,5]", "[0,-1,7]").find("two counts and a shape"), std::string::npos);
+  EXPECT_NE(with("[0,0,7,1,5]", "[0,0,0,1,5]").find("both counts are 0"), std::string::npos);
   EXPECT_NE(with("[0,0,7,1,5]", "[0,1]").find("two counts and a shape"), std::string::npos);
   EXPECT_NE(with("[0,0,7,1,5]", "[0,0,7,1.5]").find("two counts"), std::string::npos);
   EXPECT_NE(with("12.5", "0").find("ms"), std::string::npos);
