@@ -44,7 +44,8 @@ OrderedJson sum_totals(const std::vector<RecordedProcess>& processes, const auto
 }
 
 /// Returns the share of the run during which kernels ran on its devices, as monitoring tools see
-/// it. Copies do not count.
+/// it. Copies do not count. It is at most 1, though kernels may run side by side, and a program
+/// that dies may leave queued work that never runs.
 double utilization(const OrderedJson& summary) {
   std::set<int> devices;
   for (const OrderedJson& device : summary["devices"]) devices.insert(device["index"].get<int>());
@@ -54,7 +55,7 @@ double utilization(const OrderedJson& summary) {
   }
   const std::int64_t span =
       summary["last_ns"].get<std::int64_t>() - summary["first_ns"].get<std::int64_t>();
-  return percent(busy, span * static_cast<std::int64_t>(devices.size())) / 100;
+  return std::min(percent(busy, span * static_cast<std::int64_t>(devices.size())) / 100, 1.0);
 }
 
 OrderedJson device_json(const RecordedProcess& process, const cuda::RecordedDevice& device) {

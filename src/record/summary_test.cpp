@@ -66,6 +66,11 @@ TEST(ProgramVerdict, SaysThatWorkOfDevicesIsLeftOut) {
             "first 256 of a process are not included");
 }
 
+TEST(Summary, KernelsRunForAllOfTheRunAtMost) {
+  EXPECT_DOUBLE_EQ(summarise({process_with(40 * kMs, 0, 0)})["utilization"], 0.4);
+  EXPECT_EQ(summarise({process_with(25'000 * kMs, 0, 0)})["utilization"], 1);
+}
+
 TEST(Summary, HasTheTimeOfCollectivesWithoutOperations) {
   RecordedProcess process = process_with(0, 0, 0);
   process.totals.devices[0].operations = 0;
