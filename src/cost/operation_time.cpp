@@ -59,9 +59,9 @@ constexpr double kOtherShare = 0.3;
 constexpr double kGuessedShare = 0.5;
 
 /// What products of FP32 whose sums lie along both operands' rows reach of the rate of others
-/// before Volta. Source: published kernel times on P100 (profiles/gpemu-vldb25/operations): the
-/// median of maxwell_sgemm_128x64_nn is 83 % of the peak, that of maxwell_sgemm_32x128_tn 68 %.
-/// Since Volta, both are alike.
+/// before Volta. Source: NeuSight's kernel times on P100 (profiles/gpemu-vldb25/README.md): in the
+/// median, large products reach 83 % of the peak with maxwell_sgemm_128x64_nn, and 65 to 71 % with
+/// maxwell_sgemm_32x128_tn. Since Volta, both are alike.
 constexpr double kAlongSumShare = 0.82;
 
 /// Numbers of 16 bits that a thread reads at once. If channels come last and are no multiple of it,

@@ -10,8 +10,8 @@ namespace gpemu::cost {
 /// GPU or family, the bar is wider.
 ///
 /// In FP32 and TF32, on GPUs without steps of their own, or predicted without them: convolutions
-/// (64 steps, 0.29); products in FP32 (23 steps of language models, 0.16, and 427 linear layers
-/// of NeuSight on two A100 PCIe and a T4, 0.18). The rest has the bar that measured steps give.
+/// (64 steps, 0.29); products in FP32 (23 steps of language models, 0.16; single ones are off by
+/// more, published/kernels). The rest has the bar that measured steps give.
 inline constexpr double kOtherGpuConvolutionBar = 0.3;
 inline constexpr double kOtherGpuProductBar = 0.18;
 /// In 16 bits, on GPUs whose own parameters are for FP32 or TF32, or predicted without their own

@@ -26,16 +26,6 @@ Result<std::vector<cost::PublishedStep>> read_operations(const std::string& fold
   return operations;
 }
 
-std::vector<cost::PublishedStep> operations_on(std::string_view gpu,
-                                               const std::vector<cost::PublishedStep>& operations) {
-  std::vector<cost::PublishedStep> found;
-  std::ranges::copy_if(operations, std::back_inserter(found), [&](const auto& operation) {
-    return std::ranges::find(operation.seconds, gpu, &std::pair<std::string, double>::first) !=
-           operation.seconds.end();
-  });
-  return found;
-}
-
 }  // namespace
 
 Result<std::vector<cost::Recording>> read_recordings(const std::string& folder) {
@@ -68,7 +58,7 @@ Result<std::vector<calibrate::CalibratedGpu>> measured_gpus(
                  calibrate::measured_steps(recorded, database, name));
     if (steps.empty()) continue;
     GPEMU_ASSIGN(profile::GpuSpec spec, database.gpu(name));
-    gpus.push_back({std::move(spec), std::move(steps), operations_on(name, operations)});
+    gpus.push_back({std::move(spec), std::move(steps), operations});
   }
   if (gpus.empty()) {
     return fail(ErrorCode::kNotFound, "none of the recorded models was measured on any GPU");

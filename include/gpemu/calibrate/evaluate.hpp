@@ -34,8 +34,8 @@ inline constexpr std::array<std::string_view, 4> kProtocolNames = {"in-sample", 
 struct CalibratedGpu {
   profile::GpuSpec spec;
   std::vector<StepTime> measured;
-  /// Single operations on it, which take part in every fit of its parameters: they belong to no
-  /// model.
+  /// Single operations. Those that ran on it take part in every fit of its parameters: they belong
+  /// to no model.
   std::vector<cost::PublishedStep> operations;
 };
 

@@ -53,8 +53,7 @@ struct PublishedAnswer {
 [[nodiscard]] PublishedAnswer predict_published(const cost::PublishedStep& step,
                                                 const profile::GpuSpec& gpu);
 
-/// Returns single operations on a GPU as a fit compares them with its parameters. They must have
-/// run on it.
+/// Returns those single operations that ran on a GPU, as a fit compares them with its parameters.
 [[nodiscard]] std::unique_ptr<Measurements> operation_times(
     std::span<const cost::PublishedStep> operations, const profile::GpuSpec& gpu);
 
