@@ -19,8 +19,7 @@ import subprocess
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 HALF = ("RTX-3090", "A100-SXM4-40GB")  # GPUs with steps in 16 bits, which others can predict.
 LITTLE, MUCH = 0.1, 0.25  # Shares of a step's time that direct convolutions with groups take.
-FEW = ("RTX-2080-Ti", "TITAN-RTX")
-OWN = (*FEW, "RTX-3090", "A100-SXM4-40GB", "P100-PCIE-16GB", "V100-PCIE-32GB")
+OWN = ("RTX-2080-Ti", "TITAN-RTX", "RTX-3090", "A100-SXM4-40GB", "P100-PCIE-16GB", "V100-PCIE-32GB")
 
 
 def read_rows(gpemu, *options):
@@ -50,8 +49,6 @@ def groups(own, out):
     yield "kLikeHalfBar", [row for row in own if row["gpu"] == "RTX-4090"]
     yield "kDirectBar", [row for row in own if row["gpu"] == "RTX-3090"
                          and row["parts"].get("direct", 0) > MUCH]
-    yield "kFewSteps", [row for row in own
-                        if row["gpu"] in FEW and row["split"].endswith("held out")]
 
 
 def ninetieth(misses):

@@ -1,19 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "gpemu/calibrate/bars.hpp"
 
-#include <algorithm>
-#include <cmath>
-#include <limits>
 #include <map>
+#include <string_view>
+#include <utility>
+
+#include "gpemu/calibrate/coverage.hpp"
 
 namespace gpemu::calibrate {
-
-double bar_of(std::vector<double> misses) {
-  std::ranges::sort(misses);
-  const auto held =
-      static_cast<std::size_t>(std::ceil(kBarCoverage * static_cast<double>(misses.size() + 1)));
-  return held <= misses.size() ? misses[held - 1] : std::numeric_limits<double>::infinity();
-}
 
 bool states_transferred_bar(const profile::GpuSpec& spec) {
   constexpr int kMaxwell = 5;

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <utility>
 
-#include "gpemu/calibrate/bars.hpp"
+#include "gpemu/calibrate/coverage.hpp"
 #include "gpemu/calibrate/fit.hpp"
 
 namespace gpemu::calibrate {

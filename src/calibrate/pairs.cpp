@@ -10,7 +10,7 @@
 
 #include <fmt/ranges.h>
 
-#include "gpemu/calibrate/bars.hpp"
+#include "gpemu/calibrate/coverage.hpp"
 
 namespace gpemu::calibrate {
 namespace {

@@ -7,7 +7,7 @@
 
 #include <gtest/gtest.h>
 
-#include "gpemu/calibrate/bars.hpp"
+#include "gpemu/calibrate/coverage.hpp"
 
 namespace gpemu::calibrate {
 namespace {

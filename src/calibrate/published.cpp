@@ -8,7 +8,9 @@
 #include <map>
 #include <numeric>
 #include <optional>
+#include <set>
 
+#include "gpemu/calibrate/coverage.hpp"
 #include "gpemu/calibrate/fit.hpp"
 #include "gpemu/calibrate/nearest_gpu.hpp"
 #include "gpemu/cost/copy_cost.hpp"
@@ -417,6 +419,63 @@ Result<profile::Calibration> calibrate_published(
   calibration.models = std::max(static_cast<int>(fit.models.size()), 1);
   calibration.steps = std::max(fit.count, 1);
   return calibration;
+}
+
+namespace {
+
+/// Returns the time that a step took on a GPU, or null if it did not run there.
+const double* seconds_on(const PublishedStep& step, std::string_view gpu) {
+  const auto found =
+      std::ranges::find(step.seconds, gpu, &decltype(step.seconds)::value_type::first);
+  return found == step.seconds.end() || step.is_operation ? nullptr : &found->second;
+}
+
+/// Appends how far the steps that `counts` names are off.
+void append_misses(std::span<const PublishedStep> steps, const profile::GpuSpec& gpu,
+                   const std::function<bool(const PublishedStep&)>& counts,
+                   std::vector<double>& misses) {
+  constexpr double kLittle = 0.1;
+  constexpr double kMostHost = 0.9;
+  const bool all = gpu.calibration->has_all_arithmetic();
+  for (const PublishedStep& step : steps) {
+    const double* const seconds = seconds_on(step, gpu.name);
+    if (seconds == nullptr || !counts(step) || (step.precision == "fp32" && !all)) continue;
+    PublishedAnswer answer = predict_published(step, gpu);
+    answer.measured_seconds = *seconds;
+    if (answer.parts["direct"] < kLittle && answer.host_share < kMostHost) {
+      misses.push_back(answer.miss());
+    }
+  }
+}
+
+}  // namespace
+
+Result<double> published_bar(std::span<const PublishedStep> steps, const profile::GpuSpec& gpu,
+                             const profile::Calibration& start) {
+  std::vector<double> misses;
+  append_misses(
+      steps, gpu,
+      [](const PublishedStep& step) { return is_held_out(published_family(step.model)); }, misses);
+  double bar = bar_of(std::move(misses));
+  if (std::isfinite(bar)) return bar;
+  std::set<std::string_view> families;
+  for (const PublishedStep& step : steps) {
+    if (seconds_on(step, gpu.name) != nullptr) families.insert(published_family(step.model));
+  }
+  misses.clear();
+  for (const std::string_view family : families) {
+    const auto is_of = [family](const PublishedStep& step) {
+      return published_family(step.model) == family;
+    };
+    profile::GpuSpec other = gpu;
+    GPEMU_ASSIGN(other.calibration,
+                 calibrate_published(steps, gpu, start,
+                                     [&](const PublishedStep& step) { return !is_of(step); }));
+    append_misses(steps, other, is_of, misses);
+  }
+  bar = bar_of(std::move(misses));
+  if (std::isfinite(bar)) return bar;
+  return fail(ErrorCode::kNotFound, "too few published steps ran on {} to tell a bar", gpu.name);
 }
 
 }  // namespace gpemu::calibrate

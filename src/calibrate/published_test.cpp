@@ -148,6 +148,10 @@ TEST_F(PublishedData, TheFilesOfTuringGpusHaveWhatTheStepsGive) {
     }
     EXPECT_EQ(count, 4);
     EXPECT_LT(errors / count, 0.13) << name << ", of the family that took no part";
+    if (kSanitized) continue;
+    const auto bar = published_bar(steps_, *gpu, *start->calibration);
+    ASSERT_TRUE(bar) << bar.error().message;
+    EXPECT_NEAR(*bar, gpu->calibration->bars->unseen_model, 0.005) << name;
   }
 }
 
@@ -157,6 +161,11 @@ TEST_F(PublishedData, AFitNeedsStepsIn16Bits) {
   ASSERT_FALSE(fitted);
   EXPECT_EQ(fitted.error().code, ErrorCode::kNotFound);
   EXPECT_EQ(fitted.error().message, "no published step in 16 bits ran on T4");
+  profile::GpuSpec alone = gpu_;
+  alone.name = "RTX-3090-Ti";
+  const auto bar = published_bar(steps_, alone, *start_.calibration);
+  ASSERT_FALSE(bar);
+  EXPECT_EQ(bar.error().message, "too few published steps ran on RTX-3090-Ti to tell a bar");
 }
 
 /// Our own measurements on an H200: what its file has is what they give.

@@ -58,7 +58,9 @@ TEST(StepParts, PriceTheHeadAtAnyBatch) {
   const double flops = 2 * 58.6e6 * 4096;
   EXPECT_GT(to_seconds(large->forward), flops / 9.3e12);
   EXPECT_LT(to_seconds(large->forward), 3 * flops / 9.3e12);
-  EXPECT_NEAR(to_seconds(large->backward) / to_seconds(large->forward), 2, 0.5);
+  // At a better rate: on Pascal, sums along both operands of a forward pass are slow.
+  EXPECT_GT(large->backward, large->forward);
+  EXPECT_LT(large->backward, 2 * large->forward);
 }
 
 TEST(StepParts, NeedARecordingOfTheSameParameters) {

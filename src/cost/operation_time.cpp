@@ -51,6 +51,7 @@ constexpr double kEfficientShare = 0.5;
 constexpr int kHopper = 9;
 constexpr int kAmpere = 8;
 constexpr int kVolta = 7;
+constexpr int kPascal = 6;
 /// Shares of the peak that other arithmetic reaches: transforms, whose steps depend on each other,
 /// and work of which only the amount is known. Chosen by hand, without measurements.
 constexpr double kTransformShare = 0.5;
@@ -62,7 +63,18 @@ constexpr double kGuessedShare = 0.5;
 /// before Volta. Source: NeuSight's kernel times on P100 (profiles/gpemu-vldb25/README.md): in the
 /// median, large products reach 83 % of the peak with maxwell_sgemm_128x64_nn, and 65 to 71 % with
 /// maxwell_sgemm_32x128_tn. Since Volta, both are alike.
+///
+/// On Pascal, they reach less if the rows that blocks read at the same time span more memory than
+/// addresses are translated for at once: the share falls with the root of the span, to the last
+/// one. Two tiles of 64 x 64 count for each multiprocessor, first those along m. Source: the same;
+/// of 455 products on a P100, whatever their shape, those that span up to 100 MiB reach 0.65 of the
+/// peak, and those that span 250 MiB or more 0.29. A P4 is alike. On V100, T4 and A100 nothing
+/// depends on the span, and steps on K80 and M40 do not show it.
 constexpr double kAlongSumShare = 0.82;
+constexpr double kAlongSumSpan = 64.0 * (1 << 20);
+constexpr double kLeastSpanShare = 0.45;
+constexpr double kTileSide = 64;
+constexpr double kTilesAtOnce = 2;
 
 /// Numbers of 16 bits that a thread reads at once. If channels come last and are no multiple of it,
 /// operands are copied to padded ones, and there are no kernels for groups. Source: "Tensor Core
@@ -401,6 +413,17 @@ OperationWork product_work(const Product& product, const gpemu_operation& operat
   return work;
 }
 
+/// Returns what a product whose sums lie along both operands' rows reaches of the rate of others.
+double along_sum_share(const Product& product, const profile::GpuSpec& spec) {
+  if (spec.compute_capability_major != kPascal) return kAlongSumShare;
+  const double tiles = kTilesAtOnce * spec.multiprocessors;
+  const double down = round_up(product.rows / kTileSide);
+  const double rows = std::min(product.rows, tiles * kTileSide);
+  const double columns = std::min(product.columns, round_up(tiles / down) * kTileSide);
+  const double span = (rows + columns) * product.depth * gpemu_data_type_bytes(GPEMU_TYPE_FP32);
+  return kAlongSumShare * std::clamp(std::sqrt(kAlongSumSpan / span), kLeastSpanShare, 1.0);
+}
+
 OperationWork matmul_work(const gpemu_operation& operation, const profile::GpuSpec& spec) {
   const Product product{.rows = entry(operation, 1),
                         .columns = entry(operation, 2),
@@ -415,7 +438,7 @@ OperationWork matmul_work(const gpemu_operation& operation, const profile::GpuSp
   work.unaligned = work.tensor_cores && operation.access == GPEMU_ACCESS_STRIDED;
   constexpr int kAlongSum = 6;
   const bool slow = entry(operation, kAlongSum) > 0 && spec.compute_capability_major < kVolta;
-  if (slow && operation.type == GPEMU_TYPE_FP32) work.flops /= kAlongSumShare;
+  if (slow && operation.type == GPEMU_TYPE_FP32) work.flops /= along_sum_share(product, spec);
   return work;
 }
 

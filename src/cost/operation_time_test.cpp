@@ -196,8 +196,26 @@ TEST(OperationTime, SumsAlongBothOperandsAreSlowerBeforeVolta) {
   parameters[kApart] = 1e-9;
   spec.compute_capability_major = 7;
   EXPECT_EQ(seconds(along, spec, parameters), seconds(plain, spec, parameters));
-  spec.compute_capability_major = 6;
+  spec.compute_capability_major = 5;
   EXPECT_NEAR(seconds(along, spec, parameters) / seconds(plain, spec, parameters), 1 / 0.82, 1e-6);
+}
+
+TEST(OperationTime, SumsAlongBothOperandsAreSlowerOnPascalIfRowsSpanMuch) {
+  profile::GpuSpec spec = round_gpu();
+  spec.compute_capability_major = 6;
+  auto parameters = ideal();
+  parameters[kApart] = 1e-9;
+  const auto share = [&](std::int64_t m, std::int64_t n, std::int64_t depth) {
+    return seconds(operation(GPEMU_OPERATION_MATMUL, {1, m, n, depth}), spec, parameters) /
+           seconds(operation(GPEMU_OPERATION_MATMUL, {1, m, n, depth, 0, 0, 1}), spec, parameters);
+  };
+  // The 200 tiles that count are those of one column; with few rows, of many columns.
+  EXPECT_NEAR(share(12800, 12800, 1024), 0.82, 1e-6);
+  const double spanned = (12800 + 64) * 4096.0 * 4;
+  EXPECT_NEAR(share(12800, 12800, 4096), 0.82 * std::sqrt((64 << 20) / spanned), 1e-6);
+  EXPECT_NEAR(share(128, 128000, 4096),
+              0.82 * std::sqrt((64 << 20) / ((128 + 100 * 64) * 4096.0 * 4)), 1e-6);
+  EXPECT_NEAR(share(12800, 12800, 65536), 0.82 * 0.45, 1e-6);
 }
 
 TEST(OperationTime, WhatFitsIntoTheCacheIsFaster) {

@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include "gpemu/calibrate/bars.hpp"
+#include "gpemu/calibrate/coverage.hpp"
 #include "gpemu/report/terminal.hpp"
 #include "gpemu/report/text_table.hpp"
 

@@ -14,7 +14,6 @@
 #include <nlohmann/json.hpp>
 
 #include "gpemu/base/file.hpp"
-#include "gpemu/calibrate/bars.hpp"
 #include "gpemu/calibrate/published.hpp"
 #include "gpemu/cost/published_steps.hpp"
 #include "gpemu/profile/calibration_file.hpp"
@@ -120,38 +119,15 @@ Result<std::vector<PublishedRow>> answers(const std::vector<PublishedStep>& step
   return rows;
 }
 
-/// Returns the bars of what was fitted to published steps: those of steps in 16 bits that ran on
-/// the GPU and took no part, but for those in which convolutions with groups are direct, whose bars
-/// are apart (src/cost/published_bars.hpp). One batch of a model tells no more than others, and
-/// other GPUs differ as measured ones do.
-profile::CalibrationBars published_bars(const std::vector<PublishedStep>& steps,
-                                        profile::GpuSpec gpu,
-                                        const profile::Calibration& calibration,
-                                        const profile::Calibration& start) {
-  constexpr double kLittle = 0.1;
-  // Where the host takes most of the time, a step says little of the GPU.
-  constexpr double kMostHost = 0.9;
-  const bool all = calibration.has_all_arithmetic();
-  gpu.calibration = calibration;
-  std::vector<double> misses;
-  for (const PublishedStep& step : steps) {
-    if (!is_held_out(step) || step.is_operation || (step.precision == "fp32" && !all)) continue;
-    for (const auto& [name, seconds] : step.seconds) {
-      if (name != gpu.name) continue;
-      PublishedAnswer answer = calibrate::predict_published(step, gpu);
-      answer.measured_seconds = seconds;
-      if (answer.parts["direct"] < kLittle && answer.host_share < kMostHost)
-        misses.push_back(answer.miss());
-    }
-  }
-  double bar = calibrate::bar_of(std::move(misses));
-  // Too few steps took no part: seven of the eight on two such GPUs are within this
-  // (scripts/claims/published_bars.py).
-  constexpr double kFewSteps = 0.25;
-  if (!std::isfinite(bar)) bar = kFewSteps;
-  return {.unseen_model = bar,
-          .known_batch = bar,
-          .other_gpu = start.bars ? start.bars->other_gpu : bar};
+/// Returns the bars of what was fitted to published steps. One batch of a model tells no more than
+/// others, and other GPUs differ as measured ones do.
+Result<profile::CalibrationBars> published_bars(const std::vector<PublishedStep>& steps,
+                                                const profile::GpuSpec& gpu,
+                                                const profile::Calibration& start) {
+  GPEMU_ASSIGN(const double bar, calibrate::published_bar(steps, gpu, start));
+  return profile::CalibrationBars{.unseen_model = bar,
+                                  .known_batch = bar,
+                                  .other_gpu = start.bars ? start.bars->other_gpu : bar};
 }
 
 void add_row(report::TextTable& table, const std::string& name,
@@ -234,7 +210,9 @@ Result<void> fit_published(const std::string& folder, const std::string& gpu_nam
                calibrate::calibrate_published(steps, gpu, start, chosen));
   calibration.command = fmt::format("gpemu cost fit {} --published --gpu {}", folder, gpu.name);
   calibration.pack = fmt::format("steps in {}", folder);
-  calibration.bars = published_bars(steps, gpu, calibration, start);
+  profile::GpuSpec fitted = gpu;
+  fitted.calibration = calibration;
+  GPEMU_ASSIGN(calibration.bars, published_bars(steps, fitted, start));
   report::TextTable table({"parameter", start_gpu.name, gpu.name, "TF32", "FP32"});
   for (int i = 0; i < profile::kFirstHostParameter; ++i) {
     const auto value = [i](const auto& parameters) {

@@ -76,4 +76,16 @@ struct PublishedAnswer {
     const profile::Calibration& start,
     const std::function<bool(const cost::PublishedStep&)>& chosen);
 
+/// Returns the bar of a GPU's calibration, which was fitted to published steps from `start`: that
+/// of the steps that ran on it and whose families are held out. If those are too few, that of the
+/// steps of each family with parameters that are fitted to the other families. In 16 bits only,
+/// unless it has all arithmetic. Steps in which direct convolutions with groups take more than a
+/// tenth of the time do not count, because these have a bar of their own; nor do those that take
+/// the host nearly all of the time.
+///
+/// Errors: those of calibrate_published(); kNotFound if too few steps ran on the GPU for a bar.
+[[nodiscard]] Result<double> published_bar(std::span<const cost::PublishedStep> steps,
+                                           const profile::GpuSpec& gpu,
+                                           const profile::Calibration& start);
+
 }  // namespace gpemu::calibrate
