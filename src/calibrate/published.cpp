@@ -463,6 +463,7 @@ Result<double> published_bar(std::span<const PublishedStep> steps, const profile
     if (seconds_on(step, gpu.name) != nullptr) families.insert(published_family(step.model));
   }
   misses.clear();
+  if (families.size() == 1) families.clear();  // Nothing else tells its parameters.
   for (const std::string_view family : families) {
     const auto is_of = [family](const PublishedStep& step) {
       return published_family(step.model) == family;

@@ -6,7 +6,7 @@ namespace gpemu::cost {
 /// The bars of what rests on other GPUs' steps, or on steps that others published, at least. A bar
 /// of an operation is that of a step that consists of nothing else. Source: published steps
 /// (published/README.md): scripts/claims/published_bars.py shows how far off nine of ten are, by
-/// what takes most of their time; in brackets, as of 2026-11-26. Where these are steps of only one
+/// what takes most of their time; in brackets, as of 2026-11-27. Where these are steps of only one
 /// GPU or family, the bar is wider.
 ///
 /// In FP32 and TF32, on GPUs without steps of their own, or predicted without them: convolutions
@@ -15,8 +15,8 @@ namespace gpemu::cost {
 inline constexpr double kOtherGpuConvolutionBar = 0.3;
 inline constexpr double kOtherGpuProductBar = 0.18;
 /// In 16 bits, on GPUs whose own parameters are for FP32 or TF32, or predicted without their own
-/// (536 steps, nearly all on one GPU, 0.22); convolutions with several groups that run on tensor
-/// cores (39, 0.27) and direct ones (41, 0.76).
+/// (531 steps, nearly all on one GPU, 0.22); convolutions with several groups that run on tensor
+/// cores (44, 0.27) and direct ones (41, 0.76).
 inline constexpr double kHalfBar = 0.35;
 inline constexpr double kHalfGroupedBar = 0.5;
 inline constexpr double kHalfDirectBar = 0.8;
@@ -24,7 +24,7 @@ inline constexpr double kHalfDirectBar = 0.8;
 /// fast.
 inline constexpr double kOldHalfConvolutionBar = 1.0;
 inline constexpr double kOldHalfGroupedBar = 1.5;
-/// All on GPUs that are like the one whose steps were published (18 steps on the RTX 4090, 0.25).
+/// All on GPUs that are like the one whose steps were published (18 steps on the RTX 4090, 0.26).
 inline constexpr double kLikeHalfBar = 0.37;
 /// In 16 bits, on the GPU whose steps were published: depthwise convolutions; and those with groups
 /// that do not run on tensor cores (43 steps, 0.43).
