@@ -97,7 +97,7 @@ def record(folder, kind, keys):
         torch.cuda.empty_cache()
 
     if kind == "raw":
-        raw = load(folder / "raw.py", "raw")
+        raw = load(ROOT / "measured/raw.py", "raw")
         for lists in (raw.products(), raw.convolutions(), raw.attentions(), raw.streams(),
                       raw.rows_and_others()):
             for op, number, shape, _, _, make in lists:
@@ -106,7 +106,7 @@ def record(folder, kind, keys):
                     torch.backends.cudnn.allow_tf32 = number == "tf32"
                     mark(f"{op} {number} {shape}", make, 1)
     elif kind == "program":
-        programs = load(folder / "programs.py", "programs")
+        programs = load(ROOT / "measured/programs.py", "programs")
         programs.declare()
         for key in keys:
             torch.manual_seed(0)

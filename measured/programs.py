@@ -103,7 +103,8 @@ def image_model(source, name, batch, precision, layout, phase, scaler=False, fus
         kind = torch.float32
         if precision == "fp16":
             model, kind = model.half(), torch.float16
-        data = images(batch, form, kind=kind)
+        size = model.default_cfg["input_size"][-1] if source == "timm" else 224
+        data = images(batch, form, size, kind)
         targets = torch.randint(0, 1000, (batch,), device="cuda")
         if phase == "inference":
             return inference_step(model, cast, lambda m: m(data))
@@ -400,6 +401,25 @@ def compiled_blocks(batch, length, width=1024):
 
 # ---------------------------------------------------------------------------- list, by worth
 
+# One model of each of many families.
+TIMM_TRAINING = """
+    visformer_small nest_small twins_svt_base mixnet_l xcit_small_12_p16_224 davit_small
+    hrnet_w32 focalnet_small_srf poolformer_s36 mvitv2_small eca_nfnet_l1 inception_v4
+    efficientnet_b4 coatnet_1_rw_224 maxvit_tiny_tf_224 volo_d2_224 pvt_v2_b4 tiny_vit_21m_224
+    repvgg_b2 dla102 res2net50_26w_4s skresnext50_32x4d dpn92 regnety_032 regnetz_c16
+    resnetv2_50 nf_resnet50 mobilenetv3_large_100 mobilenetv4_conv_medium efficientvit_b2
+    fastvit_sa24 repvit_m1_5 efficientformerv2_l hiera_small_224 convnextv2_tiny caformer_s18
+    convformer_s36 beitv2_base_patch16_224 eva02_small_patch14_224 deit3_base_patch16_224
+    cait_s24_224 crossvit_15_240 tnt_s_patch16_224 levit_384 mixer_b16_224 gmlp_s16_224
+    resmlp_24_224 convmixer_768_32 edgenext_small ghostnetv2_100 rexnet_200 tresnet_l ese_vovnet39b
+    cs3darknet_x gernet_l halonet50ts botnet26t_256 xception65 densenet161
+    wide_resnet50_2 resnext101_32x8d seresnext50_32x4d vgg19_bn swinv2_small_window8_256
+    starnet_s4 nextvit_base inception_next_small hgnetv2_b5 mambaout_small rdnet_tiny sequencer2d_s
+    gcvit_small convit_small pit_b_224 twins_pcpvt_base regnetx_080 shvit_s4
+    vit_so150m_patch16_reg4_gap_256 naflexvit_base_patch16_gap tf_efficientnetv2_s mobileone_s4 mobilevitv2_150 ecaresnet50d
+    resnest50d selecsls60 dm_nfnet_f0 resnetblur50 cspresnext50 vit_small_resnet26d_224
+    """.split()
+
 
 def declare():
     tv, timm = "torchvision", "timm"
@@ -492,6 +512,16 @@ def declare():
     add_image(tv, "resnet50", 64, "fp32", "nhwc")
     add_image(tv, "alexnet", 256, "tf32")
     add_image(tv, "regnet_y_8gf", 64, "amp16", "nhwc")
+    # Of many families.
+    for name in TIMM_TRAINING:
+        add_image(timm, name, 128, "amp16", "nhwc")
+    for name in TIMM_TRAINING[::4]:
+        add_image(timm, name, 128, "amp16", "nchw")
+    for name in TIMM_TRAINING[1::4]:
+        add_image(timm, name, 256, "amp16", "nhwc", "inference")
+    for name in TIMM_TRAINING[2::8]:
+        add_image(timm, name, 64, "tf32")
+    # The compiler takes long.
     add("compiled-blocks-train-bf16-16x512", "compiled", "training", "bf16", 16,
         compiled_blocks(16, 512))
 
