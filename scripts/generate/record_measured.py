@@ -8,7 +8,7 @@ they ask for beside the times that were measured: measured/README.md describes t
 from raw.csv, programs.jsonl and the raw tables of a pack of gpemu profile measure.
 
 Usage: scripts/generate/record_measured.py FOLDER --pack PACK --gpu GPU [--only operations|steps]
-       [--gpemu COMMAND] [--python PYTHON]
+       [--fitted-steps N] [--gpemu COMMAND] [--python PYTHON]
        (PyTorch 2.11 of scripts/build/install_torch.sh 2.11.0)
 """
 
@@ -28,8 +28,6 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 CALL = ("op", "class", "type", "compute_type", "access", "channels_last")
 AT_ONCE = {"raw": 400, "operation": 400, "program": 6, "step": 10}
 COPIES = ("copy_host_to_device", "copy_device_to_host")
-# Fits use as many steps of the pack, the first ones. The others came later and are kept apart.
-FITTED_STEPS = 40
 
 
 def measured(folder, pack):
@@ -41,7 +39,8 @@ def measured(folder, pack):
                 yield ("raw", f"{row['op']} {row['kind']} {row['shape']}", row["kind"], layout,
                        "operations", f"{row['op']} {row['shape']}", 1, 1,
                        float(row["median_us"]) / 1e3)
-    with (pack / "raw/operations.csv").open(newline="", encoding="utf-8") as file:
+    operations = pack / "raw/operations.csv"
+    with open(operations if operations.exists() else os.devnull, encoding="utf-8") as file:
         for row in csv.DictReader(file):
             # Between events without work before them, short calls show the host.
             if float(row["time_us"]) < (150 if "backward" in row["operation"] else 40):
@@ -205,6 +204,8 @@ def main():
     parser.add_argument("--pack", type=pathlib.Path, required=True)
     parser.add_argument("--gpu", required=True)
     parser.add_argument("--only", choices=("operations", "steps"))
+    parser.add_argument("--fitted-steps", type=int, default=1 << 30, metavar="N",
+                        help="only the pack's first N steps go into FOLDER (H200: 40)")
     parser.add_argument("--gpemu", type=pathlib.Path, default=ROOT / "build/release/tools/gpemu")
     parser.add_argument("--python", type=pathlib.Path, default=pathlib.Path.home()
                         / ".cache/gpemu/torch-2.11.0/bin/python")
@@ -215,7 +216,7 @@ def main():
         is_operation = row[0] in ("raw", "operation")
         if options.only in (None, "operations" if is_operation else "steps"):
             rows[row[0]].append(row)
-    unfitted = {row[1] for row in rows["step"][FITTED_STEPS:]}
+    unfitted = {row[1] for row in rows["step"][options.fitted_steps:]}
     groups = collections.defaultdict(list)
     for kind, of_kind in rows.items():
         for begin in range(0, len(of_kind), AT_ONCE[kind]):

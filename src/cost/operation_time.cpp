@@ -95,6 +95,7 @@ constexpr double kOtherWindowShare = 0.35;
 /// of a group. The parameters are the rate at so many. Source: published steps of RegNets with the
 /// channels last, which have groups of 8 to 232 channels.
 constexpr double kTypicalGroup = 64;
+
 /// What a row of a layer normalization takes beside its bytes in the forward pass, as a share of
 /// that in the backward pass. Source: with 1, 0.5 and 0.25, timm's inference in
 /// published/operations is off by 9, 8 and 7 % after a fit; training there, and the H200, do not
@@ -252,15 +253,35 @@ Convolution convolution_of(const gpemu_operation& operation) {
 /// groups: for groups of these sizes if there are enough channels, and not if the filter's elements
 /// are apart. Source: published steps with the channels last on the RTX 3090. RegNetZ, DPN and
 /// SE-ResNeXt are fast; most RegNets, GC-ResNeXt and Res2NeXt, with fewer channels or other groups,
-/// and SK-ResNeXt, with such filters, are not. On an H200, with a later library, groups of 4 and 16
-/// channels are fast, too, but the filter's gradient of those of 4 is not (measured/h200/raw.csv).
+/// and SK-ResNeXt, with such filters, are not.
+///
+/// On Hopper, with a later library, all groups of up to 16 channels are fast, but not the filter's
+/// gradient of groups of 4; of 32 channels, those whose number of channels is a multiple of 256.
+/// Source: measured/h200/raw.csv; steps of RegNetX and Y, RegNetZ, ResNeXt-101, DPN, SK-ResNeXt
+/// and Next-ViT in measured/h100/programs.jsonl.
 bool has_group_kernel(const Convolution& conv, int direction, const profile::GpuSpec& spec) {
   constexpr double kManyNarrow = 128, kManyWide = 256;
   const double group = conv.in_channels / conv.groups;
+  if (spec.compute_capability_major >= kHopper) {
+    if (group == 32) return std::fmod(conv.in_channels, kManyWide) == 0;
+    return group <= 16 && (group != 4 || direction != 2);
+  }
   if (group != conv.out_channels / conv.groups || conv.dilated) return false;
-  if (group == 4 && direction == 2 && spec.compute_capability_major >= kHopper) return false;
   if (group == 4 || group == 8) return conv.in_channels >= kManyNarrow;
   return (group == 16 || group == 32) && conv.in_channels >= kManyWide;
+}
+
+/// Returns the arithmetic of a convolution in 16 bits with groups, without such a kernel, which
+/// takes `flops` without what is lost. Before Hopper, it has no tensor cores. On Hopper, the rate
+/// of groups of 24 to 120 channels is that of matrices that tiles of 64 x 64 fill up on both sides:
+/// 12, 14, 37, 45, 81 and 76 TFLOP/s on an H100 with 24, 32, 48, 56, 64 and 120 channels, by what
+/// steps take beside the rest (RegNetY-032, Next-ViT, Visformer, RegNetY-8GF, NFNet, RegNetX-080 in
+/// measured/h100/programs.jsonl). Those of 4 channels are as fast as tiles of 16 x 16 would be.
+double direct_group_flops(double flops, double group, const profile::GpuSpec& spec) {
+  if (spec.compute_capability_major < kHopper) return flops * std::sqrt(kTypicalGroup / group);
+  const double tile = group > 16 ? kTypicalGroup : 16;
+  const double filled = group / (round_up(group / tile) * tile);
+  return flops / (filled * filled);
 }
 
 /// Returns the parameter that multiplies a convolution's share.
@@ -383,7 +404,7 @@ OperationWork convolution_work(const gpemu_operation& operation, const profile::
   }
   work.flops = 2 * tiled(product, spec.multiprocessors, direction == 2);
   work.least_flops = 2 * conv.batch * conv.output * conv.out_channels * in_channels * conv.filter;
-  if (work.direct) work.flops = work.least_flops * std::sqrt(kTypicalGroup / in_channels);
+  if (work.direct) work.flops = direct_group_flops(work.least_flops, in_channels, spec);
   if (group_kernel) work.flops = work.least_flops;
   if (work.kind == Kind::kConvolution) {
     work.factor = factor_of(conv, direction);

@@ -363,6 +363,13 @@ TEST(OperationTime, SomeGroupsWithTheChannelsLastRunOnTensorCoresBackward) {
   spec.compute_capability_major = 9;
   EXPECT_FALSE(work(GPEMU_OPERATION_CONVOLUTION_BACKWARD_DATA, 128, 32).direct);
   EXPECT_TRUE(work(GPEMU_OPERATION_CONVOLUTION_BACKWARD_FILTER, 128, 32).direct);
+  EXPECT_FALSE(work(GPEMU_OPERATION_CONVOLUTION_BACKWARD_DATA, 64, 8).direct);
+  EXPECT_FALSE(work(GPEMU_OPERATION_CONVOLUTION_BACKWARD_DATA, 1024, 32).direct);
+  EXPECT_TRUE(work(GPEMU_OPERATION_CONVOLUTION_BACKWARD_DATA, 384, 12).direct);
+  // Groups of 48 channels fill three quarters of a tile's sides, and have 9/16 of the arithmetic.
+  const OperationWork filled = work(GPEMU_OPERATION_CONVOLUTION_BACKWARD_DATA, 256, 4);
+  const OperationWork part = work(GPEMU_OPERATION_CONVOLUTION_BACKWARD_DATA, 192, 4);
+  EXPECT_NEAR(part.flops / filled.flops, 1, 1e-9);
   EXPECT_TRUE(work(GPEMU_OPERATION_CONVOLUTION_FORWARD, 64, 64).direct) << "depthwise";
   EXPECT_FALSE(work(GPEMU_OPERATION_CONVOLUTION_FORWARD, 60, 60).direct) << "not whole vectors";
   EXPECT_GT(work(GPEMU_OPERATION_CONVOLUTION_FORWARD, 60, 1).turned_bytes, 0);

@@ -234,9 +234,11 @@ class SpecReader {
     if (spec_.usable_memory_bytes.value_or(0) > spec_.memory_bytes) {
       return file_.fault(*root_.get("memory"), "memory.usable_mib", "more than capacity_mib");
     }
+    // With MIG, the driver keeps less.
+    const Bytes memory = spec_.memory_bytes + spec_.reserved_memory_bytes;
     for (const MigProfile& profile : spec_.mig_profiles) {
       if (profile.multiprocessors.value_or(0) > spec_.multiprocessors ||
-          profile.memory_bytes.value_or(0) > spec_.memory_bytes) {
+          profile.memory_bytes.value_or(0) > memory) {
         return file_.fault(*root_.get("mig"), fmt::format("mig.{}", profile.name),
                            "more multiprocessors or memory than the GPU has");
       }
