@@ -411,13 +411,14 @@ TIMM_TRAINING = """
     fastvit_sa24 repvit_m1_5 efficientformerv2_l hiera_small_224 convnextv2_tiny caformer_s18
     convformer_s36 beitv2_base_patch16_224 eva02_small_patch14_224 deit3_base_patch16_224
     cait_s24_224 crossvit_15_240 tnt_s_patch16_224 levit_384 mixer_b16_224 gmlp_s16_224
-    resmlp_24_224 convmixer_768_32 edgenext_small ghostnetv2_100 rexnet_200 tresnet_l ese_vovnet39b
-    cs3darknet_x gernet_l halonet50ts botnet26t_256 xception65 densenet161
+    resmlp_24_224 convmixer_768_32 edgenext_small ghostnetv2_100 rexnet_200 tresnet_l
+    ese_vovnet39b cs3darknet_x gernet_l halonet50ts botnet26t_256 xception65 densenet161
     wide_resnet50_2 resnext101_32x8d seresnext50_32x4d vgg19_bn swinv2_small_window8_256
-    starnet_s4 nextvit_base inception_next_small hgnetv2_b5 mambaout_small rdnet_tiny sequencer2d_s
-    gcvit_small convit_small pit_b_224 twins_pcpvt_base regnetx_080 shvit_s4
-    vit_so150m_patch16_reg4_gap_256 naflexvit_base_patch16_gap tf_efficientnetv2_s mobileone_s4 mobilevitv2_150 ecaresnet50d
-    resnest50d selecsls60 dm_nfnet_f0 resnetblur50 cspresnext50 vit_small_resnet26d_224
+    starnet_s4 nextvit_base inception_next_small hgnetv2_b5 mambaout_small rdnet_tiny
+    sequencer2d_s gcvit_small convit_small pit_b_224 twins_pcpvt_base regnetx_080 shvit_s4
+    vit_so150m_patch16_reg4_gap_256 naflexvit_base_patch16_gap tf_efficientnetv2_s mobileone_s4
+    mobilevitv2_150 ecaresnet50d resnest50d selecsls60 dm_nfnet_f0 resnetblur50 cspresnext50
+    vit_small_resnet26d_224
     """.split()
 
 

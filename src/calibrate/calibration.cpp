@@ -35,10 +35,6 @@ bool has_tensor_cores(const profile::GpuSpec& spec) {
   return spec.tf32_tensor_flops || spec.fp16_tensor_flops || spec.bf16_tensor_flops;
 }
 
-int capability(const profile::GpuSpec& spec) {
-  return 10 * spec.compute_capability_major + spec.compute_capability_minor;
-}
-
 }  // namespace
 
 Result<std::vector<profile::Calibration>> calibrate_gpus(const JoinedRecordings& recorded,
@@ -84,7 +80,8 @@ std::string_view other_arithmetic(const CalibratedGpu& gpu, std::span<const Cali
     if (calibrations[i].tensor_cores == own->tensor_cores) continue;
     const profile::GpuSpec& other = gpus[i].spec;
     if (other.name == nearest_gpu(gpu.spec.name)) return other.name;
-    const int distance = std::abs(capability(other) - capability(gpu.spec));
+    const int distance =
+        std::abs(profile::compute_capability(other) - profile::compute_capability(gpu.spec));
     if (nearest.empty() || distance < nearest_distance) {
       nearest = other.name;
       nearest_distance = distance;

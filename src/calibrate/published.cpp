@@ -221,10 +221,11 @@ Result<profile::GpuSpec> without_own_steps(
     profile::GpuSpec gpu, const std::function<Result<profile::GpuSpec>(std::string_view)>& find) {
   using Pair = std::pair<std::string_view, std::string_view>;
   constexpr std::string_view kA100 = "A100-SXM4-40GB", kH200 = "H200-SXM-141GB";
+  constexpr std::string_view kH100 = "H100-SXM5-80GB";
   constexpr std::string_view kTitanRtx = "TITAN-RTX", k2080Ti = "RTX-2080-Ti";
-  constexpr std::array kNearest = {Pair{kA100, kH200}, Pair{kH200, kA100},
-                                   Pair{profile::kHalfGpu, kA100}, Pair{kTitanRtx, k2080Ti},
-                                   Pair{k2080Ti, kTitanRtx}};
+  constexpr std::array kNearest = {Pair{kA100, kH200},       Pair{kH200, kH100},
+                                   Pair{kH100, kH200},       Pair{profile::kHalfGpu, kA100},
+                                   Pair{kTitanRtx, k2080Ti}, Pair{k2080Ti, kTitanRtx}};
   if (!gpu.calibration || gpu.calibration->gpu != gpu.name) return gpu;
   const auto found = std::ranges::find(kNearest, gpu.name, &Pair::first);
   const std::string_view nearest = found == kNearest.end() ? nearest_gpu(gpu.name) : found->second;
@@ -349,8 +350,10 @@ Result<profile::GpuSpec> start_of_fit(
     if (found.calibration) return found;
     return fail(ErrorCode::kNotFound, "{} has no parameters to start from", name);
   };
-  GPEMU_ASSIGN(profile::GpuSpec start,
-               calibrated(gpu.tf32_tensor_flops ? "A100-SXM4-40GB" : "Quadro-RTX-6000"));
+  constexpr std::string_view kHopper = "H100-SXM5-80GB";
+  std::string_view expected = gpu.tf32_tensor_flops ? "A100-SXM4-40GB" : "Quadro-RTX-6000";
+  if (gpu.compute_capability_major == 9 && gpu.name != kHopper) expected = kHopper;
+  GPEMU_ASSIGN(profile::GpuSpec start, calibrated(expected));
   profile::Calibration& calibration = *start.calibration;
   if (!gpu.tf32_tensor_flops) {
     GPEMU_ASSIGN(const profile::GpuSpec half, calibrated(profile::kHalfGpu));
@@ -371,6 +374,8 @@ Result<profile::Calibration> calibrate_published(
   calibration.gpu = gpu.name;
   calibration.tensor_cores = calibration.half = true;
   calibration.tensor_rate = profile::tensor_rate(gpu);
+  calibration.compute_capability = profile::compute_capability(gpu);
+  calibration.bytes_per_clock = profile::bytes_per_clock(gpu);
   const auto ran = [&](bool half) {
     return std::ranges::any_of(steps, [&](const PublishedStep& step) {
       const bool is_half = step.precision != "fp32" && step.precision != "tf32";

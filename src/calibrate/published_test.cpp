@@ -216,7 +216,7 @@ TEST_F(PublishedData, AGpuWithoutItsOwnStepsHasTheParametersOfAnother) {
   const profile::GpuSpec h200 = load("H200-SXM-141GB");
   const auto without = without_own_steps(h200, find);
   ASSERT_TRUE(without && without->calibration && h200.calibration);
-  EXPECT_EQ(without->calibration->gpu, "A100-SXM4-40GB");
+  EXPECT_EQ(without->calibration->gpu, "H100-SXM5-80GB");
   EXPECT_EQ(without->calibration->parameters[profile::kHostScale],
             h200.calibration->parameters[profile::kHostScale])
       << "the host is not the GPU";

@@ -27,10 +27,18 @@ constexpr double kOtherGpuError = 0.16;
 /// in mixed precision takes as long on an A100 and a V100, relative to an RTX 3090, as published
 /// (NVIDIA/DeepLearningExamples, 2470 and 1160 to 1200 images/s).
 constexpr double kOperandRate = 2000;
+constexpr int kSinceHopper = 90;  // A compute capability.
 /// From Hopper on, tensor cores read operands from shared memory, past the registers. With this
 /// number, MPT in BF16 takes as long on H100, relative to A100, as published (MosaicML/llm-foundry;
 /// scripts/claims/check_parallel.py).
 constexpr double kHopperOperandRate = 3500;
+/// Shares of rates that memory and multiprocessors limit together: the rates grow with the root of
+/// the bandwidth if the multiprocessors stay the same. Source: on an H200, which has 1.43 times the
+/// bandwidth of an H100 and the same multiprocessors, they are 1.05 (softmax), 1.10, 1.24
+/// (normalization, forward and backward), 1.26 (pooling) and 1.28 times as large; what only copies
+/// or adds, 1.37 times (gpus/H100-SXM5-80GB.toml and H200-SXM-141GB.toml).
+constexpr std::array kHalfMemory = {kNormalizationForward, kNormalizationBackward, kSoftmax,
+                                    kPoolingBackward, kReduction};
 /// Set by hand: for prices from datasheets alone, and for unknown work.
 constexpr double kAnalyticError = 0.6;
 constexpr double kUnknownWorkError = 1.0;
@@ -172,6 +180,14 @@ OperationCostModel::OperationCostModel(profile::GpuSpec spec) : spec_(std::move(
                         : calibration.half && !calibration.tf32 ? Evidence::kPublished
                                                                 : Evidence::kCalibrated};
     tensor_cores_ = calibration.tensor_cores;
+    if (calibration.gpu != spec_.name &&
+        calibration.compute_capability == profile::compute_capability(spec_)) {
+      const double factor =
+          std::sqrt(calibration.bytes_per_clock / profile::bytes_per_clock(spec_));
+      for (const int i : kHalfMemory) {
+        own_.values.at(i) = std::min(own_.values.at(i) * factor, 1.0);
+      }
+    }
   }
   const auto set_errors = [](const std::optional<profile::Calibration>& calibration,
                              Parameters& parameters) {
@@ -196,6 +212,14 @@ OperationCostModel::OperationCostModel(profile::GpuSpec spec) : spec_(std::move(
     for (const int i : {kDepth, kMatmul, kMatmulUnaligned, kAttentionForward, kAttentionBackward}) {
       to.values.at(i) = from.parameters.at(i);
     }
+    // Hopper has tensor cores where others have none: see direct_group_flops().
+    if ((from.compute_capability >= kSinceHopper) ==
+        (profile::compute_capability(spec_) >= kSinceHopper)) {
+      return;
+    }
+    for (const int i : {kGroupedLastData, kGroupedLastFilter}) {
+      to.values.at(i) = kOperationParameters.at(i).typical;
+    }
   };
   other_arithmetic_ = half_ = tf32_ = own_;
   if (spec_.calibration && spec_.calibration->has_all_arithmetic()) {
@@ -214,9 +238,8 @@ OperationCostModel::OperationCostModel(profile::GpuSpec spec) : spec_(std::move(
     return;
   }
   const double measured = own_is_half ? spec_.calibration->tensor_rate : spec_.half->tensor_rate;
-  constexpr int kHopper = 9;
   const double operand_rate =
-      spec_.compute_capability_major >= kHopper ? kHopperOperandRate : kOperandRate;
+      profile::compute_capability(spec_) >= kSinceHopper ? kHopperOperandRate : kOperandRate;
   const double scale =
       (1 + measured / kOperandRate) / (1 + profile::tensor_rate(spec_) / operand_rate);
   for (const int i : {kConvolutionForward, kConvolutionData, kConvolutionFilter, kMatmul,

@@ -319,6 +319,28 @@ TEST(OperationCostModel, EvidenceIsThatOfTheGpuAndItsArithmetic) {
   EXPECT_LT(error(spec), error(toy_spec()));
 }
 
+TEST(OperationCostModel, WithTheSameMultiprocessorsSomeRatesGrowWithTheRootOfTheBandwidth) {
+  constexpr std::int64_t kElements = std::int64_t{1} << 28;
+  const gpemu_operation sums =
+      operation_of(GPEMU_OPERATION_REDUCTION, {kElements, kElements / 1024});
+  profile::GpuSpec spec = toy_spec();
+  spec.name = "X-1";
+  spec.calibration = calibration("X-1", false);
+  spec.calibration->compute_capability = profile::compute_capability(spec);
+  spec.calibration->bytes_per_clock = profile::bytes_per_clock(spec);
+  spec.calibration->parameters[profile::kReduction] = 0.5;
+  const auto seconds = [&] {
+    return to_seconds(OperationCostModel(spec).price(sums).estimate.time);
+  };
+  const double own = seconds();
+  spec.name = "X-2";
+  EXPECT_DOUBLE_EQ(seconds(), own) << "the same but for its name";
+  spec.memory_bandwidth_bytes_per_s *= 4;
+  EXPECT_NEAR(seconds() / own, 1.0 / 2, 0.01);
+  spec.compute_capability_minor += 1;
+  EXPECT_NEAR(seconds() / own, 1.0 / 4, 0.01) << "other multiprocessors";
+}
+
 TEST(OperationCostModel, ProductsInFp32HaveABarOfTheirOwnOnOtherGpus) {
   profile::GpuSpec spec = toy_spec();
   spec.name = "X-1";

@@ -131,7 +131,11 @@ class SpecReader {
     GPEMU_TRY(check_consistency());
     GPEMU_ASSIGN(FileCalibration calibration, read_calibration(root_, origin_, spec_.name));
     spec_.calibration = std::move(calibration.own);
-    if (spec_.calibration) spec_.calibration->tensor_rate = tensor_rate(spec_);
+    if (spec_.calibration) {
+      spec_.calibration->tensor_rate = tensor_rate(spec_);
+      spec_.calibration->compute_capability = compute_capability(spec_);
+      spec_.calibration->bytes_per_clock = bytes_per_clock(spec_);
+    }
     spec_.calibrated_like = std::move(calibration.like);
     spec_.host_like = std::move(calibration.host_like);
     spec_.other_arithmetic_like = std::move(calibration.other_arithmetic_like);
@@ -260,6 +264,10 @@ class SpecReader {
 
 double tensor_rate(const GpuSpec& spec) {
   return spec.fp16_tensor_flops.value_or(0) / spec.multiprocessors / (spec.boost_clock_mhz * 1e6);
+}
+
+double bytes_per_clock(const GpuSpec& spec) {
+  return spec.memory_bandwidth_bytes_per_s / spec.multiprocessors / (spec.boost_clock_mhz * 1e6);
 }
 
 double memory_clock_mhz(const GpuSpec& spec) {

@@ -43,7 +43,7 @@ class CostTest(unittest.TestCase):
             self.assertGreater(far[phase]["ms"], 1.5 * last[phase]["ms"])
 
     def test_a_gpu_that_nobody_measured_is_answered_for(self):
-        answer, costs = self.costs("H100-SXM5-80GB", "resnet50", 16, 64, 256)
+        answer, costs = self.costs("H100-PCIE-80GB", "resnet50", 16, 64, 256)
         self.assertEqual(answer["precision"], "tf32")
         _, measured = self.costs("A100-SXM4-40GB", "resnet50", 16, 64, 256)
         for cost, a100 in zip(costs, measured):

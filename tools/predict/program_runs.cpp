@@ -16,10 +16,6 @@ namespace {
 /// for which today's programs still have all kernels.
 constexpr const char* kCommonGpu = "A100-SXM4-80GB";
 
-int capability(const profile::GpuSpec& gpu) {
-  return 10 * gpu.compute_capability_major + gpu.compute_capability_minor;
-}
-
 std::string label_of(const profile::GpuSpec& gpu, int batch) {
   return batch > 0 ? fmt::format("{}, batch {}", gpu.name, batch) : gpu.name;
 }
@@ -53,7 +49,8 @@ Bytes needed_memory(const run::ProgramRun& seen, const profile::GpuSpec& gpu) {
 Result<void> ProgramRuns::record(const std::vector<profile::GpuSpec>& gpus,
                                  const std::vector<int>& batches) {
   std::map<int, profile::GpuSpec, std::greater<>> by_capability;
-  for (const profile::GpuSpec& gpu : gpus) by_capability.try_emplace(capability(gpu), gpu);
+  for (const profile::GpuSpec& gpu : gpus)
+    by_capability.try_emplace(profile::compute_capability(gpu), gpu);
   for (const int batch : batches) {
     first_fault_ = {};
     for (const auto& [number, gpu] : by_capability) {
@@ -62,7 +59,7 @@ Result<void> ProgramRuns::record(const std::vector<profile::GpuSpec>& gpus,
     }
     if (!any(batch)) {
       GPEMU_ASSIGN(const profile::GpuSpec common, world_.gpu(kCommonGpu));
-      const int number = capability(common);
+      const int number = profile::compute_capability(common);
       if (!by_capability.contains(number)) GPEMU_TRY(record_one(common, batch, number));
     }
     if (!any(batch)) return std::unexpected(first_fault_);
@@ -73,7 +70,7 @@ Result<void> ProgramRuns::record(const std::vector<profile::GpuSpec>& gpus,
 std::pair<ProgramRuns::Run, std::string> ProgramRuns::find(const profile::GpuSpec& gpu,
                                                            int batch) const {
   const auto distance = [&](const Run& seen) {
-    const int newer = capability(seen->gpu) - capability(gpu);
+    const int newer = profile::compute_capability(seen->gpu) - profile::compute_capability(gpu);
     return newer >= 0 ? newer : 1000 - newer;
   };
   Run best;
@@ -81,7 +78,7 @@ std::pair<ProgramRuns::Run, std::string> ProgramRuns::find(const profile::GpuSpe
     if (seen->batch != batch) continue;
     if (best == nullptr || distance(seen) < distance(best)) best = seen;
   }
-  const auto fault = faults_.find({capability(gpu), batch});
+  const auto fault = faults_.find({profile::compute_capability(gpu), batch});
   return {best, fault == faults_.end() ? "" : fault->second};
 }
 
@@ -144,7 +141,7 @@ Result<profile::GpuSpec> ProgramRuns::known_gpu(const profile::GpuSpec& gpu) con
     known.push_back(std::move(other));
   }
   const auto nearest = std::ranges::min_element(known, {}, [&gpu](const profile::GpuSpec& other) {
-    return std::abs(capability(other) - capability(gpu));
+    return std::abs(profile::compute_capability(other) - profile::compute_capability(gpu));
   });
   if (nearest == known.end()) return fail(ErrorCode::kNotFound, "the database has no GPU");
   return *nearest;

@@ -242,6 +242,9 @@ struct Calibration {
   /// What the tensor cores of the measured GPU do in 16 bits, in operations per clock of a
   /// multiprocessor; 0 without tensor cores.
   double tensor_rate = 0;
+  /// Of the measured GPU, as compute_capability() and bytes_per_clock() tell them.
+  int compute_capability = 0;
+  double bytes_per_clock = 0;
   std::optional<CalibrationBars> bars;  ///< absent if the parameters were not evaluated.
   OperationParameters parameters{};
   /// The same for products, convolutions and attention in TF32 and in FP32, on a GPU on which all

@@ -92,6 +92,14 @@ struct GpuSpec {
 /// tensor cores.
 [[nodiscard]] double tensor_rate(const GpuSpec& spec);
 
+/// Returns the compute capability as one number: 75 for 7.5.
+[[nodiscard]] inline int compute_capability(const GpuSpec& spec) {
+  return 10 * spec.compute_capability_major + spec.compute_capability_minor;
+}
+
+/// Returns the bytes of memory bandwidth per clock of a multiprocessor.
+[[nodiscard]] double bytes_per_clock(const GpuSpec& spec);
+
 /// Returns the memory clock that NVML shows: the measured one, or that of two transfers per cycle;
 /// 0 if the bus has no width.
 [[nodiscard]] double memory_clock_mhz(const GpuSpec& spec);
