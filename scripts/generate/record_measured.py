@@ -211,6 +211,10 @@ def main():
                         / ".cache/gpemu/torch-2.11.0/bin/python")
     options = parser.parse_args()
     options.folder = options.folder.resolve()
+    for needed in (options.folder / "raw.csv", options.folder / "programs.jsonl",
+                   options.pack / "raw/steps.csv"):
+        if not needed.exists():
+            parser.error(f"{needed} is missing: measured/README.md tells what makes it")
     rows = collections.defaultdict(list)
     for row in measured(options.folder, options.pack):
         is_operation = row[0] in ("raw", "operation")

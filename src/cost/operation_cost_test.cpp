@@ -117,6 +117,17 @@ TEST(OperationCostModel, TensorCoresServeTheTypesTheyHave) {
   EXPECT_NEAR(fp32 / bf16, 1, 0.1);  // The toy has none for BF16.
 }
 
+TEST(OperationCostModel, ProductsInFp64UseTensorCores) {
+  const gpemu_operation product =
+      operation_of(GPEMU_OPERATION_MATMUL, {1, 8192, 8192, 8192}, GPEMU_TYPE_FP64);
+  profile::GpuSpec spec = toy_spec();
+  spec.fp64_flops = 1e12;
+  const double without = to_seconds(OperationCostModel(spec).price(product).estimate.time);
+  spec.fp64_tensor_flops = 2e12;
+  const double with = to_seconds(OperationCostModel(spec).price(product).estimate.time);
+  EXPECT_NEAR(without / with, 2, 0.05);
+}
+
 TEST(OperationCostModel, CopiesReadAndWrite) {
   const double copy = to_seconds(time_of(operation_of(GPEMU_OPERATION_COPY_ON_DEVICE, {1 << 30})));
   const double set = to_seconds(time_of(operation_of(GPEMU_OPERATION_SET, {1 << 30})));

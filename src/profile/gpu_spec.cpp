@@ -63,6 +63,8 @@ constexpr auto kNumberFields = std::to_array<NumberField>({
      [](GpuSpec& spec, double value) { spec.fp32_flops = value * kTera; }},
     {"compute", "fp64_tflops", kOptional, 0.001, 1e6, 0,
      [](GpuSpec& spec, double value) { spec.fp64_flops = value * kTera; }},
+    {"compute", "fp64_tensor_tflops", kOptional, 0.1, 1e6, 0,
+     [](GpuSpec& spec, double value) { spec.fp64_tensor_flops = value * kTera; }},
     {"compute", "tf32_tensor_tflops", kOptional, 0.1, 1e6, 0,
      [](GpuSpec& spec, double value) { spec.tf32_tensor_flops = value * kTera; }},
     {"compute", "fp16_tensor_tflops", kOptional, 0.1, 1e6, 0,

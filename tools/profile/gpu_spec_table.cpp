@@ -33,6 +33,7 @@ std::vector<SpecNumber> spec_numbers(const profile::GpuSpec& spec) {
       {"compute.sustained_clock_mhz", spec.sustained_clock_mhz},
       {"compute.fp32_tflops", spec.fp32_flops / kTera},
       {"compute.fp64_tflops", scaled(spec.fp64_flops, kTera)},
+      {"compute.fp64_tensor_tflops", scaled(spec.fp64_tensor_flops, kTera)},
       {"compute.tf32_tensor_tflops", scaled(spec.tf32_tensor_flops, kTera)},
       {"compute.fp16_tensor_tflops", scaled(spec.fp16_tensor_flops, kTera)},
       {"compute.bf16_tensor_tflops", scaled(spec.bf16_tensor_flops, kTera)},

@@ -50,6 +50,7 @@ struct GpuSpec {
 
   double fp32_flops = 0;                    ///< FP32 without tensor cores, per second.
   std::optional<double> fp64_flops;         ///< per second, without tensor cores.
+  std::optional<double> fp64_tensor_flops;  ///< per second, dense; only products use them.
   std::optional<double> tf32_tensor_flops;  ///< per second, dense.
   std::optional<double> fp16_tensor_flops;  ///< per second, dense, accumulating in FP32.
   std::optional<double> bf16_tensor_flops;  ///< per second, dense.
