@@ -173,6 +173,16 @@ DescribedOperation describe(const gpemu_operation& operation) {
 OperationCostModel::OperationCostModel(profile::GpuSpec spec) : spec_(std::move(spec)) {
   spec_.multiprocessors = std::max(spec_.multiprocessors, 1);
   std::ranges::transform(kOperationParameters, own_.values.begin(), &profile::Parameter::typical);
+  // From Hopper on, these have tensor cores: see direct_group_flops().
+  const auto forget_groups = [&](const profile::Calibration& from, Parameters& to) {
+    if ((from.compute_capability >= kSinceHopper) ==
+        (profile::compute_capability(spec_) >= kSinceHopper)) {
+      return;
+    }
+    for (const int i : {kGroupedLastData, kGroupedLastFilter}) {
+      to.values.at(i) = kOperationParameters.at(i).typical;
+    }
+  };
   if (spec_.calibration) {
     const profile::Calibration& calibration = *spec_.calibration;
     own_ = {.values = calibration.parameters,
@@ -180,6 +190,7 @@ OperationCostModel::OperationCostModel(profile::GpuSpec spec) : spec_(std::move(
                         : calibration.half && !calibration.tf32 ? Evidence::kPublished
                                                                 : Evidence::kCalibrated};
     tensor_cores_ = calibration.tensor_cores;
+    if (calibration.gpu != spec_.name) forget_groups(calibration, own_);
     if (calibration.gpu != spec_.name &&
         calibration.compute_capability == profile::compute_capability(spec_)) {
       const double factor =
@@ -212,14 +223,7 @@ OperationCostModel::OperationCostModel(profile::GpuSpec spec) : spec_(std::move(
     for (const int i : {kDepth, kMatmul, kMatmulUnaligned, kAttentionForward, kAttentionBackward}) {
       to.values.at(i) = from.parameters.at(i);
     }
-    // Hopper has tensor cores where others have none: see direct_group_flops().
-    if ((from.compute_capability >= kSinceHopper) ==
-        (profile::compute_capability(spec_) >= kSinceHopper)) {
-      return;
-    }
-    for (const int i : {kGroupedLastData, kGroupedLastFilter}) {
-      to.values.at(i) = kOperationParameters.at(i).typical;
-    }
+    forget_groups(from, to);
   };
   other_arithmetic_ = half_ = tf32_ = own_;
   if (spec_.calibration && spec_.calibration->has_all_arithmetic()) {

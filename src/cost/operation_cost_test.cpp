@@ -117,6 +117,29 @@ TEST(OperationCostModel, TensorCoresServeTheTypesTheyHave) {
   EXPECT_NEAR(fp32 / bf16, 1, 0.1);  // The toy has none for BF16.
 }
 
+TEST(OperationCostModel, OlderGpusDoNotHaveTheGroupsOfHopper) {
+  profile::GpuSpec spec = toy_spec();
+  spec.fp16_tensor_flops = 100e12;
+  spec.name = "X-1";
+  spec.compute_capability_major = 8;
+  spec.calibration = profile::Calibration{.gpu = "Y-1", .tensor_cores = true};
+  std::ranges::transform(profile::kOperationParameters, spec.calibration->parameters.begin(),
+                         &profile::Parameter::typical);
+  gpemu_operation groups = operation_of(
+      GPEMU_OPERATION_CONVOLUTION_BACKWARD_DATA,
+      {64, 192, 192, 4, 2, 56, 56, 1, 3, 3, 1, 56, 56, 1, 1, 1, 1, 1, 1, 1}, GPEMU_TYPE_FP16);
+  groups.channels_last = 1;
+  const auto seconds = [&] {
+    return to_seconds(OperationCostModel(spec).price(groups).estimate.time);
+  };
+  spec.calibration->compute_capability = 80;
+  const double typical = seconds();
+  spec.calibration->parameters[profile::kGroupedLastData] *= 10;
+  EXPECT_LT(seconds(), typical / 2);
+  spec.calibration->compute_capability = 90;
+  EXPECT_DOUBLE_EQ(seconds(), typical) << "theirs have tensor cores";
+}
+
 TEST(OperationCostModel, ProductsInFp64UseTensorCores) {
   const gpemu_operation product =
       operation_of(GPEMU_OPERATION_MATMUL, {1, 8192, 8192, 8192}, GPEMU_TYPE_FP64);
