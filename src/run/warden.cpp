@@ -173,14 +173,17 @@ int Warden::ended(int status) {
 int Warden::wait() {
   int status = 0;
   while (!code_ && ::waitpid(pid_, &status, 0) != pid_) {
-    if (errno != EINTR) return *(code_ = 128 + kEnd);  // Another thread has waited for it.
+    if (errno != EINTR) return *(code_ = 128 + kEnd);  // Another warden's end included it.
   }
   return code_ ? *code_ : ended(status);
 }
 
 std::optional<int> Warden::poll() {
   int status = 0;
-  if (!code_ && ::waitpid(pid_, &status, WNOHANG) == pid_) return ended(status);
+  if (code_) return code_;
+  const pid_t found = ::waitpid(pid_, &status, WNOHANG);
+  if (found == pid_) return ended(status);
+  if (found < 0 && errno == ECHILD) code_ = 128 + kEnd;  // Another warden's end included it.
   return code_;
 }
 

@@ -22,7 +22,8 @@ namespace gpemu::run {
 /// is killed, the kernel ends the program, and wait() or poll() end the rest. Processes of other
 /// users, for example after sudo, can escape, because the warden may not kill them.
 ///
-/// Thread safety: none. At most one exists at a time.
+/// Several can exist, each used by one thread. If one of them is killed, the programs of those that
+/// were started later end, too.
 class Warden {
  public:
   /// What happens to the program's processes that still run when it ends.

@@ -134,6 +134,17 @@ TEST_F(WardenTest, EndsTheProgramIfTheWardenIsKilled) {
   EXPECT_EQ(line(), "");
 }
 
+TEST_F(WardenTest, EndsProgramsThatStartedLaterIfTheWardenIsKilled) {
+  Warden first = start("exec sleep 10000");
+  Warden second = start("exec sleep 10000");
+  Warden third = start("exec sleep 10000");
+  ::kill(second.pid(), SIGKILL);
+  EXPECT_EQ(code_of(second), 128 + SIGKILL);
+  EXPECT_EQ(code_of(third), 128 + SIGKILL);
+  EXPECT_EQ(third.wait(), 128 + SIGKILL);
+  EXPECT_EQ(first.poll(), std::nullopt);
+}
+
 TEST_F(WardenTest, EndsTheProgramIfItsOwnerIsKilled) {
   const pid_t owner = ::fork();
   if (owner == 0) {

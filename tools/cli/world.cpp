@@ -1,17 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/world.hpp"
 
+#include <algorithm>
 #include <cstdlib>
 #include <ctime>
 #include <system_error>
 #include <unistd.h>
 
 #include "gpemu/device/node.hpp"
+#include "gpemu/report/host_facts.hpp"
 #include "gpemu/run/environment.hpp"
 #include "gpemu/run/shims.hpp"
 
 namespace gpemu::tools {
 namespace {
+
+/// Recordings that run at a time: a program with PyTorch takes a core and about a GiB of memory.
+constexpr int kMostRecordings = 4;
 
 Duration cpu_time(clockid_t clock) {
   timespec time{};
@@ -78,7 +83,8 @@ World real_world(sim::Clock& clock) {
                 const run::ProgramSurroundings surroundings{
                     .temporary = temporary, .current = current, .environment = own_environment()};
                 return run::record_steps(options, surroundings, stop);
-              }};
+              },
+          .recordings_at_once = std::min(report::usable_cores(), kMostRecordings)};
 }
 
 }  // namespace gpemu::tools

@@ -54,6 +54,7 @@ struct World {
   std::function<Result<run::ProgramRun>(const run::ProgramRunOptions& options,
                                         const std::atomic<bool>& stop)>
       record_steps;
+  int recordings_at_once = 1;  ///< so many calls of record_steps() run at a time, at most.
 
   /// Returns the value of an environment variable; nothing if it is not set.
   [[nodiscard]] std::optional<std::string> variable(std::string_view name) const;

@@ -120,7 +120,8 @@ Result<PredictReport> predict_all(const PredictOptions& options, const World& wo
            [&](const run::ProgramRunOptions& what, const std::string& label) {
              const std::string which = options.beside.empty() ? "" : ", " + options.words.back();
              return record_and_tell(what, label + which, world, interrupt.flag());
-           }});
+           },
+       .at_once = world.recordings_at_once});
   GPEMU_TRY(runs.record(gpus, batches));
   GPEMU_TRY(runs.check_batches());
   PredictReport report{.words = options.words, .provenance = std::move(provenance), .answers = {}};
@@ -229,7 +230,8 @@ Result<ScalingReport> predict_scaling(const PredictOptions& options, const World
                       .record =
                           [&](const run::ProgramRunOptions& what, const std::string& label) {
                             return record_and_tell(what, label + ranks, world, interrupt.flag());
-                          }});
+                          },
+                      .at_once = 1});
     GPEMU_TRY(runs.record(gpus, batches));
     GPEMU_TRY(runs.check_batches());
     for (ScalingCurve& curve : report.curves) {

@@ -2,8 +2,11 @@
 #include "predict/program_runs.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <cstdlib>
 #include <functional>
+#include <future>
+#include <optional>
 
 #include <fmt/format.h>
 
@@ -51,20 +54,80 @@ Result<void> ProgramRuns::record(const std::vector<profile::GpuSpec>& gpus,
   std::map<int, profile::GpuSpec, std::greater<>> by_capability;
   for (const profile::GpuSpec& gpu : gpus)
     by_capability.try_emplace(profile::compute_capability(gpu), gpu);
+  const auto on_common_gpu = [&](int batch) -> Result<void> {
+    GPEMU_ASSIGN(profile::GpuSpec common, world_.gpu(kCommonGpu));
+    const int number = profile::compute_capability(common);
+    if (!by_capability.contains(number)) {
+      const Request request{std::move(common), batch, number};
+      GPEMU_TRY(keep(request, run(request, label_of(request.gpu, batch))));
+    }
+    if (any(batch)) return {};
+    return std::unexpected(first_faults_.at(batch));
+  };
+  std::vector<Request> others;
   for (const int batch : batches) {
-    first_fault_ = {};
     for (const auto& [number, gpu] : by_capability) {
-      GPEMU_ASSIGN(const profile::GpuSpec known, known_gpu(gpu));
-      GPEMU_TRY(record_one(known, batch, number));
+      GPEMU_ASSIGN(profile::GpuSpec known, known_gpu(gpu));
+      Request request{std::move(known), batch, number};
+      if (runs_.empty()) {
+        GPEMU_TRY(keep(request, run(request, label_of(request.gpu, batch))));
+      } else {
+        others.push_back(std::move(request));
+      }
     }
-    if (!any(batch)) {
-      GPEMU_ASSIGN(const profile::GpuSpec common, world_.gpu(kCommonGpu));
-      const int number = profile::compute_capability(common);
-      if (!by_capability.contains(number)) GPEMU_TRY(record_one(common, batch, number));
-    }
-    if (!any(batch)) return std::unexpected(first_fault_);
+    if (runs_.empty()) GPEMU_TRY(on_common_gpu(batch));
+  }
+  GPEMU_TRY(record_side_by_side(others));
+  for (const int batch : batches) {
+    if (!any(batch)) GPEMU_TRY(on_common_gpu(batch));
   }
   return {};
+}
+
+Result<void> ProgramRuns::record_side_by_side(const std::vector<Request>& requests) {
+  const std::size_t at_once =
+      std::min(requests.size(),
+               program_.real_ranks > 0 ? std::size_t{1} : static_cast<std::size_t>(world_.at_once));
+  std::vector<std::optional<Result<run::ProgramRun>>> seen(requests.size());
+  std::atomic<std::size_t> next = 0;
+  const auto work = [&] {
+    for (std::size_t i = 0; (i = next++) < requests.size();) {
+      seen[i] = run(requests[i], label_of(requests[i].gpu, requests[i].batch));
+      const bool stop = !*seen[i] && seen[i]->error().code != ErrorCode::kNotFound;
+      if (stop) next = requests.size();
+    }
+  };
+  {
+    std::vector<std::future<void>> workers;  // Their destructors wait.
+    for (std::size_t i = 1; i < at_once; ++i) {
+      workers.push_back(std::async(std::launch::async, work));
+    }
+    work();
+  }
+  for (std::size_t i = 0; i < requests.size(); ++i) {
+    GPEMU_CHECK(seen[i].has_value(), "only runs after one whose error is returned are left out");
+    Result<run::ProgramRun>& one = *seen[i];
+    const bool failed =
+        one ? one->exit_code.value_or(0) != 0 : one.error().code == ErrorCode::kNotFound;
+    const Request& request = requests[i];
+    if (failed && at_once > 1) {
+      one = run(request, label_of(request.gpu, request.batch) + ", alone");
+    }
+    GPEMU_TRY(keep(request, std::move(one)));
+  }
+  return {};
+}
+
+Result<run::ProgramRun> ProgramRuns::run(const Request& request, const std::string& label,
+                                         Bytes memory) const {
+  return world_.record({.words = program_.words,
+                        .gpu = request.gpu,
+                        .batch = request.batch,
+                        .steps = program_.steps,
+                        .memory = memory,
+                        .pattern = program_.pattern,
+                        .real_ranks = program_.real_ranks},
+                       label);
 }
 
 std::pair<ProgramRuns::Run, std::string> ProgramRuns::find(const profile::GpuSpec& gpu,
@@ -98,14 +161,7 @@ Result<ProgramRuns::Run> ProgramRuns::record_within(const profile::GpuSpec& gpu,
   GPEMU_ASSIGN(const profile::GpuSpec known, known_gpu(gpu));
   // The context is that of the known GPU, which may take more than that of the GPU.
   const Bytes memory = gpu.memory_bytes - device::context_bytes(gpu) + device::context_bytes(known);
-  Result<run::ProgramRun> seen = world_.record({.words = program_.words,
-                                                .gpu = known,
-                                                .batch = batch,
-                                                .steps = program_.steps,
-                                                .memory = memory,
-                                                .pattern = program_.pattern,
-                                                .real_ranks = program_.real_ranks},
-                                               label_of(gpu, batch));
+  Result<run::ProgramRun> seen = run({.gpu = known, .batch = batch}, label_of(gpu, batch), memory);
   if (seen && seen->exit_code.value_or(0) != 0) return nullptr;
   if (seen) return std::make_shared<const run::ProgramRun>(*std::move(seen));
   if (seen.error().code == ErrorCode::kNotFound) return nullptr;
@@ -147,15 +203,8 @@ Result<profile::GpuSpec> ProgramRuns::known_gpu(const profile::GpuSpec& gpu) con
   return *nearest;
 }
 
-/// Records once, for GPUs of capability `number`; keeps the fault if the program ended with one.
-Result<void> ProgramRuns::record_one(const profile::GpuSpec& gpu, int batch, int number) {
-  Result<run::ProgramRun> seen = world_.record({.words = program_.words,
-                                                .gpu = gpu,
-                                                .batch = batch,
-                                                .steps = program_.steps,
-                                                .pattern = program_.pattern,
-                                                .real_ranks = program_.real_ranks},
-                                               label_of(gpu, batch));
+/// Keeps a run, or the fault with which the program ended.
+Result<void> ProgramRuns::keep(const Request& request, Result<run::ProgramRun> seen) {
   if (seen) {
     runs_.push_back(std::make_shared<const run::ProgramRun>(*std::move(seen)));
     return {};
@@ -163,10 +212,10 @@ Result<void> ProgramRuns::record_one(const profile::GpuSpec& gpu, int batch, int
   if (seen.error().code != ErrorCode::kNotFound) {
     return std::unexpected(std::move(seen).error());
   }
-  faults_[{number, batch}] =
-      fmt::format("fails at compute capability {}.{}: {}", gpu.compute_capability_major,
-                  gpu.compute_capability_minor, telling_line(seen.error().message));
-  if (first_fault_.message.empty()) first_fault_ = seen.error();
+  faults_[{request.number, request.batch}] =
+      fmt::format("fails at compute capability {}.{}: {}", request.gpu.compute_capability_major,
+                  request.gpu.compute_capability_minor, telling_line(seen.error().message));
+  first_faults_.try_emplace(request.batch, std::move(seen).error());
   return {};
 }
 

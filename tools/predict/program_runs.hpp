@@ -29,11 +29,12 @@ struct ProgramRunWorld {
   /// Return a GPU that can be emulated, by name, and the names of all such GPUs.
   std::function<Result<profile::GpuSpec>(const std::string& name)> gpu;
   std::function<Result<std::vector<std::string>>()> gpu_names;
-  /// Records the program; `label` names the GPU and the batch for people. Errors: as
-  /// run::record_steps().
+  /// Records the program; `label` names the GPU and the batch for people. It is called from several
+  /// threads at a time if `at_once` is more than 1. Errors: as run::record_steps().
   std::function<Result<run::ProgramRun>(const run::ProgramRunOptions& options,
                                         const std::string& label)>
       record;
+  int at_once = 1;  ///< so many recordings at most run at a time.
 };
 
 /// Returns the device memory that a program needs on a GPU: what it held, and the context.
@@ -50,6 +51,10 @@ class ProgramRuns {
 
   /// Records all requested runs, the newest architecture first. If the program runs on none of the
   /// GPUs at a batch, that batch is recorded on a GPU on which most programs run.
+  ///
+  /// The first run that succeeds is alone, because it may make what the others need: a program may
+  /// download its data. The others run side by side, except jobs of several ranks, whose ports are
+  /// often fixed. What fails there is recorded again alone.
   ///
   /// Errors: the first fault of a batch without any run; errors that are not the program's.
   [[nodiscard]] Result<void> record(const std::vector<profile::GpuSpec>& gpus,
@@ -78,16 +83,26 @@ class ProgramRuns {
   [[nodiscard]] Result<void> check_batches() const;
 
  private:
+  /// A run to record.
+  struct Request {
+    profile::GpuSpec gpu;
+    int batch = 0;
+    int number = 0;  ///< the capability of the GPUs that it is for.
+  };
+
   [[nodiscard]] bool any(int batch) const;
+  [[nodiscard]] Result<run::ProgramRun> run(const Request& request, const std::string& label,
+                                            Bytes memory = 0) const;
+  [[nodiscard]] Result<void> keep(const Request& request, Result<run::ProgramRun> seen);
+  [[nodiscard]] Result<void> record_side_by_side(const std::vector<Request>& requests);
   [[nodiscard]] Result<Run> record_within(const profile::GpuSpec& gpu, int batch) const;
   [[nodiscard]] Result<profile::GpuSpec> known_gpu(const profile::GpuSpec& gpu) const;
-  [[nodiscard]] Result<void> record_one(const profile::GpuSpec& gpu, int batch, int number);
 
   PredictedProgram program_;
   ProgramRunWorld world_;
   std::vector<Run> runs_;
   std::map<std::pair<int, int>, std::string> faults_;  ///< by capability and batch.
-  Error first_fault_;                                  ///< at the last batch.
+  std::map<int, Error> first_faults_;                  ///< by batch.
 };
 
 }  // namespace gpemu::tools

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "predict/program_runs.hpp"
 
+#include <barrier>
+#include <mutex>
+
 #include <gtest/gtest.h>
 
 namespace gpemu::tools {
@@ -27,7 +30,8 @@ class ProgramRunsTest : public testing::Test {
             {.gpu = [](const std::string& name) { return find(name); },
              .gpu_names = [] { return std::vector<std::string>{"K80", "V100", "H100"}; },
              .record = [this](const run::ProgramRunOptions& options,
-                              const std::string& label) { return record(options, label); }}};
+                              const std::string& label) { return record(options, label); },
+             .at_once = at_once_}};
   }
 
   std::vector<std::string> recorded_;  ///< by label, in their order.
@@ -35,6 +39,8 @@ class ProgramRunsTest : public testing::Test {
   bool takes_batch_ = true;
   Bytes least_memory_ = 0;
   Bytes peak_memory_ = 0;  ///< with plenty of memory; a GiB within that of a GPU.
+  int at_once_ = 1;
+  std::function<bool(const std::string& label)> may_run_ = [](const auto&) { return true; };
 
  private:
   static Result<profile::GpuSpec> find(const std::string& name) {
@@ -45,7 +51,11 @@ class ProgramRunsTest : public testing::Test {
   }
 
   Result<run::ProgramRun> record(const run::ProgramRunOptions& options, const std::string& label) {
-    recorded_.push_back(label);
+    {
+      const std::scoped_lock lock(mutex_);
+      recorded_.push_back(label);
+    }
+    if (!may_run_(label)) return fail(ErrorCode::kNotFound, "the port is in use");
     if (options.gpu.compute_capability_major < least_major_) {
       return fail(ErrorCode::kNotFound, "Traceback:\n  | RuntimeError: no kernel\n  | bye");
     }
@@ -61,6 +71,8 @@ class ProgramRunsTest : public testing::Test {
     seen.step = {.begin = 0, .end = 1};
     return seen;
   }
+
+  std::mutex mutex_;
 };
 
 TEST_F(ProgramRunsTest, RecordsOnceForEachCapabilityTheNewestFirst) {
@@ -69,6 +81,54 @@ TEST_F(ProgramRunsTest, RecordsOnceForEachCapabilityTheNewestFirst) {
   EXPECT_EQ(recorded_, (std::vector<std::string>{"H100", "V100"}));
   EXPECT_EQ(all.find(kVolta, 0).first->gpu.name, "V100");
   EXPECT_EQ(all.find(kVolta, 0).second, "");
+}
+
+TEST_F(ProgramRunsTest, RecordsSideBySideAfterTheFirstThatSucceeds) {
+  at_once_ = 2;
+  std::barrier both(2);
+  may_run_ = [&both](const std::string& label) {
+    if (label != "H100, batch 8") both.arrive_and_wait();  // It would hang if it were alone.
+    return true;
+  };
+  ProgramRuns all = runs();
+  ASSERT_TRUE(all.record({kVolta, kHopper, kOld}, {8}));
+  EXPECT_EQ(recorded_.front(), "H100, batch 8");
+  EXPECT_EQ(recorded_.size(), 3U);
+  EXPECT_EQ(all.find(kOld, 8).first->gpu.name, "K80");
+}
+
+TEST_F(ProgramRunsTest, RepeatsAloneWhatFailsBesideAnother) {
+  at_once_ = 2;
+  may_run_ = [](const std::string& label) { return label != "V100, batch 8"; };
+  ProgramRuns all = runs();
+  ASSERT_TRUE(all.record({kVolta, kHopper, kOld}, {8}));
+  EXPECT_EQ(recorded_.back(), "V100, batch 8, alone");
+  EXPECT_EQ(all.find(kVolta, 8).first->gpu.name, "V100");
+  EXPECT_EQ(all.find(kVolta, 8).second, "");
+}
+
+TEST_F(ProgramRunsTest, TriesACommonGpuForABatchThatFailsLater) {
+  at_once_ = 2;
+  may_run_ = [](const std::string& label) {
+    return !label.contains("batch 16") || label.starts_with("A100");
+  };
+  ProgramRuns all = runs();
+  ASSERT_TRUE(all.record({kVolta, kHopper}, {8, 16}));
+  EXPECT_EQ(recorded_.back(), "A100-SXM4-80GB, batch 16");
+  EXPECT_EQ(all.find(kVolta, 16).first->gpu.name, "A100-SXM4-80GB");
+}
+
+TEST_F(ProgramRunsTest, EndsWithAFaultThatIsNotThePrograms) {
+  ProgramRuns all({.words = {"program"}},
+                  {.gpu = [](const std::string&) -> Result<profile::GpuSpec> { return kVolta; },
+                   .gpu_names = {},
+                   .record = [](const run::ProgramRunOptions& options,
+                                const std::string&) -> Result<run::ProgramRun> {
+                     if (options.batch > 8) return fail(ErrorCode::kInterrupted, "stopped");
+                     return run::ProgramRun{.gpu = options.gpu, .batch = options.batch};
+                   },
+                   .at_once = 2});
+  EXPECT_EQ(all.record({kVolta}, {8, 16, 32, 64}).error().code, ErrorCode::kInterrupted);
 }
 
 TEST_F(ProgramRunsTest, TakesANewerGpuWhereTheProgramDoesNotRun) {
