@@ -7,16 +7,13 @@
 
 namespace {
 
+using gpemu::shim::ahead_now;
 using gpemu::shim::follows;
-using gpemu::shim::host_now;
 using gpemu::shim::kSecond;
+using gpemu::shim::node_now;
 using gpemu::shim::page;
 using gpemu::shim::to_ns;
 using gpemu::shim::to_timespec;
-
-std::int64_t node_now() {
-  return host_now() + page()->skipped_ns();
-}
 
 /// Sleeps for a time; returns the time left, 0 unless a signal ended the sleep.
 std::int64_t sleep_for(std::int64_t ns) {
@@ -33,7 +30,8 @@ std::int64_t sleep_for(std::int64_t ns) {
 GPEMU_CLOCK_EXPORT int clock_gettime(clockid_t clock, timespec* time) noexcept {
   const int error = gpemu_host_clock_gettime(clock, time);
   if (error == 0 && page() != nullptr && follows(clock)) {
-    *time = to_timespec(to_ns(*time) + page()->skipped_ns());
+    const std::int64_t ns = to_ns(*time);
+    *time = to_timespec(ns + (clock == CLOCK_MONOTONIC ? page()->ahead_ns(ns) : ahead_now()));
   }
   return error;
 }
@@ -45,8 +43,7 @@ GPEMU_CLOCK_EXPORT int gettimeofday(timeval* time, void* zone) noexcept {
   timeval* const volatile given = time;
   timeval* const result = given;
   if (error == 0 && result != nullptr && page() != nullptr) {
-    const std::int64_t us = result->tv_sec * 1'000'000 + result->tv_usec +
-                            static_cast<std::int64_t>(page()->skipped_us());
+    const std::int64_t us = result->tv_sec * 1'000'000 + result->tv_usec + ahead_now() / 1000;
     *result = {.tv_sec = us / 1'000'000, .tv_usec = us % 1'000'000};
   }
   return error;
@@ -85,9 +82,9 @@ GPEMU_CLOCK_EXPORT int clock_nanosleep(clockid_t clock, int flags, const timespe
     return real_clock_nanosleep(clock, flags, time, left);
   }
   if (!gpemu::shim::is_valid(*time)) return EINVAL;
-  std::int64_t duration = to_ns(*time);
   const bool absolute = (flags & TIMER_ABSTIME) != 0;
-  if (absolute) duration -= host_now(clock) + page()->skipped_ns();
+  const std::int64_t duration =
+      absolute ? gpemu::shim::deadline_at(clock, to_ns(*time)).left_ns : to_ns(*time);
   if (duration <= 0) return 0;
   const std::int64_t rest = sleep_for(duration);
   if (rest == 0) return 0;

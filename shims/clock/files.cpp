@@ -12,8 +12,8 @@
 
 namespace {
 
-using gpemu::shim::host_now;
 using gpemu::shim::kForever;
+using gpemu::shim::node_now;
 using gpemu::shim::page;
 using gpemu::shim::to_ns;
 using gpemu::shim::to_timespec;
@@ -25,8 +25,7 @@ constexpr std::int64_t kMillisecond = 1'000'000;
 /// caller's own choice of these, or null.
 template <typename Call>
 int wait_in(std::int64_t duration, const sigset_t* mask, Call call) {
-  const std::int64_t now = host_now() + page()->skipped_ns();
-  const WaitInCall wait(*page(), gpemu::shim::later(now, duration), nullptr);
+  const WaitInCall wait(*page(), gpemu::shim::later(node_now(), duration), nullptr);
   sigset_t open = mask == nullptr ? wait.open_mask() : *mask;
   ::sigdelset(&open, gpemu::sim::kWakeSignal);
   const int result = call(wait.host_time_left(), &open);
@@ -93,10 +92,10 @@ GPEMU_CLOCK_EXPORT int select(int count, fd_set* reads, fd_set* writes, fd_set* 
   }
   const timespec limit{.tv_sec = time->tv_sec + time->tv_usec / 1'000'000,
                        .tv_nsec = time->tv_usec % 1'000'000 * 1000};
-  const std::int64_t begin = host_now() + page()->skipped_ns();
+  const std::int64_t begin = node_now();
   const int result = pselect(count, reads, writes, others, &limit, nullptr);
   // Linux writes the time left.
-  std::int64_t left = to_ns(limit) - (host_now() + page()->skipped_ns() - begin);
+  std::int64_t left = to_ns(limit) - (node_now() - begin);
   if (left < 0) left = 0;
   *time = {.tv_sec = left / gpemu::shim::kSecond, .tv_usec = left % gpemu::shim::kSecond / 1000};
   return result;

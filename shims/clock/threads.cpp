@@ -10,7 +10,9 @@
 
 namespace {
 
+using gpemu::shim::ahead_now;
 using gpemu::shim::host_now;
+using gpemu::shim::node_now;
 using gpemu::shim::page;
 using gpemu::shim::to_ns;
 using gpemu::shim::to_timespec;
@@ -22,11 +24,10 @@ using gpemu::shim::WaitInCall;
 template <typename Call>
 int wait_until(clockid_t clock, const timespec* time, Call call) {
   if (!gpemu::shim::is_valid(*time)) return call(time);
-  const std::int64_t skipped = page()->skipped_ns();
-  const std::int64_t left = to_ns(*time) - skipped - host_now(clock);
-  timespec host_time = to_timespec(to_ns(*time) - skipped);
-  if (left <= 0) return call(&host_time);
-  const WaitInCall wait(*page(), gpemu::shim::later(host_now() + skipped, left), &host_time);
+  const auto [left_ns, host_ns] = gpemu::shim::deadline_at(clock, to_ns(*time));
+  timespec host_time = to_timespec(host_ns);
+  if (left_ns <= 0) return call(&host_time);
+  const WaitInCall wait(*page(), gpemu::shim::later(node_now(), left_ns), &host_time);
   static_cast<void>(wait.host_time_left());
   const int error = call(&host_time);
   return error == EINTR && wait.is_over() ? call(&host_time) : error;
@@ -137,7 +138,7 @@ GPEMU_CLOCK_EXPORT long syscall(long number, ...) noexcept {
   timespec end = *time;
   long operation = arguments[1];
   if (command == FUTEX_WAIT) {
-    end = to_timespec(gpemu::shim::later(host_now(clock) + page()->skipped_ns(), to_ns(*time)));
+    end = to_timespec(gpemu::shim::later(host_now(clock) + ahead_now(), to_ns(*time)));
     operation = (operation & ~static_cast<long>(FUTEX_CMD_MASK)) | FUTEX_WAIT_BITSET;
     arguments[5] = static_cast<long>(FUTEX_BITSET_MATCH_ANY);
   }

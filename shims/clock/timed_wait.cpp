@@ -99,6 +99,22 @@ std::int64_t host_now(clockid_t clock) {
   return to_ns(time);
 }
 
+std::int64_t ahead_now() {
+  const ClockPage& clock = *page();
+  return clock.pace.is_same() ? clock.skipped_ns() : clock.ahead_ns(host_now());
+}
+
+std::int64_t node_now() {
+  const std::int64_t host = host_now();
+  return host + page()->ahead_ns(host);
+}
+
+Deadline deadline_at(clockid_t clock, std::int64_t node_ns) {
+  const std::int64_t now = host_now(clock);
+  const std::int64_t left = node_ns - ahead_now() - now;
+  return {.left_ns = left, .host_ns = later(now, left <= 0 ? left : page()->pace.to_host(left))};
+}
+
 bool follows(clockid_t clock) {
   switch (clock) {
     case CLOCK_REALTIME:
@@ -126,7 +142,7 @@ int sleep_until(ClockPage& page, std::int64_t until_ns) {
     const std::uint32_t seen = word;
     const std::uint64_t skipped_us = page.skipped_us();
     if (wait != nullptr) wait->armed_us = skipped_us;
-    const std::int64_t host_time = until_ns - static_cast<std::int64_t>(skipped_us * 1000);
+    const std::int64_t host_time = page.host_time(until_ns, skipped_us);
     if (host_now() >= host_time) break;
     const timespec until = to_timespec(host_time);
     const long error = system_call()(SYS_futex, &word, FUTEX_WAIT_BITSET, seen, &until, nullptr,
@@ -177,12 +193,12 @@ std::int64_t WaitInCall::host_time_left() const {
   const std::uint64_t skipped_us = page_.skipped_us();
   if (wait_ != nullptr) wait_->armed_us = skipped_us;
   if (until_ns_ == kForever) return kForever;
-  const std::int64_t left = until_ns_ - static_cast<std::int64_t>(skipped_us * 1000) - host_now();
+  const std::int64_t left = page_.host_time(until_ns_, skipped_us) - host_now();
   return left < 0 ? 0 : left;
 }
 
 bool WaitInCall::is_over() const {
-  return woken.told != 0 && host_now() + page_.skipped_ns() >= until_ns_;
+  return woken.told != 0 && node_now() >= until_ns_;
 }
 
 }  // namespace gpemu::shim

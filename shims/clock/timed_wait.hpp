@@ -26,11 +26,26 @@ namespace gpemu::shim {
 inline constexpr std::int64_t kSecond = 1'000'000'000;
 inline constexpr std::int64_t kForever = INT64_MAX;
 
+[[nodiscard]] inline std::int64_t later(std::int64_t time, std::int64_t by) {
+  return by > kForever - time ? kForever : time + by;
+}
+
 /// Returns the page of the clock, or null in a program that does not follow one.
 [[nodiscard]] sim::ClockPage* page();
 
 /// Returns a time of the host.
 [[nodiscard]] std::int64_t host_now(clockid_t clock = CLOCK_MONOTONIC);
+/// Returns how far the node's clocks are ahead of the host's now; the program follows a page.
+[[nodiscard]] std::int64_t ahead_now();
+/// Returns the time of the node.
+[[nodiscard]] std::int64_t node_now();
+/// A time of one of the node's clocks: how long it has to go for the node, and which time that
+/// clock of the host will have then.
+struct Deadline {
+  std::int64_t left_ns;  ///< not positive: the time has come.
+  std::int64_t host_ns;
+};
+[[nodiscard]] Deadline deadline_at(clockid_t clock, std::int64_t node_ns);
 /// Returns whether a clock gives the time of day or since boot, not CPU time.
 [[nodiscard]] bool follows(clockid_t clock);
 
@@ -46,10 +61,6 @@ inline constexpr std::int64_t kForever = INT64_MAX;
 [[nodiscard]] inline bool is_valid(const timespec& time) {
   return time.tv_sec >= 0 && time.tv_nsec >= 0 && time.tv_nsec < kSecond;
 }
-[[nodiscard]] inline std::int64_t later(std::int64_t time, std::int64_t by) {
-  return by > kForever - time ? kForever : time + by;
-}
-
 /// Sleeps until a time of the node; returns 0, or EINTR if a signal ended the sleep.
 [[nodiscard]] int sleep_until(sim::ClockPage& page, std::int64_t until_ns);
 

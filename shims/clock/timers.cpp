@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Timers of the kernel run in the host's time: while one runs, nothing is skipped.
+// Timers of the kernel run in the host's time: while one runs, nothing is skipped. Their times are
+// translated if the node's host is slower than this one.
 #include <atomic>
 #include <sys/time.h>
 #include <sys/timerfd.h>
@@ -9,8 +10,10 @@
 
 namespace {
 
-using gpemu::shim::host_now;
+using gpemu::shim::is_valid;
 using gpemu::shim::kForever;
+using gpemu::shim::kSecond;
+using gpemu::shim::node_now;
 using gpemu::shim::page;
 using gpemu::shim::to_ns;
 using gpemu::shim::to_timespec;
@@ -43,8 +46,7 @@ int hold(Held& held, std::int64_t in_ns, bool comes_again, Set set) {
   std::int64_t until_ns = kForever;
   TimedWait* made = nullptr;
   if (in_ns != 0) {
-    const std::int64_t now = host_now() + page()->skipped_ns();
-    if (!comes_again) until_ns = gpemu::shim::later(now, in_ns);
+    if (!comes_again) until_ns = gpemu::shim::later(node_now(), in_ns);
     made = gpemu::sim::publish(*page(), ::getpid(), gpemu::sim::WaitKind::kHold, until_ns, [] {});
   }
   const int result = set();
@@ -62,12 +64,64 @@ int hold(Held& held, std::int64_t in_ns, bool comes_again, Set set) {
 }
 
 std::int64_t to_ns(const timeval& time) {
-  return time.tv_sec * gpemu::shim::kSecond + time.tv_usec * 1000;
+  return time.tv_sec * kSecond + time.tv_usec * 1000;
 }
 
-template <typename Set>
-int hold_alarm(const itimerval& value, Set set) {
-  return hold(of_alarm, to_ns(value.it_value), to_ns(value.it_interval) != 0, set);
+/// Translates a time that is left, for the host or for the node. Invalid ones stay as they are.
+timespec to_host(const timespec& time) {
+  return is_valid(time) ? to_timespec(page()->pace.to_host(to_ns(time))) : time;
+}
+timespec to_node(const timespec& time) {
+  return to_timespec(page()->pace.to_node(to_ns(time)));
+}
+timeval to_host(const timeval& time) {
+  if (page()->pace.is_same() || time.tv_usec < 0 || time.tv_usec >= 1'000'000) return time;
+  const std::int64_t us = (page()->pace.to_host(to_ns(time)) + 999) / 1000;
+  return {.tv_sec = us / 1'000'000, .tv_usec = us % 1'000'000};
+}
+timeval to_node(const timeval& time) {
+  const std::int64_t us = page()->pace.to_node(to_ns(time)) / 1000;
+  return {.tv_sec = us / 1'000'000, .tv_usec = us % 1'000'000};
+}
+itimerval to_host(const itimerval& value) {
+  return {.it_interval = to_host(value.it_interval), .it_value = to_host(value.it_value)};
+}
+itimerspec to_host(const itimerspec& value) {
+  return {.it_interval = to_host(value.it_interval), .it_value = to_host(value.it_value)};
+}
+/// For times that the kernel has written, if it has.
+template <typename Value>
+void to_node(int result, Value* value) {
+  if (result != 0 || value == nullptr) return;
+  *value = {.it_interval = to_node(value->it_interval), .it_value = to_node(value->it_value)};
+}
+
+/// Like to_host() for the time at which a timer ends, on a clock that is not known: only the time
+/// of day is so great.
+itimerspec to_host_at(const itimerspec& value) {
+  constexpr std::int64_t kTimeOfDay = kSecond * 1'000'000'000;
+  itimerspec host_value = to_host(value);
+  if (!is_valid(value.it_value)) return host_value;
+  const std::int64_t time = to_ns(value.it_value);
+  const std::int64_t host_time =
+      gpemu::shim::deadline_at(time < kTimeOfDay ? CLOCK_MONOTONIC : CLOCK_REALTIME, time).host_ns;
+  host_value.it_value = to_timespec(host_time > 0 ? host_time : 1);
+  return host_value;
+}
+
+/// Sets or, without `value`, stops the timer that setitimer() and alarm() share.
+int set_real_timer(const itimerval* value, itimerval* old) {
+  GPEMU_REAL(setitimer);
+  int result = 0;
+  if (value == nullptr) {
+    result = real_setitimer(ITIMER_REAL, nullptr, old);
+  } else {
+    const itimerval host_value = to_host(*value);
+    result = hold(of_alarm, to_ns(value->it_value), to_ns(value->it_interval) != 0,
+                  [&] { return real_setitimer(ITIMER_REAL, &host_value, old); });
+  }
+  to_node(result, old);
+  return result;
 }
 
 /// Returns the place of a timer, or null if there are more timers than places.
@@ -82,25 +136,30 @@ Held* place_of(timer_t timer) {
 
 }  // namespace
 
-GPEMU_CLOCK_EXPORT unsigned alarm(unsigned seconds) noexcept {
-  GPEMU_REAL(alarm);
-  const timeval in{.tv_sec = seconds, .tv_usec = 0};
-  unsigned left = 0;
-  const auto set = [&] {
-    left = real_alarm(seconds);
-    return 0;
-  };
-  if (page() == nullptr) return real_alarm(seconds);
-  hold_alarm({.it_interval = {}, .it_value = in}, set);
-  return left;
-}
-
 GPEMU_CLOCK_EXPORT int setitimer(__itimer_which_t which, const itimerval* value,
                                  itimerval* old) noexcept {
   GPEMU_REAL(setitimer);
-  const auto set = [&] { return real_setitimer(which, value, old); };
-  if (page() == nullptr || which != ITIMER_REAL || value == nullptr) return set();
-  return hold_alarm(*value, set);
+  if (page() == nullptr || which != ITIMER_REAL) return real_setitimer(which, value, old);
+  return set_real_timer(value, old);
+}
+
+GPEMU_CLOCK_EXPORT int getitimer(__itimer_which_t which, itimerval* value) noexcept {
+  GPEMU_REAL(getitimer);
+  const int result = real_getitimer(which, value);
+  if (page() != nullptr && which == ITIMER_REAL) to_node(result, value);
+  return result;
+}
+
+GPEMU_CLOCK_EXPORT unsigned alarm(unsigned seconds) noexcept {
+  GPEMU_REAL(alarm);
+  if (page() == nullptr) return real_alarm(seconds);
+  itimerval value{}, old{};
+  value.it_value.tv_sec = seconds;
+  set_real_timer(&value, &old);
+  // Rounded, but not to 0 while the alarm runs. Source: Linux, alarm_setitimer().
+  const bool up =
+      old.it_value.tv_usec >= 500'000 || (old.it_value.tv_sec == 0 && old.it_value.tv_usec != 0);
+  return static_cast<unsigned>(old.it_value.tv_sec) + (up ? 1U : 0U);
 }
 
 GPEMU_CLOCK_EXPORT int timer_settime(timer_t timer, int flags, const itimerspec* value,
@@ -108,19 +167,27 @@ GPEMU_CLOCK_EXPORT int timer_settime(timer_t timer, int flags, const itimerspec*
   GPEMU_REAL(timer_settime);
   if (page() == nullptr || value == nullptr) return real_timer_settime(timer, flags, value, old);
   const bool runs = to_ns(value->it_value) != 0;
-  // The clock of an absolute time is not known here.
   const bool absolute = (flags & TIMER_ABSTIME) != 0;
-  itimerspec host_value = *value;
-  if (absolute && runs) {
-    const std::int64_t time = to_ns(value->it_value) - page()->skipped_ns();
-    host_value.it_value = to_timespec(time > 0 ? time : 1);
-  }
+  const itimerspec host_value = absolute && runs ? to_host_at(*value) : to_host(*value);
   const auto set = [&] { return real_timer_settime(timer, flags, &host_value, old); };
   Held* const held = place_of(timer);
-  // Nothing would end the hold of a timer without a place, so it lasts for ever.
-  if (held == nullptr) return runs ? hold(of_others, 1, true, set) : set();
-  return hold(*held, runs ? to_ns(value->it_value) : 0, absolute || to_ns(value->it_interval) != 0,
-              set);
+  int result = 0;
+  if (held != nullptr) {
+    result = hold(*held, runs ? to_ns(value->it_value) : 0,
+                  absolute || to_ns(value->it_interval) != 0, set);
+  } else {
+    // Nothing would end the hold of a timer without a place, so it lasts for ever.
+    result = runs ? hold(of_others, 1, true, set) : set();
+  }
+  to_node(result, old);
+  return result;
+}
+
+GPEMU_CLOCK_EXPORT int timer_gettime(timer_t timer, itimerspec* value) noexcept {
+  GPEMU_REAL(timer_gettime);
+  const int result = real_timer_gettime(timer, value);
+  if (page() != nullptr) to_node(result, value);
+  return result;
 }
 
 GPEMU_CLOCK_EXPORT int timer_delete(timer_t timer) noexcept {
@@ -137,12 +204,17 @@ GPEMU_CLOCK_EXPORT int timer_delete(timer_t timer) noexcept {
 GPEMU_CLOCK_EXPORT int timerfd_settime(int file, int flags, const itimerspec* value,
                                        itimerspec* old) noexcept {
   GPEMU_REAL(timerfd_settime);
-  if (page() == nullptr || value == nullptr || (flags & TFD_TIMER_ABSTIME) == 0 ||
-      to_ns(value->it_value) == 0) {
-    return real_timerfd_settime(file, flags, value, old);
-  }
-  itimerspec host_value = *value;
-  const std::int64_t time = to_ns(value->it_value) - page()->skipped_ns();
-  host_value.it_value = to_timespec(time > 0 ? time : 1);
-  return real_timerfd_settime(file, flags, &host_value, old);
+  if (page() == nullptr || value == nullptr) return real_timerfd_settime(file, flags, value, old);
+  const bool absolute = (flags & TFD_TIMER_ABSTIME) != 0 && to_ns(value->it_value) != 0;
+  const itimerspec host_value = absolute ? to_host_at(*value) : to_host(*value);
+  const int result = real_timerfd_settime(file, flags, &host_value, old);
+  to_node(result, old);
+  return result;
+}
+
+GPEMU_CLOCK_EXPORT int timerfd_gettime(int file, itimerspec* value) noexcept {
+  GPEMU_REAL(timerfd_gettime);
+  const int result = real_timerfd_gettime(file, value);
+  if (page() != nullptr) to_node(result, value);
+  return result;
 }

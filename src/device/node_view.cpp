@@ -40,19 +40,20 @@ class WatchedClock final : public sim::Clock {
     if (read_exactly(file_, path_, &state, sizeof state, offset_ + kState)) {
       skipped_ns_ = std::max(sim::ClockPage::skipped_ns(state), skipped_ns_.load());
     }
-    return host_.host_now() + Duration(skipped_ns_.load());
+    const TimePoint host = host_.host_now();
+    return host + Duration(skipped_ns_.load() + pace().ahead_ns(to_ns(host)));
   }
 
   void wait_until(TimePoint deadline) override {
     for (TimePoint time = now(); time < deadline; time = now()) {
-      std::this_thread::sleep_for(std::min(deadline - time, kLookAgain));
+      sleep(deadline - time);
     }
   }
 
   void wait_for_change(const std::atomic<std::uint32_t>& word, std::uint32_t seen,
                        TimePoint deadline) override {
     for (TimePoint time = now(); word.load() == seen && time < deadline; time = now()) {
-      std::this_thread::sleep_for(std::min(deadline - time, kLookAgain));
+      sleep(deadline - time);
     }
   }
 
@@ -60,6 +61,16 @@ class WatchedClock final : public sim::Clock {
 
  private:
   static constexpr std::uint64_t kState = offsetof(sim::ClockPage, state);
+  static constexpr std::uint64_t kPace = offsetof(sim::ClockPage, pace);
+
+  [[nodiscard]] sim::HostPace pace() const {
+    sim::HostPace pace{};
+    static_cast<void>(read_exactly(file_, path_, &pace, sizeof pace, offset_ + kPace));
+    return pace;
+  }
+  void sleep(Duration time) const {
+    std::this_thread::sleep_for(std::min(Duration(pace().to_host(time.count())), kLookAgain));
+  }
 
   const FileDescriptor& file_;
   const NodePath& path_;

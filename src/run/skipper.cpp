@@ -83,7 +83,7 @@ class Skipper::Loop {
         continue;
       }
       std::this_thread::sleep_for(
-          Duration(std::clamp(plan.stale_in_ns, kShortestPauseNs, pause_ns)));
+          Duration(std::clamp(page_.pace.to_host(plan.stale_in_ns), kShortestPauseNs, pause_ns)));
       pause_ns = std::min(pause_ns * 2, kLongestPauseNs);
     }
     page_.skipping = 0;

@@ -56,7 +56,8 @@ TimePoint SharedClock::host_now() const {
 }
 
 TimePoint SharedClock::now() const {
-  return host_now() + Duration(page_.skipped_ns());
+  const TimePoint host = host_now();
+  return host + Duration(page_.ahead_ns(to_ns(host)));
 }
 
 TimedWait* SharedClock::publish_wait(WaitKind kind, TimePoint until) {
@@ -79,7 +80,7 @@ void SharedClock::wait_for_change(const std::atomic<std::uint32_t>& word, std::u
   if (wait != nullptr) ::pthread_sigmask(SIG_UNBLOCK, &wake, &before);
   const std::uint64_t skipped_us = page_.skipped_us();
   if (wait != nullptr) wait->armed_us = skipped_us;
-  const timespec until = to_timespec(deadline - std::chrono::microseconds(skipped_us));
+  const timespec until = to_timespec(at_ns(page_.host_time(to_ns(deadline), skipped_us)));
   if (now() < deadline) futex(word, FUTEX_WAIT_BITSET, seen, &until);
   if (wait == nullptr) return;
   wait->until_ns = kNotYet;
@@ -96,7 +97,7 @@ void SharedClock::sleep_until(TimePoint time) {
     std::atomic<std::uint32_t>& woken = wait == nullptr ? nobody : wait->woken;
     const std::uint32_t seen = woken;
     const std::uint64_t skipped_us = page_.skipped_us();
-    const TimePoint host_time = time - std::chrono::microseconds(skipped_us);
+    const TimePoint host_time = at_ns(page_.host_time(to_ns(time), skipped_us));
     if (wait != nullptr) wait->armed_us = skipped_us;
     if (host_now() >= host_time) break;
     const timespec until = to_timespec(host_time);

@@ -50,9 +50,20 @@ TEST_F(SharedClockTest, IsTheHostsPlusWhatWasSkipped) {
   EXPECT_LE(now, clock_.host_now() + 1h);
 }
 
+TEST_F(SharedClockTest, RunsFasterIfTheHostIsSlower) {
+  page_->pace = {.since_ns = to_ns(clock_.host_now()), .permille = 3000, .unused = 0};
+  skip(*page_, 1h);
+  const TimePoint since = at_ns(page_->pace.since_ns);
+  const TimePoint before = clock_.host_now();
+  const TimePoint now = clock_.now();
+  EXPECT_GE(now - since, 3 * (before - since) + 1h);
+  EXPECT_LE(now - since, 3 * (clock_.host_now() - since) + 1h);
+}
+
 TEST_F(SharedClockTest, NeverReturnsBeforeTheDeadline) {
   for (const std::uint32_t skipping : {0U, 1U}) {
     page_->skipping = skipping;
+    page_->pace = {.since_ns = 5, .permille = skipping * 7001, .unused = 0};
     const TimePoint deadline = clock_.now() + 300us;
     clock_.wait_until(deadline);
     EXPECT_GE(clock_.now(), deadline);
@@ -100,6 +111,35 @@ TEST(ClockPage, CountsEndedWaitsWithoutTouchingTheTime) {
   page->state = ClockPage::kSkippedMask;
   for (int i = 0; i < 70'000; ++i) withdraw(*page, *publish(*page, 1, WaitKind::kSleep, 1, [] {}));
   EXPECT_EQ(page->skipped_us(), ClockPage::kSkippedMask);
+}
+
+TEST(HostPace, TranslatesTimesThereAndBack) {
+  const HostPace pace{.since_ns = 1000, .permille = 2300, .unused = 0};
+  EXPECT_EQ(pace.to_node(1000), 2300);
+  EXPECT_EQ(pace.to_host(2300), 1000);
+  EXPECT_EQ(pace.to_host(2301), 1001) << "not before the time has come";
+  EXPECT_EQ(pace.ahead_ns(1000), 0);
+  EXPECT_EQ(pace.ahead_ns(2000), 1300);
+  EXPECT_EQ(pace.host_time(3300), 2000);
+  for (const std::int64_t node : {0LL, 999LL, 1001LL, 4'567'890LL, 1'000'000'000'000'000'007LL}) {
+    const std::int64_t host = pace.host_time(node);
+    EXPECT_GE(host + pace.ahead_ns(host), node);
+    EXPECT_LT(host - 1 + pace.ahead_ns(host - 1), node);
+  }
+}
+
+TEST(HostPace, IsValidWithAnyBytes) {
+  constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
+  for (const std::uint32_t permille : {0U, 1U, 999U, 1000U, 1001U, ~0U}) {
+    for (const std::int64_t since : {-kMost - 1, -1L, 0L, 1L, kMost}) {
+      const HostPace pace{.since_ns = since, .permille = permille, .unused = 0};
+      EXPECT_GE(pace.ahead_ns(kMost / 2), 0);
+      EXPECT_LE(pace.host_time(kMost), kMost);
+      EXPECT_EQ(pace.to_node(-7), -7);
+      EXPECT_GE(pace.to_node(kMost - 1), kMost - 1);
+      EXPECT_EQ(pace.to_host(kMost), kMost);
+    }
+  }
 }
 
 TEST(ClockPage, TellsWhoListens) {

@@ -163,6 +163,49 @@ class SharedClock(unittest.TestCase):
         self.assertGreaterEqual(elapsed, 0.2)
         self.assertAlmostEqual(elapsed, host, delta=0.02)  # /proc/uptime counts 10 ms.
 
+    def test_a_slower_host_takes_longer_but_not_what_it_waits_for(self):
+        # A process that computes prevents skipping. Waits of 20 s last 0.2 s of this host's time.
+        for name in ("sleep", "poll", "select", "event", "condition", "condition by clock",
+                     "semaphore", "child", "blocked signals"):
+            with self.subTest(name):
+                output, _ = self.run_program(
+                    "HOUR, busy = 20, os.fork()\n"
+                    "while busy == 0: pass\n"
+                    "begin = time.time(), time.monotonic(), time.perf_counter()\n"
+                    "begin_host = host_time()\n" + WAITS[name] + "\n"
+                    "end = time.time(), time.monotonic(), time.perf_counter()\n"
+                    "print(*(b - a for a, b in zip(begin, end)), host_time() - begin_host)\n"
+                    "os.kill(busy, signal.SIGKILL)", "--gpu", GPU, "--host-slowdown", "100")
+                *times, host = map(float, output.split())
+                self.assertLess(host, 10)
+                for time in times:
+                    self.assertGreaterEqual(time, 20)
+                    self.assertAlmostEqual(time / 100, host, delta=0.05)
+
+    def test_steps_of_a_slower_host_take_what_the_gpu_does(self):
+        program = f"STEPS, LAUNCHES = 5, 200\n{RANKS}"
+        steps = {}
+        for slowdown in ("1", "4"):
+            output, _ = self.run_program(program, "--gpu", f"{GPU}:2", "--host-slowdown", slowdown)
+            *times, _ = map(float, output.split())
+            steps[slowdown] = min(times)
+        self.assertAlmostEqual(steps["4"] / steps["1"], 1, delta=0.1)
+
+    def test_timers_of_a_slower_host_end_at_the_times_of_its_clock(self):
+        output, errors = self.run_program(
+            "fired = []\n"
+            "signal.signal(signal.SIGALRM, lambda *_: fired.append(time.monotonic()))\n"
+            "begin = time.monotonic()\n"
+            "signal.setitimer(signal.ITIMER_REAL, 10)\n"
+            "print(signal.getitimer(signal.ITIMER_REAL)[0])\n"
+            "signal.pause()\n"
+            "print(fired[0] - begin)\n", "--gpu", GPU, "--host-slowdown", "20")
+        left, elapsed = map(float, output.split())
+        self.assertGreater(left, 1, errors)  # Were it the host's, it would be at most 0.5 s.
+        self.assertLessEqual(left, 10)
+        self.assertGreaterEqual(elapsed, 10)
+        self.assertLess(elapsed, 100)  # Were 10 s of the host meant, it would be 200 s.
+
     def test_what_comes_from_outside_takes_its_time(self):
         process = subprocess.Popen(
             self.command("threading.Thread(target=time.sleep, args=(HOUR,), daemon=True).start()\n"

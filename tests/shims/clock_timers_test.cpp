@@ -131,6 +131,51 @@ TEST(ClockTimers, HoldsTheClockForEverForTimersWithoutAPlace) {
             32);
 }
 
+/// While this exists, the emulated host is twice as slow as this one.
+class SlowHost {
+ public:
+  SlowHost() { set(2000); }
+  SlowHost(const SlowHost&) = delete;
+  SlowHost& operator=(const SlowHost&) = delete;
+  ~SlowHost() { set(0); }
+
+ private:
+  static void set(std::uint32_t permille) { clock_library().page->pace.permille = permille; }
+};
+
+TEST(ClockTimers, RunTwiceAsFastIfTheHostIsTwiceAsSlow) {
+  const SlowHost slow;
+  GPEMU_OF_CLOCK(alarm)(3600);
+  itimerval host{}, node{};
+  ASSERT_EQ(::getitimer(ITIMER_REAL, &host), 0);
+  ASSERT_EQ(GPEMU_OF_CLOCK(getitimer)(ITIMER_REAL, &node), 0);
+  EXPECT_LE(host.it_value.tv_sec, 1800);
+  EXPECT_GT(node.it_value.tv_sec, 1800);
+  EXPECT_LE(node.it_value.tv_sec, 3600);
+  EXPECT_GT(GPEMU_OF_CLOCK(alarm)(0), 1800U);
+
+  timer_t timer{};
+  sigevent nothing{};
+  nothing.sigev_notify = SIGEV_NONE;
+  ASSERT_EQ(::timer_create(CLOCK_MONOTONIC, &nothing, &timer), 0);
+  timespec now{};
+  ASSERT_EQ(GPEMU_OF_CLOCK(clock_gettime)(CLOCK_MONOTONIC, &now), 0);
+  for (const bool absolute : {false, true}) {
+    itimerspec value = kEachHour, seen{};
+    if (absolute) value.it_value.tv_sec += now.tv_sec;
+    ASSERT_EQ(GPEMU_OF_CLOCK(timer_settime)(timer, absolute ? TIMER_ABSTIME : 0, &value, nullptr),
+              0);
+    ASSERT_EQ(::timer_gettime(timer, &seen), 0);
+    EXPECT_LE(seen.it_value.tv_sec, 1800);
+    EXPECT_EQ(seen.it_interval.tv_sec, 1800);
+    ASSERT_EQ(GPEMU_OF_CLOCK(timer_gettime)(timer, &seen), 0);
+    EXPECT_GT(seen.it_value.tv_sec, 1800);
+    EXPECT_LE(seen.it_value.tv_sec, 3600);
+    EXPECT_EQ(seen.it_interval.tv_sec, 3600);
+  }
+  EXPECT_EQ(GPEMU_OF_CLOCK(timer_delete)(timer), 0);
+}
+
 TEST(ClockNull, TheTimeOfDayIsNotWrittenToNull) {
   struct timezone* const no_zone = nullptr;
   timeval* volatile nowhere = nullptr;

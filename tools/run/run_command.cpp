@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <cmath>
 #include <cstdint>
 #include <filesystem>
 #include <memory>
@@ -56,6 +57,7 @@ struct RunProgramOptions {
   SharingOptions sharing;
   bool has_sharing = false;  ///< whether any of these was given.
   int real_ranks = 0;        ///< 0: all ranks run.
+  double host_slowdown = 1;  ///< how many times slower the emulated host is than this one.
   bool strict = false;
   bool drop_data = false;
   bool quiet = false;
@@ -107,6 +109,19 @@ Result<void> check(const RunProgramOptions& options, const World& world) {
     return fail(ErrorCode::kInvalidArgument,
                 "--clock gpu-only emulates one GPU, which no --topology joins to others");
   }
+  if (options.host_slowdown != 1 && options.clock != "virtual") {
+    return fail(
+        ErrorCode::kInvalidArgument,
+        "--host-slowdown needs --clock virtual: on the clock '{}', the host's work takes {} "
+        "time",
+        options.clock, options.clock == "real" ? "its real" : "no");
+  }
+  if (options.host_slowdown != 1 && options.gpus.empty() && options.topology.empty()) {
+    return fail(
+        ErrorCode::kInvalidArgument,
+        "--host-slowdown needs --gpu or --topology: the clock of a node that exists belongs "
+        "to its other processes, too");
+  }
   if (options.clock == "gpu-only" && (options.gpus.size() != 1 || !options.node.empty())) {
     return fail(ErrorCode::kInvalidArgument,
                 "--clock gpu-only needs one --gpu: each process has its own time");
@@ -146,6 +161,15 @@ nlohmann::ordered_json facts_of(const RunProgramOptions& options, int code) {
           {"exit_code", code}};
 }
 
+/// Has the node's clock run faster than this host's, so that the host counts as slower. Requires:
+/// no process uses the node yet.
+void slow_host_down(const device::Node& node, double slowdown) {
+  node.clock_page().pace = {
+      .since_ns = to_ns(node.clock().host_now()),
+      .permille = static_cast<std::uint32_t>(std::lround(slowdown * sim::HostPace::kSame)),
+      .unused = 0};
+}
+
 Result<void> write_outputs(const RunProgramOptions& options, const std::filesystem::path& records,
                            report::Provenance provenance, int code, const World& world) {
   GPEMU_ASSIGN(const std::vector<record::RecordedProcess> processes,
@@ -163,6 +187,7 @@ Result<void> write_outputs(const RunProgramOptions& options, const std::filesyst
       report::print_error("{}\n", *warning);
   }
   nlohmann::ordered_json facts = facts_of(options, code);
+  if (options.host_slowdown != 1) facts["host_slowdown"] = options.host_slowdown;
   if (options.real_ranks > 0) {
     facts["ranks_for_real"] = options.real_ranks;
     facts["phantoms"] = phantoms;
@@ -319,6 +344,7 @@ Result<int> run_on_gpus(RunProgramOptions options, const World& world) {
   std::optional<SkippingSoon> soon;
   if (options.clock == "virtual") {
     follow_clock(*node, world, settings);
+    if (options.host_slowdown != 1) slow_host_down(*node, options.host_slowdown);
     soon.emplace(node->clock_page());
   }
   GPEMU_ASSIGN(const std::filesystem::path shims, world.shims());
@@ -390,6 +416,7 @@ void add_run_command(Command app, const World& world) {
       "train.py\n"
       "  gpemu run --topology dgx-a100 --ranks-for-real 1 -- torchrun --nproc-per-node 64 "
       "train.py\n"
+      "  gpemu run --gpu T4 --clock virtual --host-slowdown 2 -- python train.py\n"
       "  gpemu run -- nvtop      # in another terminal: watches that run\n");
   auto options = std::make_shared<RunProgramOptions>();
   command
@@ -413,6 +440,13 @@ void add_run_command(Command app, const World& world) {
               "Each other rank counts as doing the same as one of them at the same time, and costs "
               "nothing")
       .range(1, 1024);
+  command
+      .option(
+          "--host-slowdown", options->host_slowdown,
+          "With --clock virtual: how many times slower than this host the emulated one is. What "
+          "the host does, its files and its network take so many times as long on the clock; "
+          "the GPUs do not")
+      .real_range(1, sim::HostPace::kSlowest / sim::HostPace::kSame);
   add_run_options(command, *options);
   command.on_run([options, command, &world] {
     options->has_sharing = command.given("--sharing") || command.given("--time-slice") ||

@@ -263,6 +263,32 @@ TEST_F(RunCommandTest, ReportsWhatItSkippedOnTheVirtualClock) {
   EXPECT_NE(variable("GPEMU_CLOCK_PAGE"), "unset");
 }
 
+TEST_F(RunCommandTest, SlowsTheHostDownOnTheVirtualClock) {
+  made_up_.program = [this](const StartedProgram& program) {
+    started_ = program;
+    const auto node = device::Node::open(variable("GPEMU_NODE"), made_up_.world.nodes);
+    EXPECT_EQ(node.value()->clock_page().pace.permille, 2300U);
+    return 0;
+  };
+  const Outcome outcome =
+      run({"--gpu", "T4", "--clock", "virtual", "--host-slowdown", "2.3", "--json", "-"});
+  EXPECT_EQ(outcome.code, 0) << outcome.errors;
+  EXPECT_EQ(parsed(outcome.output)["host_slowdown"], 2.3);
+}
+
+TEST_F(RunCommandTest, SlowsTheHostOfANodeOfItsOwnDownOnly) {
+  EXPECT_EQ(
+      run({"--gpu", "T4", "--host-slowdown", "2"}),
+      (Outcome{2, "",
+               "gpemu: --host-slowdown needs --clock virtual: on the clock 'real', the host's "
+               "work takes its real time\n"}));
+  EXPECT_EQ(run({"--node", "n", "--clock", "virtual", "--host-slowdown", "2"}),
+            (Outcome{2, "",
+                     "gpemu: --host-slowdown needs --gpu or --topology: the clock of a node that "
+                     "exists belongs to its other processes, too\n"}));
+  EXPECT_EQ(run({"--gpu", "T4", "--clock", "virtual", "--host-slowdown", "0.5"}).code, 2);
+}
+
 TEST_F(RunCommandTest, HasOneGpuIfEachProcessHasItsOwnTime) {
   const std::string needs_one =
       "gpemu: --clock gpu-only needs one --gpu: each process has its own time\n";

@@ -11,7 +11,8 @@
 
 namespace gpemu::sim {
 
-/// The clock of a node: the host's, plus the time that was skipped while all processes waited.
+/// The clock of a node: the host's, as slow as the page says, plus the time that was skipped while
+/// all processes waited.
 ///
 /// While no skipper runs, it behaves like a RealClock. The page shows a skipper until when threads
 /// wait. The page outlives the clock. Thread safety: any thread.
