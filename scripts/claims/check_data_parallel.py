@@ -63,6 +63,8 @@ def measure_slowdown(options):
         own_ms = float(output_of(options.gpemu, "run", "--quiet", "--gpu", "T4", "--",
                                  options.python, IMAGE_PROGRAM, folder))
     print(f"an image: {own_ms:.2f} ms here, {loader['image_ms']:.2f} ms on the study's host")
+    if own_ms > loader["image_ms"]:
+        print("this host is the slower one, so what the host adds will be too much")
     return max(loader["image_ms"] / own_ms, 1)
 
 

@@ -9,11 +9,20 @@ namespace {
 
 using gpemu::shim::ahead_now;
 using gpemu::shim::follows;
+using gpemu::shim::host_now;
 using gpemu::shim::kSecond;
 using gpemu::shim::node_now;
 using gpemu::shim::page;
 using gpemu::shim::to_ns;
 using gpemu::shim::to_timespec;
+
+/// Returns whether a clock gives the CPU time of a process or a thread. Source: Linux,
+/// include/linux/posix-timers.h: negative numbers, whose low bits are 3 for devices.
+bool is_cpu_time(clockid_t clock) {
+  constexpr clockid_t kDevice = 3;
+  return clock == CLOCK_PROCESS_CPUTIME_ID || clock == CLOCK_THREAD_CPUTIME_ID ||
+         (clock < 0 && (clock & kDevice) != kDevice);
+}
 
 /// Sleeps for a time; returns the time left, 0 unless a signal ended the sleep.
 std::int64_t sleep_for(std::int64_t ns) {
@@ -29,9 +38,14 @@ std::int64_t sleep_for(std::int64_t ns) {
 
 GPEMU_CLOCK_EXPORT int clock_gettime(clockid_t clock, timespec* time) noexcept {
   const int error = gpemu_host_clock_gettime(clock, time);
-  if (error == 0 && page() != nullptr && follows(clock)) {
-    const std::int64_t ns = to_ns(*time);
-    *time = to_timespec(ns + (clock == CLOCK_MONOTONIC ? page()->ahead_ns(ns) : ahead_now()));
+  if (error != 0 || page() == nullptr) return error;
+  const std::int64_t ns = to_ns(*time);
+  if (clock == CLOCK_MONOTONIC) {
+    *time = to_timespec(ns + page()->ahead_ns(ns));
+  } else if (follows(clock)) {
+    *time = to_timespec(ns + ahead_now());
+  } else if (is_cpu_time(clock)) {
+    *time = to_timespec(page()->pace.to_node(ns));
   }
   return error;
 }
@@ -43,7 +57,8 @@ GPEMU_CLOCK_EXPORT int gettimeofday(timeval* time, void* zone) noexcept {
   timeval* const volatile given = time;
   timeval* const result = given;
   if (error == 0 && result != nullptr && page() != nullptr) {
-    const std::int64_t us = result->tv_sec * 1'000'000 + result->tv_usec + ahead_now() / 1000;
+    const std::int64_t now = host_now(CLOCK_REALTIME);
+    const std::int64_t us = (now + ahead_now()) / 1000;
     *result = {.tv_sec = us / 1'000'000, .tv_usec = us % 1'000'000};
   }
   return error;

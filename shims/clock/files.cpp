@@ -105,7 +105,14 @@ GPEMU_CLOCK_EXPORT int epoll_pwait(int set, epoll_event* events, int count, int 
                                    const sigset_t* mask) {
   GPEMU_REAL(epoll_pwait);
   if (page() == nullptr || ms <= 0) return real_epoll_pwait(set, events, count, ms, mask);
+  GPEMU_REAL(epoll_pwait2);
   return wait_in(ms * kMillisecond, mask, [&](std::int64_t ns, const sigset_t* open) {
+    // On a slower host, a wait of a millisecond is shorter than one.
+    if (real_epoll_pwait2 != nullptr && !page()->pace.is_same()) {
+      const timespec limit = to_timespec(ns);
+      const int result = real_epoll_pwait2(set, events, count, &limit, open);
+      if (result >= 0 || errno != ENOSYS) return result;
+    }
     return real_epoll_pwait(set, events, count, to_ms(ns), open);
   });
 }

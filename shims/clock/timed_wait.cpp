@@ -110,8 +110,10 @@ std::int64_t node_now() {
 }
 
 Deadline deadline_at(clockid_t clock, std::int64_t node_ns) {
+  // In this order: what passes between the two makes the time late, not early.
+  const std::int64_t ahead = ahead_now();
   const std::int64_t now = host_now(clock);
-  const std::int64_t left = node_ns - ahead_now() - now;
+  const std::int64_t left = node_ns - ahead - now;
   return {.left_ns = left, .host_ns = later(now, left <= 0 ? left : page()->pace.to_host(left))};
 }
 

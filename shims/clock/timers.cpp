@@ -25,6 +25,7 @@ struct Held {
   std::atomic<TimedWait*> wait;
   std::atomic<std::int64_t> until_ns;
   std::atomic<std::uintptr_t> timer;
+  std::atomic<bool> counts_cpu_time;  ///< and not the time that passes.
 };
 Held of_alarm;
 Held of_timers[32];
@@ -64,7 +65,7 @@ int hold(Held& held, std::int64_t in_ns, bool comes_again, Set set) {
 }
 
 std::int64_t to_ns(const timeval& time) {
-  return time.tv_sec * kSecond + time.tv_usec * 1000;
+  return to_ns(timespec{.tv_sec = time.tv_sec, .tv_nsec = time.tv_usec * 1000});
 }
 
 /// Translates a time that is left, for the host or for the node. Invalid ones stay as they are.
@@ -96,8 +97,8 @@ void to_node(int result, Value* value) {
   *value = {.it_interval = to_node(value->it_interval), .it_value = to_node(value->it_value)};
 }
 
-/// Like to_host() for the time at which a timer ends, on a clock that is not known: only the time
-/// of day is so great.
+/// Like to_host() for the time at which a timer ends, on a clock that is not known here: only the
+/// time of day is so great.
 itimerspec to_host_at(const itimerspec& value) {
   constexpr std::int64_t kTimeOfDay = kSecond * 1'000'000'000;
   itimerspec host_value = to_host(value);
@@ -162,15 +163,27 @@ GPEMU_CLOCK_EXPORT unsigned alarm(unsigned seconds) noexcept {
   return static_cast<unsigned>(old.it_value.tv_sec) + (up ? 1U : 0U);
 }
 
+GPEMU_CLOCK_EXPORT int timer_create(clockid_t clock, sigevent* event, timer_t* timer) noexcept {
+  GPEMU_REAL(timer_create);
+  const int result = real_timer_create(clock, event, timer);
+  if (result != 0 || page() == nullptr) return result;
+  Held* const held = place_of(*timer);
+  if (held != nullptr) held->counts_cpu_time = !gpemu::shim::follows(clock);
+  return result;
+}
+
 GPEMU_CLOCK_EXPORT int timer_settime(timer_t timer, int flags, const itimerspec* value,
                                      itimerspec* old) noexcept {
   GPEMU_REAL(timer_settime);
   if (page() == nullptr || value == nullptr) return real_timer_settime(timer, flags, value, old);
+  Held* const held = place_of(timer);
+  if (held != nullptr && held->counts_cpu_time) {
+    return real_timer_settime(timer, flags, value, old);
+  }
   const bool runs = to_ns(value->it_value) != 0;
   const bool absolute = (flags & TIMER_ABSTIME) != 0;
   const itimerspec host_value = absolute && runs ? to_host_at(*value) : to_host(*value);
   const auto set = [&] { return real_timer_settime(timer, flags, &host_value, old); };
-  Held* const held = place_of(timer);
   int result = 0;
   if (held != nullptr) {
     result = hold(*held, runs ? to_ns(value->it_value) : 0,
@@ -186,7 +199,9 @@ GPEMU_CLOCK_EXPORT int timer_settime(timer_t timer, int flags, const itimerspec*
 GPEMU_CLOCK_EXPORT int timer_gettime(timer_t timer, itimerspec* value) noexcept {
   GPEMU_REAL(timer_gettime);
   const int result = real_timer_gettime(timer, value);
-  if (page() != nullptr) to_node(result, value);
+  if (page() == nullptr) return result;
+  const Held* const held = place_of(timer);
+  if (held == nullptr || !held->counts_cpu_time) to_node(result, value);
   return result;
 }
 
@@ -196,6 +211,7 @@ GPEMU_CLOCK_EXPORT int timer_delete(timer_t timer) noexcept {
   Held* const held = page() == nullptr ? nullptr : place_of(timer);
   if (held == nullptr) return end();
   const int result = hold(*held, 0, false, end);
+  held->counts_cpu_time = false;
   held->timer = 0;
   return result;
 }

@@ -22,9 +22,10 @@ namespace {
 /// Fields of gpemu_node_config from here on may be absent; they are zero then.
 constexpr std::size_t kLeastConfigBytes = offsetof(gpemu_node_config, clock);
 
-/// A node whose time is skipped has its own clock.
+/// A node whose time is skipped, or whose host is slower, has its own clock.
 std::shared_ptr<sim::Clock> clock_of(const std::shared_ptr<device::Node>& node) {
-  if (node->clock_page().skipping == 0) return real_clock();
+  const sim::ClockPage& page = node->clock_page();
+  if (page.skipping == 0 && page.pace.is_same()) return real_clock();
   return {node, &node->clock()};
 }
 

@@ -152,7 +152,7 @@ class HostFunctions {
       }
       // A call queued meanwhile may be due earlier, and new work may delay this one. Virtual time
       // stands still while no thread waits, so there is no need to sleep.
-      const Duration ahead = time - clock().now() - sim::RealClock::kDefaultSpin;
+      const Duration ahead = time - clock().now() - clock().lead();
       if (ahead > Duration::zero() && process().time_is_real) {
         const auto comes_earlier = [&]() GPEMU_REQUIRES(mutex_) { return next()->order != order; };
         if (changed_.wait_for(lock, ahead, comes_earlier)) continue;

@@ -63,10 +63,14 @@ class WatchedClock final : public sim::Clock {
   static constexpr std::uint64_t kState = offsetof(sim::ClockPage, state);
   static constexpr std::uint64_t kPace = offsetof(sim::ClockPage, pace);
 
+  /// Returns the pace that was read last: it is set once.
   [[nodiscard]] sim::HostPace pace() const {
     sim::HostPace pace{};
-    static_cast<void>(read_exactly(file_, path_, &pace, sizeof pace, offset_ + kPace));
-    return pace;
+    if (pace_permille_ == 0 && read_exactly(file_, path_, &pace, sizeof pace, offset_ + kPace)) {
+      pace_since_ns_ = pace.since_ns;
+      pace_permille_ = pace.permille;
+    }
+    return {.since_ns = pace_since_ns_, .permille = pace_permille_, .unused = 0};
   }
   void sleep(Duration time) const {
     std::this_thread::sleep_for(std::min(Duration(pace().to_host(time.count())), kLookAgain));
@@ -77,7 +81,8 @@ class WatchedClock final : public sim::Clock {
   std::uint64_t offset_;
   sim::ClockPage own_page_{};
   sim::SharedClock host_{own_page_};
-  mutable std::atomic<std::int64_t> skipped_ns_{0};
+  mutable std::atomic<std::int64_t> skipped_ns_{0}, pace_since_ns_{0};
+  mutable std::atomic<std::uint32_t> pace_permille_{0};
 };
 
 }  // namespace

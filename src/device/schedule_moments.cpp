@@ -59,7 +59,7 @@ void Moment::wait_for_news(sim::Clock& clock, std::uint32_t seen, TimePoint dead
   if (!mark_ || mark_->is_final()) return clock.wait_until(std::min(deadline, time()));
   Schedule& schedule = mark_->schedule();
   const TimePoint now = clock.now();
-  const Duration precise = clock.runs_by_itself() ? sim::RealClock::kDefaultSpin : Duration();
+  const Duration precise = clock.lead();
   TimePoint next = TimePoint::max();
   std::optional<News::Waiting> waiting;
   {

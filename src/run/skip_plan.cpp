@@ -9,13 +9,14 @@ namespace {
 
 using sim::WaitKind;
 
-/// Skipping less costs more than it saves.
+/// Skipping less of the host's time costs more than it saves.
 constexpr std::int64_t kLeastSkipNs = 150'000;
 /// The most that is skipped at once, because a page may contain any bytes.
 constexpr std::int64_t kMostSkipNs = 24LL * 3600 * 1'000'000'000;
 /// Timeouts of waits (not sleeps) that end within this time of each other end together.
 constexpr std::int64_t kTogetherNs = 500'000;
-/// How long before its end a sleep learns what was skipped meanwhile, so that it ends exactly.
+/// How long before its end, in the host's time, a sleep learns what was skipped meanwhile, so that
+/// it ends exactly.
 constexpr std::int64_t kRearmNs = 5'000'000;
 /// A wait that has been over for so long may belong to a thread that does not exist any more.
 constexpr std::int64_t kOverdueNs = 2'000'000;
@@ -38,7 +39,8 @@ std::int64_t next_time(std::span<const SeenWait> waits) {
 
 }  // namespace
 
-SkipPlan plan_skip(std::span<const SeenWait> waits, std::int64_t now_ns, std::uint64_t skipped_us) {
+SkipPlan plan_skip(std::span<const SeenWait> waits, std::int64_t now_ns, std::uint64_t skipped_us,
+                   const sim::HostPace& pace) {
   SkipPlan plan;
   bool due = false;  // A thread's wait is over: it is about to compute.
   for (const SeenWait& wait : waits) {
@@ -54,7 +56,7 @@ SkipPlan plan_skip(std::span<const SeenWait> waits, std::int64_t now_ns, std::ui
     if (wait.until_ns < now_ns - kOverdueNs) plan.to_check.push_back(wait);
     if (wait.armed_us == skipped_us || wait.until_ns == sim::kNotYet) continue;
     const bool sleeps = wait.kind == WaitKind::kSleep;
-    const std::int64_t early_ns = sleeps ? kRearmNs : 0;
+    const std::int64_t early_ns = sleeps ? pace.to_node(kRearmNs) : 0;
     if (wait.until_ns <= now_ns + early_ns) {
       (sleeps ? plan.to_wake : plan.to_signal).push_back(wait);
     } else {
@@ -63,7 +65,7 @@ SkipPlan plan_skip(std::span<const SeenWait> waits, std::int64_t now_ns, std::ui
   }
   if (plan.timed.empty() || plan.held || due) return plan;
   const std::int64_t ahead_ns = next_time(waits) - now_ns;
-  if (ahead_ns >= kLeastSkipNs) plan.skip_us = std::min(ahead_ns, kMostSkipNs) / 1000;
+  if (ahead_ns >= pace.to_node(kLeastSkipNs)) plan.skip_us = std::min(ahead_ns, kMostSkipNs) / 1000;
   return plan;
 }
 

@@ -36,9 +36,9 @@ struct SkipPlan {
   std::vector<SeenWait> to_free;             ///< timers that have ended.
 };
 
-/// Plans by the waits of all threads and the node's time. It is a pure function;
-/// docs/design/shared-clock.md has the rules.
+/// Plans by the waits of all threads, the node's time and the pace of its host. It is a pure
+/// function; docs/design/shared-clock.md has the rules.
 [[nodiscard]] SkipPlan plan_skip(std::span<const SeenWait> waits, std::int64_t now_ns,
-                                 std::uint64_t skipped_us);
+                                 std::uint64_t skipped_us, const sim::HostPace& pace);
 
 }  // namespace gpemu::run

@@ -34,8 +34,8 @@ SeenWait until(std::int64_t time_ns, SeenWait wait) {
   return wait;
 }
 
-SkipPlan plan_of(const std::vector<SeenWait>& waits) {
-  return plan_skip(waits, kNow, kSkippedUs);
+SkipPlan plan_of(const std::vector<SeenWait>& waits, std::uint32_t permille = 1000) {
+  return plan_skip(waits, kNow, kSkippedUs, {.since_ns = 0, .permille = permille, .unused = 0});
 }
 
 Threads threads_of(const std::vector<SeenWait>& waits) {
@@ -50,6 +50,14 @@ TEST(PlanSkip, NothingWithoutWaits) {
   EXPECT_TRUE(plan.timed.empty());
   EXPECT_FALSE(plan.held);
   EXPECT_EQ(plan.stale_in_ns, kLast);
+}
+
+TEST(PlanSkip, SkipsWhatIsWorthItOnASlowerHost) {
+  EXPECT_EQ(plan_of({wait_of(1, kMs)}, 5000).skip_us, 1000);
+  EXPECT_EQ(plan_of({wait_of(1, kMs)}, 10'000).skip_us, 0) << "0.1 ms of this host";
+  // 6 ms are 0.6 ms of this host, in which the thread could not wake up, learn and sleep again.
+  EXPECT_EQ(plan_of({stale(wait_of(1, 6 * kMs))}).to_wake.size(), 0U);
+  EXPECT_EQ(plan_of({stale(wait_of(1, 6 * kMs))}, 10'000).to_wake.size(), 1U);
 }
 
 TEST(PlanSkip, GoesToTheEndOfTheNextSleep) {

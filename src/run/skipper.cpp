@@ -122,7 +122,7 @@ class Skipper::Loop {
       const auto kind = static_cast<WaitKind>(wait.kind.load());
       waits_.push_back({place, thread, kind, wait.until_ns, wait.armed_us});
     }
-    return plan_skip(waits_, now_ns, skipped_us);
+    return plan_skip(waits_, now_ns, skipped_us, page_.pace);
   }
 
   /// Wakes, signals and frees as planned. Returns whether it freed the place of a dead thread: then

@@ -6,6 +6,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <fcntl.h>
+#include <mutex>
 #include <poll.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
@@ -136,6 +137,9 @@ class Guard {
 Result<Warden> Warden::start(const std::function<int()>& become, Leftovers leftovers) {
   GPEMU_ASSIGN(Pipe life, make_pipe());
   GPEMU_ASSIGN(Pipe report, make_pipe());
+  // One after the other, so that each knows the wardens that were there before it.
+  static std::mutex mutex;
+  const std::scoped_lock lock(mutex);
   GPEMU_ASSIGN(std::vector<pid_t> inherited, children());
   // If the warden is killed, this process adopts its children.
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);

@@ -22,8 +22,8 @@ namespace gpemu::run {
 /// is killed, the kernel ends the program, and wait() or poll() end the rest. Processes of other
 /// users, for example after sudo, can escape, because the warden may not kill them.
 ///
-/// Several can exist, each used by one thread. If one of them is killed, the programs of those that
-/// were started later end, too.
+/// Several can exist, each used by one thread. If one of them is killed, programs that were started
+/// after it end, too.
 class Warden {
  public:
   /// What happens to the program's processes that still run when it ends.
@@ -66,7 +66,9 @@ class Warden {
   int ended(int status);
 
   pid_t pid_;
-  FileDescriptor life_;  ///< a pipe's end that no other process has: closed when this process ends.
+  /// A pipe's end, closed when this process ends. No other process has it for longer than its
+  /// start.
+  FileDescriptor life_;
   FileDescriptor report_;         ///< carries the result of `become`.
   std::vector<pid_t> inherited_;  ///< earlier children, of a shell that became this process.
   std::optional<int> code_;

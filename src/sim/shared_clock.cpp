@@ -107,7 +107,7 @@ void SharedClock::sleep_until(TimePoint time) {
 }
 
 void SharedClock::wait_until(TimePoint deadline) {
-  if (deadline > now() + spin_) sleep_until(deadline - spin_);
+  if (deadline > now() + lead()) sleep_until(deadline - lead());
   if (now() >= deadline) return;
   const TimePoint start = host_now();
   spin_until(*this, deadline);

@@ -134,7 +134,7 @@ TEST(HostPace, IsValidWithAnyBytes) {
     for (const std::int64_t since : {-kMost - 1, -1L, 0L, 1L, kMost}) {
       const HostPace pace{.since_ns = since, .permille = permille, .unused = 0};
       EXPECT_GE(pace.ahead_ns(kMost / 2), 0);
-      EXPECT_LE(pace.host_time(kMost), kMost);
+      EXPECT_GE(pace.host_time(kMost / 2), 0);
       EXPECT_EQ(pace.to_node(-7), -7);
       EXPECT_GE(pace.to_node(kMost - 1), kMost - 1);
       EXPECT_EQ(pace.to_host(kMost), kMost);

@@ -52,6 +52,10 @@ const Clock& clock_library() {
 #define GPEMU_OF_CLOCK(name) \
   reinterpret_cast<decltype(&::name)>(::dlsym(clock_library().library, #name))
 
+std::int64_t to_ns(const timespec& time) {
+  return time.tv_sec * 1'000'000'000 + time.tv_nsec;
+}
+
 std::vector<TimedWait*> holds() {
   std::vector<TimedWait*> found;
   for (TimedWait& wait : clock_library().page->waits) {
@@ -174,6 +178,20 @@ TEST(ClockTimers, RunTwiceAsFastIfTheHostIsTwiceAsSlow) {
     EXPECT_EQ(seen.it_interval.tv_sec, 3600);
   }
   EXPECT_EQ(GPEMU_OF_CLOCK(timer_delete)(timer), 0);
+}
+
+TEST(ClockCpuTime, IsThatOfTheSlowerHost) {
+  const SlowHost slow;
+  clockid_t of_process{};
+  ASSERT_EQ(::clock_getcpuclockid(0, &of_process), 0);
+  for (const clockid_t clock : {CLOCK_PROCESS_CPUTIME_ID, CLOCK_THREAD_CPUTIME_ID, of_process}) {
+    timespec before{}, node{}, after{};
+    ASSERT_EQ(::clock_gettime(clock, &before), 0);
+    ASSERT_EQ(GPEMU_OF_CLOCK(clock_gettime)(clock, &node), 0);
+    ASSERT_EQ(::clock_gettime(clock, &after), 0);
+    EXPECT_GE(to_ns(node), 2 * to_ns(before));
+    EXPECT_LE(to_ns(node), 2 * to_ns(after));
+  }
 }
 
 TEST(ClockNull, TheTimeOfDayIsNotWrittenToNull) {

@@ -93,8 +93,8 @@ Result<void> ProgramRuns::record_side_by_side(const std::vector<Request>& reques
   const auto work = [&] {
     for (std::size_t i = 0; (i = next++) < requests.size();) {
       seen[i] = run(requests[i], label_of(requests[i].gpu, requests[i].batch));
-      const bool stop = !*seen[i] && seen[i]->error().code != ErrorCode::kNotFound;
-      if (stop) next = requests.size();
+      // What is not the program's fault, such as a full disk, would hit the next ones, too.
+      if (!*seen[i] && seen[i]->error().code != ErrorCode::kNotFound) next = requests.size();
     }
   };
   {
@@ -104,16 +104,19 @@ Result<void> ProgramRuns::record_side_by_side(const std::vector<Request>& reques
     }
     work();
   }
-  for (std::size_t i = 0; i < requests.size(); ++i) {
-    GPEMU_CHECK(seen[i].has_value(), "only runs after one whose error is returned are left out");
-    Result<run::ProgramRun>& one = *seen[i];
-    const bool failed =
-        one ? one->exit_code.value_or(0) != 0 : one.error().code == ErrorCode::kNotFound;
-    const Request& request = requests[i];
-    if (failed && at_once > 1) {
-      one = run(request, label_of(request.gpu, request.batch) + ", alone");
+  for (const std::optional<Result<run::ProgramRun>>& one : seen) {
+    if (one && !*one && one->error().code == ErrorCode::kInterrupted) {
+      return std::unexpected(one->error());
     }
-    GPEMU_TRY(keep(request, std::move(one)));
+  }
+  for (std::size_t i = 0; i < requests.size(); ++i) {
+    const Request& request = requests[i];
+    const bool succeeded = seen[i] && *seen[i] && (*seen[i])->exit_code.value_or(0) == 0;
+    if (!succeeded && at_once > 1) {
+      seen[i] = run(request, label_of(request.gpu, request.batch) + ", alone");
+    }
+    GPEMU_CHECK(seen[i].has_value(), "only runs after one whose error is returned are left out");
+    GPEMU_TRY(keep(request, *std::move(seen[i])));
   }
   return {};
 }

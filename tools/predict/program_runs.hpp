@@ -54,7 +54,7 @@ class ProgramRuns {
   ///
   /// The first run that succeeds is alone, because it may make what the others need: a program may
   /// download its data. The others run side by side, except jobs of several ranks, whose ports are
-  /// often fixed. What fails there is recorded again alone.
+  /// often fixed. What fails there, for whatever reason, is recorded again alone.
   ///
   /// Errors: the first fault of a batch without any run; errors that are not the program's.
   [[nodiscard]] Result<void> record(const std::vector<profile::GpuSpec>& gpus,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "predict/program_runs.hpp"
 
+#include <atomic>
 #include <barrier>
 #include <mutex>
 
@@ -116,6 +117,24 @@ TEST_F(ProgramRunsTest, TriesACommonGpuForABatchThatFailsLater) {
   ASSERT_TRUE(all.record({kVolta, kHopper}, {8, 16}));
   EXPECT_EQ(recorded_.back(), "A100-SXM4-80GB, batch 16");
   EXPECT_EQ(all.find(kVolta, 16).first->gpu.name, "A100-SXM4-80GB");
+}
+
+TEST_F(ProgramRunsTest, RepeatsAloneWhatDidNotFitBesideAnother) {
+  std::atomic<int> calls = 0;
+  ProgramRuns all({.words = {"program"}},
+                  {.gpu = [](const std::string&) -> Result<profile::GpuSpec> { return kVolta; },
+                   .gpu_names = {},
+                   .record = [&calls](const run::ProgramRunOptions& options,
+                                      const std::string& label) -> Result<run::ProgramRun> {
+                     ++calls;
+                     const bool fits = options.batch == 8 || label.ends_with(", alone");
+                     if (!fits) return fail(ErrorCode::kIo, "no space for records");
+                     return run::ProgramRun{.gpu = options.gpu, .batch = options.batch};
+                   },
+                   .at_once = 2});
+  ASSERT_TRUE(all.record({kVolta}, {8, 16, 32, 64, 128}));
+  for (const int batch : {16, 32, 64, 128}) EXPECT_NE(all.find(kVolta, batch).first, nullptr);
+  EXPECT_LE(calls, 1 + 2 + 4) << "after the first fault, no more start side by side";
 }
 
 TEST_F(ProgramRunsTest, EndsWithAFaultThatIsNotThePrograms) {

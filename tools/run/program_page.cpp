@@ -449,7 +449,11 @@ Result<std::string> program_page(const OrderedJson& summary,
               {"GPUs",
                fmt::format("{}", fmt::join(summary["gpus"].get<std::vector<std::string>>(), ", ")) +
                    summary["node"].get<std::string>()},
-              {"clock", summary["clock"].get<std::string>()},
+              {"clock", summary["clock"].get<std::string>() +
+                            (summary.contains("host_slowdown")
+                                 ? fmt::format(", of a host {} times slower than this one",
+                                               summary["host_slowdown"].get<double>())
+                                 : "")},
               {"exit code", fmt::to_string(summary["exit_code"].get<int>())},
               {"waited for the GPU", time_text(summary["wait_ns"].get<std::int64_t>())}});
   if (!gathered.empty()) {

@@ -323,6 +323,9 @@ void tell_skipped(const run::Skipper::Report& report) {
 
 /// Returns the program's exit code.
 Result<int> run_on_gpus(RunProgramOptions options, const World& world) {
+  // As the clock counts it.
+  options.host_slowdown =
+      std::round(options.host_slowdown * sim::HostPace::kSame) / sim::HostPace::kSame;
   GPEMU_TRY(check(options, world));
   GPEMU_ASSIGN(const std::string toml, use_topology(options, world));
   GPEMU_ASSIGN(run::Settings settings, settings_of(options, world));

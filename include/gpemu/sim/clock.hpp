@@ -32,6 +32,10 @@ class Clock {
   /// Returns whether time passes even if nobody waits.
   [[nodiscard]] virtual bool runs_by_itself() const = 0;
 
+  /// Returns how long before a deadline a thread must wake up so as not to be late; 0 for a clock
+  /// that is never late.
+  [[nodiscard]] virtual Duration lead() const { return Duration::zero(); }
+
   /// Returns the host CPU time that all waits have spent spinning; 0 for a clock that never spins.
   [[nodiscard]] virtual Duration spun() const { return Duration::zero(); }
 };
@@ -59,6 +63,7 @@ class RealClock final : public Clock {
   void wait_for_change(const std::atomic<std::uint32_t>& word, std::uint32_t seen,
                        TimePoint deadline) override;
   [[nodiscard]] bool runs_by_itself() const override { return true; }
+  [[nodiscard]] Duration lead() const override { return spin_; }
 
   [[nodiscard]] Duration spun() const override {
     return Duration(spun_ns_.load(std::memory_order_relaxed));

@@ -8,9 +8,9 @@
 
 /// The part of a node's clock that its processes share: docs/design/shared-clock.md.
 ///
-/// Node time is CLOCK_MONOTONIC, slowed by HostPace, plus the time that was skipped. The page is in
-/// the node segment, so all of it must be valid with any bytes. The library that is preloaded into
-/// programs under `gpemu run` uses it too, so nothing here needs more than the C library.
+/// Node time is CLOCK_MONOTONIC, made faster by HostPace, plus the time that was skipped. The page
+/// is in the node segment, so all of it must be valid with any bytes. The library that is preloaded
+/// into programs under `gpemu run` uses it too, so nothing here needs more than the C library.
 namespace gpemu::sim {
 
 /// What a thread waits for.

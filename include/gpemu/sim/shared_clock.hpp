@@ -11,8 +11,8 @@
 
 namespace gpemu::sim {
 
-/// The clock of a node: the host's, as slow as the page says, plus the time that was skipped while
-/// all processes waited.
+/// The clock of a node: the host's, faster if the page says that the node's host is slower, plus
+/// the time that was skipped while all processes waited.
 ///
 /// While no skipper runs, it behaves like a RealClock. The page shows a skipper until when threads
 /// wait. The page outlives the clock. Thread safety: any thread.
@@ -25,6 +25,9 @@ class SharedClock final : public Clock {
   void wait_for_change(const std::atomic<std::uint32_t>& word, std::uint32_t seen,
                        TimePoint deadline) override;
   [[nodiscard]] bool runs_by_itself() const override { return true; }
+  [[nodiscard]] Duration lead() const override {
+    return Duration(page_.pace.to_node(spin_.count()));
+  }
   [[nodiscard]] Duration spun() const override {
     return Duration(spun_ns_.load(std::memory_order_relaxed));
   }
