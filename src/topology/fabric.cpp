@@ -206,13 +206,13 @@ Fabric switched(const profile::GpuSpec& gpu, int ranks) {
           .channels = kSwitchedChannels};
 }
 
-/// GPUs without NVLink.
-Fabric over_pcie(const profile::GpuSpec& gpu, int ranks, bool peers) {
+/// GPUs without NVLink, perhaps below several sockets.
+Fabric over_pcie(const profile::GpuSpec& gpu, int ranks, bool peers, bool across_sockets) {
   const double rate = pcie_line_rate(gpu);
   return {.ranks = ranks,
           .generation = generation_of(gpu),
           .inside = peers ? LinkClass::kPciePeer : LinkClass::kPcieStaged,
-          .line_rate = rate,
+          .line_rate = rate * (across_sockets ? kAcrossSockets : 1),
           .searched_rate = rate * kSearchedPcie,
           .channels = kPcieChannels};
 }
@@ -264,7 +264,13 @@ Result<Fabric> fabric_of(const profile::TopologySpec& machine, const profile::Gp
   const int links = links_of_a_gpu(machine);
   const bool may_ring = links > 0 && has_nvlink && ranks <= kMostBonded;
   const Rings rings = may_ring ? find_rings(part, ranks) : Rings{};
-  if (rings.count == 0) return over_pcie(gpu, ranks, are_peers(part, gpu, ranks));
+  if (rings.count == 0) {
+    const bool across_sockets =
+        std::ranges::any_of(part.gpus, [&part](const profile::Place& place) {
+          return socket_of(part, place) != socket_of(part, part.gpus.front());
+        });
+    return over_pcie(gpu, ranks, are_peers(part, gpu, ranks), across_sockets);
+  }
   Fabric fabric = switched(gpu, ranks);
   const double share = static_cast<double>(rings.count) / links;
   fabric.switched = false;
@@ -311,7 +317,7 @@ Fabric fabric_of(const profile::GpuSpec& gpu, int ranks, LinkClass link) {
   if (!gpu.nvlink_bytes_per_s && link == LinkClass::kNvlink) {
     link = has_pcie_peers(gpu) ? LinkClass::kPciePeer : LinkClass::kPcieStaged;
   }
-  if (link != LinkClass::kNvlink) return over_pcie(gpu, ranks, link == LinkClass::kPciePeer);
+  if (link != LinkClass::kNvlink) return over_pcie(gpu, ranks, link == LinkClass::kPciePeer, false);
   Fabric fabric = switched(gpu, ranks);
   // Bridges join pairs, and V100s join each other directly.
   fabric.switched = gpu.nvlink_gpus > 2 && fabric.generation != Generation::kVolta;

@@ -106,6 +106,13 @@ TEST(FabricOf, WithoutNvlinkGpusBelowASwitchArePeers) {
             LinkClass::kPciePeer);
 }
 
+TEST(FabricOf, RingsOverPcieAreSlowerAcrossSockets) {
+  const profile::TopologySpec box = machine("rtx-4090-x8");
+  const std::vector one{0, 1, 2, 3}, both{0, 1, 4, 5};
+  EXPECT_NEAR(fabric_of(box, gpu("RTX-4090"), one)->line_rate, 31.5e9, 1e7);
+  EXPECT_NEAR(fabric_of(box, gpu("RTX-4090"), both)->line_rate, 0.82 * 31.5e9, 1e7);
+}
+
 TEST(FabricOf, GpusWithoutADescribedMachineHaveAllTheirLinks) {
   EXPECT_TRUE(fabric_of(gpu("A100-SXM4-40GB"), 8).switched);
   EXPECT_DOUBLE_EQ(fabric_of(gpu("A100-SXM4-40GB"), 8).line_rate, 300e9);

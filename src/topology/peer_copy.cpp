@@ -26,7 +26,6 @@ constexpr double kNvlinkShare = 0.91;
 constexpr double kNvlinkShareFromHopper = 0.85;
 constexpr double kPcieShare = 0.82;
 constexpr double kPcieShareFromGeneration5 = 0.88;
-constexpr double kAcrossSockets = 0.82;
 constexpr double kStagedShare = 0.64;
 constexpr double kStagedShareFromGeneration5 = 0.5;
 /// What is left of that below one switch: 0.84 with A100, 0.71 with RTX 3090 (both ways together),

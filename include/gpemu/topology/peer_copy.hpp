@@ -56,6 +56,11 @@ struct PeerCopy {
 /// Returns the raw rate of a PCIe link, bytes per second and direction.
 [[nodiscard]] double pcie_line_rate(const profile::PcieLink& link);
 
+/// What is left of the rate over PCIe between GPUs below two sockets, if both directions are used
+/// at once, as by rings. Source: 41.0 of 50.2 GB/s (4 A40, NVIDIA/nccl-tests, issue 74) and 41.3
+/// of 50.3 (RTX 4090 with peer access).
+inline constexpr double kAcrossSockets = 0.82;
+
 /// Returns that of a GPU's own link.
 [[nodiscard]] double pcie_line_rate(const profile::GpuSpec& gpu);
 
