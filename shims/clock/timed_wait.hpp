@@ -61,6 +61,7 @@ struct Deadline {
 [[nodiscard]] inline bool is_valid(const timespec& time) {
   return time.tv_sec >= 0 && time.tv_nsec >= 0 && time.tv_nsec < kSecond;
 }
+
 /// Sleeps until a time of the node; returns 0, or EINTR if a signal ended the sleep.
 [[nodiscard]] int sleep_until(sim::ClockPage& page, std::int64_t until_ns);
 
