@@ -49,6 +49,39 @@ TEST(GroupId, RefusesOtherText) {
   }
 }
 
+// ---- How long a thread waits
+
+/// A clock whose threads are late, and which notes until when they wait.
+class LateClock : public sim::Clock {
+ public:
+  [[nodiscard]] TimePoint now() const override { return now_; }
+  void wait_until(TimePoint deadline) override { now_ = std::max(now_, deadline); }
+  void wait_for_change(const std::atomic<std::uint32_t>& /*word*/, std::uint32_t /*seen*/,
+                       TimePoint deadline) override {
+    waited_until.push_back(deadline);
+    now_ = deadline;
+  }
+  [[nodiscard]] bool runs_by_itself() const override { return false; }
+  [[nodiscard]] Duration lead() const override { return 60us; }
+
+  std::vector<TimePoint> waited_until;
+
+ private:
+  TimePoint now_{};
+};
+
+TEST(Rendezvous, AThreadLooksBeforeTheEndWhetherAllHaveCome) {
+  LateClock clock;
+  const std::shared_ptr<Node> node = Node::create_private(config("test", 1)).value();
+  const auto device = Device::open(node, 0, clock).value();
+  const auto stream = device->create_stream(StreamKind::kNonBlocking);
+  const GroupId group = Rendezvous::create_group(*node, 2).value();
+  const auto party = Rendezvous::join(node, group, 0, clock).value();
+  const Moment round = party->arrive(*stream, 1ms).value();
+  for (int i = 0; i < 2; ++i) round.wait_for_news(clock, round.news(), TimePoint::max());
+  EXPECT_EQ(clock.waited_until, (std::vector{moment_at(700us), moment_at(940us)}));
+}
+
 // ---- Two parties in one process, on the virtual clock
 
 class RendezvousTest : public testing::Test {

@@ -302,9 +302,13 @@ class Timeline {
     lane.group->any_end = std::max(lane.group->any_end, end);
     if (lane.blocking) lane.group->blocking_end = std::max(lane.group->blocking_end, end);
   }
-  /// Returns whether the first task of a lane, or its first piece, has its final times.
+  /// Returns whether the first task of a lane, or its first piece, has its final times. A wait has
+  /// them as soon as it is known how long it is.
   [[nodiscard]] bool has_started(Lane& lane, TimePoint now) const {
-    return lane.placed > 0 && final_from(lane.tasks.front()) <= now;
+    if (lane.placed == 0) return false;
+    const Task& task = lane.tasks.front();
+    if (final_from(task) <= now) return true;
+    return task.engine == Task::kWait && (!task.waits_for || task.waits_for->is_final());
   }
   void drop_started(Lane& lane, TimePoint now) {
     if (has_started(lane, now)) drop_first(lane, now);

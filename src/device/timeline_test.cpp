@@ -234,6 +234,30 @@ TEST_F(TimelineTest, WorkAfterAnOpenMarkRunsOnceTheMarkHasItsTime) {
   EXPECT_EQ(spans_of(free), (Spans{{45, 50}}));
 }
 
+TEST_F(TimelineTest, AWaitIsFinalAsSoonAsItIsKnownHowLongItIs) {
+  Lane& lane = add_lane();
+  const MarkReference mark = timeline_->wait_for_open_mark(lane, at_ns(0), Duration(1));
+  wait(lane, at(50));
+  timeline_->resolve(*mark.get(), at_ns(35), at_ns(10));
+  ASSERT_EQ(lane.tasks.size(), 2U);
+  timeline_->forget_started(at_ns(10));
+  EXPECT_TRUE(lane.tasks.empty());
+  EXPECT_EQ(timeline_->end_of(lane, at_ns(10)).time(), at_ns(50));
+  EXPECT_EQ(queue(lane, kKernels, 5).start, at_ns(50));
+}
+
+TEST_F(TimelineTest, AWaitIsNotFinalBeforeWhatItWaitsFor) {
+  Lane& working = add_lane();
+  Lane& lane = add_lane();
+  queue(working, kKernels, 10);
+  queue(working, kKernels, 10);
+  wait(lane, timeline_->last_end(working, at_ns(0)));
+  timeline_->forget_started(at_ns(5));
+  EXPECT_EQ(lane.tasks.size(), 1U);
+  timeline_->forget_started(at_ns(10));
+  EXPECT_TRUE(lane.tasks.empty());
+}
+
 TEST_F(TimelineTest, ALaneIsReadySoMuchAfterTheRoundForWhichItWaits) {
   timeline_->follow_rounds();
   Lane& lane = add_lane();
