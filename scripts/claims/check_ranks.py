@@ -8,8 +8,8 @@ Prints, with the limits in brackets:
   steps    by how much the ends of a step differ between ranks, as each rank sees them [0.2 ms],
            beside the same for ranks that only sleep until a common time and compute as much as
            the step does: that is this machine's scheduler [or 0.2 ms more than that]. With a pause
-           after each step, and without. Each rank is bound to a core: without that, the kernel of
-           a machine with few cores leaves some idle while ranks queue for others
+           after each step, and without. Each rank is bound to a core: otherwise, the kernel often
+           leaves a core idle while several ranks wait for another one
   calls    the processor time of ncclAllReduce [10 us], queued ten in a row: of a bucket of DDP, and
            of 8 bytes, which are really added
   phantoms the same for the only rank that runs of 64 (--ranks-for-real 1) [10 us]

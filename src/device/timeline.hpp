@@ -303,7 +303,7 @@ class Timeline {
     if (lane.blocking) lane.group->blocking_end = std::max(lane.group->blocking_end, end);
   }
   /// Returns whether the first task of a lane, or its first piece, has its final times. A wait has
-  /// them as soon as it is known how long it is.
+  /// them as soon as what it waits for has its own: no task comes before it that others could move.
   [[nodiscard]] bool has_started(Lane& lane, TimePoint now) const {
     if (lane.placed == 0) return false;
     const Task& task = lane.tasks.front();
