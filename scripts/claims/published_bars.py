@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Shows what the bars in src/cost/published_bars.hpp follow from: how far published steps are off,
-by what takes most of their time.
+"""Shows what the bars in src/cost/published_bars.hpp and kHostError in gpemu/cost/step_bar.hpp
+follow from: how far published steps are off, by what takes most of their time.
 
 Of n steps, number 0.9 (n + 1) is shown, by the larger of predicted / measured and its inverse, less
 1; between two steps, in proportion. On average, nine of ten other steps are within that (Hyndman
@@ -19,11 +19,12 @@ import subprocess
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 HALF = ("RTX-3090", "A100-SXM4-40GB")  # GPUs with steps in 16 bits, which others can predict.
 LITTLE, MUCH = 0.1, 0.25  # Shares of a step's time that direct convolutions with groups take.
-OWN = ("RTX-2080-Ti", "TITAN-RTX", "RTX-3090", "A100-SXM4-40GB", "P100-PCIE-16GB", "V100-PCIE-32GB")
+OWN = ("RTX-2080-Ti", "TITAN-RTX", "RTX-3090", "A100-SXM4-40GB", "P100-PCIE-16GB", "V100-PCIE-32GB",
+       "H100-SXM5-80GB")
 
 
-def read_rows(gpemu, *options):
-    command = [gpemu, "cost", "eval", ROOT / "published", "--published", "--json", *options]
+def read_rows(gpemu, folder, *options):
+    command = [gpemu, "cost", "eval", ROOT / folder, "--published", "--json", *options]
     done = subprocess.run(list(map(str, command)), check=True, capture_output=True, text=True)
     rows = json.loads(done.stdout)
     for row in rows:
@@ -34,14 +35,16 @@ def read_rows(gpemu, *options):
     return rows
 
 
-def groups(own, out):
+def groups(own, out, unfitted):
     """Yields the name of a bar, and the steps that tell it."""
+    yield "kHostError", [row for row in own + unfitted if row["phase"] == "training"
+                         and row["host_share"] >= 1.5 * row["busy_share"]]
     with_others = [row for row in own if row["gpu"] not in OWN and not row["half"]]
     without = [row for row in out if row["gpu"] in OWN and not row["half"]]
     half = [row for row in out if row["gpu"] in HALF and row["half"]]
-    yield "kOtherGpuConvolutionBar", [row for row in with_others + without
-                                      if row["source"] == "torchvision"]
-    yield "kOtherGpuProductBar", [row for row in with_others if row["source"] == "neusight"]
+    others = with_others + without
+    yield "kOtherGpuConvolutionBar", [row for row in others if row["source"] == "torchvision"]
+    yield "kOtherGpuProductBar", [row for row in others if row["source"] == "neusight"]
     yield "kHalfBar", [row for row in half if row["most"] != "grouped"
                        and row["parts"].get("direct", 0) < LITTLE]
     yield "kHalfGroupedBar", [row for row in half if row["most"] == "grouped"]
@@ -64,7 +67,8 @@ def main():
     parser.add_argument("--gpemu", type=pathlib.Path, default=ROOT / "build/release/tools/gpemu")
     gpemu = parser.parse_args().gpemu
     print(f"{'bar':24} {'steps':>5} {'90th':>6}")
-    for name, rows in groups(read_rows(gpemu), read_rows(gpemu, "--gpu-out")):
+    own, out = read_rows(gpemu, "published"), read_rows(gpemu, "published", "--gpu-out")
+    for name, rows in groups(own, out, read_rows(gpemu, "measured/h200-unfitted")):
         misses = sorted(row["miss"] for row in rows)
         print(f"{name:24} {len(misses):5} {ninetieth(misses):6.2f}")
 

@@ -14,36 +14,99 @@
 #include "gpemu/calibrate/fit.hpp"
 #include "gpemu/calibrate/nearest_gpu.hpp"
 #include "gpemu/cost/copy_cost.hpp"
-#include "gpemu/cost/host_error.hpp"
 #include "gpemu/cost/listed_tensors.hpp"
 #include "gpemu/cost/operation_cost.hpp"
 #include "gpemu/cost/operation_time.hpp"
 #include "gpemu/cost/phase_time.hpp"
+#include "gpemu/cost/step_bar.hpp"
 
 namespace gpemu::calibrate {
 namespace {
 
 using cost::PublishedStep;
 
-/// The host's time to launch a step, in seconds. The order of the operations is not known, so that
+/// The host's time to launch an operation once, in seconds.
+struct LaunchTime {
+  double forward = 0, backward = 0;
+};
+
+/// Returns the host's times to launch a step's operations. Their neighbours are not known, so that
 /// biases that are added after convolutions count as operations of their own. What an optimizer
 /// over lists costs depends on its tensors, in a host where that is known.
-double host_seconds(const PublishedStep& step, const profile::OperationParameters& parameters,
-                    std::optional<double> listed_tensor) {
-  if (step.is_operation) return 0;
+std::vector<LaunchTime> launch_times(const PublishedStep& step,
+                                     const profile::OperationParameters& parameters,
+                                     std::optional<double> listed_tensor) {
   cost::ListedTensors listed;
+  double lists = 0;
   for (const auto& [operation, forward, backward] : step.operations) {
+    const auto count = static_cast<double>(forward + backward);
     listed.add(operation, forward + backward);
+    if (operation.operation_class == cost::OperationClass::kOptimizer) lists += count;
   }
   const bool in_lists = listed_tensor && listed.tensors() > 0;
-  double launches = 0;
+  const double of_list =
+      in_lists ? *listed_tensor * static_cast<double>(listed.tensors()) / lists : 0;
+  std::vector<LaunchTime> times;
   for (const auto& [operation, forward, backward] : step.operations) {
-    if (in_lists && operation.operation_class == cost::OperationClass::kOptimizer) continue;
-    launches += forward * parameters.at(cost::host_cost(operation, {}, true)) +
-                backward * parameters.at(cost::host_cost(operation, {}, false));
+    LaunchTime& time = times.emplace_back();
+    if (step.is_operation) continue;
+    if (in_lists && operation.operation_class == cost::OperationClass::kOptimizer) {
+      time = {.forward = of_list, .backward = of_list};
+      continue;
+    }
+    const double scale = parameters[cost::kHostScale];
+    time = {.forward = scale * parameters.at(cost::host_cost(operation, {}, true)),
+            .backward = scale * parameters.at(cost::host_cost(operation, {}, false))};
   }
-  const double seconds = launches * parameters[cost::kHostScale];
-  return in_lists ? seconds + *listed_tensor * static_cast<double>(listed.tensors()) : seconds;
+  return times;
+}
+
+/// Returns the host's time to launch a step, in seconds.
+double host_seconds(const PublishedStep& step, std::span<const LaunchTime> launches) {
+  double seconds = 0;
+  for (std::size_t i = 0; i < launches.size(); ++i) {
+    const auto& [operation, forward, backward] = step.operations[i];
+    seconds += static_cast<double>(forward) * launches[i].forward +
+               static_cast<double>(backward) * launches[i].backward;
+  }
+  return seconds;
+}
+
+/// Returns how long a step takes if the GPU runs each operation for `device` seconds as soon as the
+/// host has launched it. Operations are in the order in which the step first asks for them; those
+/// of the forward pass that it asks for again later come in the opposite order then.
+double queue_seconds(const PublishedStep& step, std::span<const LaunchTime> launches,
+                     std::span<const double> device) {
+  struct Part {
+    double place = 0;  ///< in the step: below 1 in the forward pass.
+    double launch = 0, device = 0;
+    std::int64_t count = 0;
+  };
+  double forwards = 0, backwards = 0;
+  for (const auto& [operation, forward, backward] : step.operations) {
+    forwards += static_cast<double>(forward);
+    if (forward == 0) backwards += static_cast<double>(backward);
+  }
+  std::vector<Part> parts;
+  double before_forward = 0, before_backward = 0;
+  for (std::size_t i = 0; i < launches.size(); ++i) {
+    const auto& [operation, forward, backward] = step.operations[i];
+    const double place = forward > 0 ? before_forward / forwards : 0;
+    if (forward > 0) parts.push_back({place, launches[i].forward, device[i], forward});
+    if (backward > 0) {
+      const double after = forward > 0 ? 1 - place : before_backward / backwards;
+      parts.push_back({1 + after, launches[i].backward, device[i], backward});
+    }
+    before_forward += static_cast<double>(forward);
+    if (forward == 0) before_backward += static_cast<double>(backward);
+  }
+  std::ranges::stable_sort(parts, {}, &Part::place);
+  std::vector<double> launched, ran;
+  for (const Part& part : parts) {
+    launched.insert(launched.end(), static_cast<std::size_t>(part.count), part.launch);
+    ran.insert(ran.end(), static_cast<std::size_t>(part.count), part.device);
+  }
+  return cost::phase_seconds(launched, ran);
 }
 
 std::optional<double> listed_tensor_of(const profile::GpuSpec& gpu) {
@@ -245,11 +308,13 @@ Result<profile::GpuSpec> without_own_steps(
 PublishedAnswer predict_published(const PublishedStep& step, const profile::GpuSpec& gpu) {
   const cost::OperationCostModel model(gpu);
   double busy = 0, slack = 0;
+  std::vector<double> device;
   PublishedAnswer answer;
   for (const auto& [recorded, forward, backward] : step.operations) {
     const cost::DescribedOperation operation = recorded.at(1);
     const cost::Estimate estimate = model.price(operation).estimate;
-    const double seconds = (forward + backward) * to_seconds(estimate.time);
+    device.push_back(to_seconds(estimate.time));
+    const double seconds = (forward + backward) * device.back();
     busy += seconds;
     slack += seconds * estimate.relative_error;
     answer.parts[part_of(operation, gpu)] += seconds;
@@ -258,15 +323,18 @@ PublishedAnswer predict_published(const PublishedStep& step, const profile::GpuS
   std::ranges::transform(profile::kOperationParameters, parameters.begin(),
                          &profile::Parameter::typical);
   if (gpu.calibration) parameters = gpu.calibration->parameters;
-  const double host = host_seconds(step, parameters, listed_tensor_of(gpu));
+  const std::vector<LaunchTime> launches = launch_times(step, parameters, listed_tensor_of(gpu));
+  const double host = host_seconds(step, launches);
   const double copy = copy_seconds(step, gpu);
   if (copy > 0) answer.parts["copy from host"] = copy;
-  const double seconds = copy + std::max(busy, host);
+  const double seconds = copy + queue_seconds(step, launches, device);
   for (auto& [name, part] : answer.parts) part /= seconds;
   answer.predicted_seconds = seconds;
-  // The copy is assumed to err like the rest.
-  answer.bar = (slack + cost::kHostError * (seconds - copy - busy)) / (seconds - copy);
+  // The copy, and what the GPU and its host wait for each other, are assumed to err like the rest.
+  answer.bar = cost::bar_of_longer({.time = busy, .bar = busy > 0 ? slack / busy : 0},
+                                   {.time = host, .bar = cost::kHostError});
   answer.host_share = host / seconds;
+  answer.busy_share = busy / seconds;
   return answer;
 }
 
@@ -302,7 +370,8 @@ Result<profile::OperationParameters> fit_parameters(PublishedFit& fit, const pro
     if (time == step.seconds.end() || !fit.chosen(step)) continue;
     if (arithmetic == Arithmetic::kAll && step.precision == "fp32") continue;
     const int before = times.count();
-    times.add(step, gpu, time->second, host_seconds(step, start, listed_tensor_of(gpu)));
+    times.add(step, gpu, time->second,
+              host_seconds(step, launch_times(step, start, listed_tensor_of(gpu))));
     if (times.count() > before && !step.is_operation) {
       ++fit.models[step.model];
       ++fit.count;
@@ -435,40 +504,70 @@ const double* seconds_on(const PublishedStep& step, std::string_view gpu) {
   return found == step.seconds.end() || step.is_operation ? nullptr : &found->second;
 }
 
+/// The kinds of arithmetic that have bars of their own.
+enum class BarOf : std::uint8_t { kHalf, kTf32, kFp32 };
+
+BarOf arithmetic_of(const PublishedStep& step) {
+  if (step.precision == "fp32") return BarOf::kFp32;
+  return step.precision == "tf32" ? BarOf::kTf32 : BarOf::kHalf;
+}
+
+using Misses = std::map<BarOf, std::vector<double>>;
+
 /// Appends how far the steps that `counts` names are off.
 void append_misses(std::span<const PublishedStep> steps, const profile::GpuSpec& gpu,
-                   const std::function<bool(const PublishedStep&)>& counts,
-                   std::vector<double>& misses) {
+                   const std::function<bool(const PublishedStep&)>& counts, Misses& misses) {
   constexpr double kLittle = 0.1;
-  constexpr double kMostHost = 0.9;
   const bool all = gpu.calibration->has_all_arithmetic();
   for (const PublishedStep& step : steps) {
     const double* const seconds = seconds_on(step, gpu.name);
-    if (seconds == nullptr || !counts(step) || (step.precision == "fp32" && !all)) continue;
+    const BarOf arithmetic = arithmetic_of(step);
+    if (seconds == nullptr || !counts(step) || (arithmetic != BarOf::kHalf && !all)) continue;
     PublishedAnswer answer = predict_published(step, gpu);
     answer.measured_seconds = *seconds;
-    if (answer.parts["direct"] < kLittle && answer.host_share < kMostHost) {
-      misses.push_back(answer.miss());
+    const bool host_may_limit = answer.host_share * (1 + cost::kHostError) > answer.busy_share;
+    if (answer.parts["direct"] < kLittle && !host_may_limit) {
+      misses[arithmetic].push_back(answer.miss());
     }
   }
 }
 
+/// Returns the bars that misses give, for those kinds of arithmetic that have enough.
+std::map<BarOf, double> bars_of(const Misses& misses) {
+  std::map<BarOf, double> bars;
+  for (const auto& [arithmetic, of_steps] : misses) {
+    const double bar = bar_of(of_steps);
+    if (std::isfinite(bar)) bars.emplace(arithmetic, bar);
+  }
+  return bars;
+}
+
 }  // namespace
 
-Result<double> published_bar(std::span<const PublishedStep> steps, const profile::GpuSpec& gpu,
-                             const profile::Calibration& start) {
-  std::vector<double> misses;
+Result<profile::CalibrationBars> published_bars(std::span<const PublishedStep> steps,
+                                                const profile::GpuSpec& gpu,
+                                                const profile::Calibration& start) {
+  Misses held_out;
   append_misses(
       steps, gpu,
-      [](const PublishedStep& step) { return is_held_out(published_family(step.model)); }, misses);
-  double bar = bar_of(std::move(misses));
-  if (std::isfinite(bar)) return bar;
+      [](const PublishedStep& step) { return is_held_out(published_family(step.model)); },
+      held_out);
+  std::map<BarOf, double> bars = bars_of(held_out);
+  // Where those are too few, the families of the steps that may be enough.
+  Misses every;
+  append_misses(steps, gpu, [](const PublishedStep&) { return true; }, every);
   std::set<std::string_view> families;
+  const std::map<BarOf, double> possible = bars_of(every);
+  const auto is_open = [&](const PublishedStep& step) {
+    const BarOf arithmetic = arithmetic_of(step);
+    return seconds_on(step, gpu.name) != nullptr && possible.contains(arithmetic) &&
+           !bars.contains(arithmetic);
+  };
   for (const PublishedStep& step : steps) {
-    if (seconds_on(step, gpu.name) != nullptr) families.insert(published_family(step.model));
+    if (is_open(step)) families.insert(published_family(step.model));
   }
-  misses.clear();
   if (families.size() == 1) families.clear();  // Nothing else tells its parameters.
+  Misses left_out;
   for (const std::string_view family : families) {
     const auto is_of = [family](const PublishedStep& step) {
       return published_family(step.model) == family;
@@ -477,11 +576,25 @@ Result<double> published_bar(std::span<const PublishedStep> steps, const profile
     GPEMU_ASSIGN(other.calibration,
                  calibrate_published(steps, gpu, start,
                                      [&](const PublishedStep& step) { return !is_of(step); }));
-    append_misses(steps, other, is_of, misses);
+    append_misses(
+        steps, other, [&](const PublishedStep& step) { return is_of(step) && is_open(step); },
+        left_out);
   }
-  bar = bar_of(std::move(misses));
-  if (std::isfinite(bar)) return bar;
-  return fail(ErrorCode::kNotFound, "too few published steps ran on {} to tell a bar", gpu.name);
+  bars.merge(bars_of(left_out));
+  const auto found = [&](BarOf arithmetic) {
+    const auto bar = bars.find(arithmetic);
+    return bar == bars.end() ? std::nullopt : std::optional(bar->second);
+  };
+  const std::optional<double> half = found(BarOf::kHalf);
+  if (!half) {
+    return fail(ErrorCode::kNotFound, "too few published steps in 16 bits ran on {} to tell a bar",
+                gpu.name);
+  }
+  return profile::CalibrationBars{.unseen_model = *half,
+                                  .known_batch = *half,
+                                  .other_gpu = start.bars ? start.bars->other_gpu : *half,
+                                  .tf32 = found(BarOf::kTf32),
+                                  .fp32 = found(BarOf::kFp32)};
 }
 
 }  // namespace gpemu::calibrate

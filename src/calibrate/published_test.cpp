@@ -80,6 +80,37 @@ TEST_F(PublishedData, ACopyDelaysItsStep) {
               1e-9);
 }
 
+/// A product that takes much longer than its launch, and many sums that take much less.
+TEST_F(PublishedData, WhatTheGpuHasToDoLastIsNotHiddenBehindTheHost) {
+  cost::CountedOperation product{.operation = {.kind = GPEMU_OPERATION_MATMUL,
+                                               .operation_class = cost::OperationClass::kMatmul,
+                                               .type = GPEMU_TYPE_FP16,
+                                               .compute_type = GPEMU_TYPE_FP16}};
+  for (const int i : {0, 1, 2, 3}) product.operation.shape[i].constant = i == 0 ? 1 : 8192;
+  cost::CountedOperation sums{.operation = {.kind = GPEMU_OPERATION_ELEMENTWISE,
+                                            .operation_class = cost::OperationClass::kElementwise,
+                                            .type = GPEMU_TYPE_FP16}};
+  sums.operation.shape[0].constant = sums.operation.shape[1].constant = 1000;
+  const auto answer = [&](int products_first, int sums_then, int products_then) {
+    cost::PublishedStep step{.training = true};
+    product.forward = products_first;
+    sums.forward = sums_then;
+    step.operations = {product, sums};
+    product.forward = 0;
+    product.backward = products_then;
+    if (products_then > 0) step.operations.push_back(product);
+    std::erase_if(step.operations, [](const cost::CountedOperation& operation) {
+      return operation.forward + operation.backward == 0;
+    });
+    return predict_published(step, gpu_);
+  };
+  const double one = answer(1, 0, 0).predicted_seconds;
+  const PublishedAnswer first = answer(1, 2000, 0), last = answer(0, 2000, 1);
+  EXPECT_NEAR(last.predicted_seconds - first.predicted_seconds, one, 0.05 * one);
+  EXPECT_NEAR(first.host_share, 1, 0.05);
+  EXPECT_GT(first.bar, 0.3) << "the host's";
+}
+
 TEST_F(PublishedData, HeldOutTrainingStepsArePredictedWithinTheirBars) {
   double errors = 0, within = 0, count = 0;
   for (const cost::PublishedStep& step : steps_) {
@@ -149,9 +180,13 @@ TEST_F(PublishedData, TheFilesOfTuringGpusHaveWhatTheStepsGive) {
     EXPECT_EQ(count, 4);
     EXPECT_LT(errors / count, 0.13) << name << ", of the family that took no part";
     if (kSanitized) continue;
-    const auto bar = published_bar(steps_, *gpu, *start->calibration);
-    ASSERT_TRUE(bar) << bar.error().message;
-    EXPECT_NEAR(*bar, gpu->calibration->bars->unseen_model, 0.005) << name;
+    const auto bars = published_bars(steps_, *gpu, *start->calibration);
+    ASSERT_TRUE(bars) << bars.error().message;
+    const profile::CalibrationBars& kept = *gpu->calibration->bars;
+    EXPECT_NEAR(bars->unseen_model, kept.unseen_model, 0.005) << name;
+    ASSERT_TRUE(bars->fp32 && kept.fp32) << name;
+    EXPECT_NEAR(*bars->fp32, *kept.fp32, 0.005) << name;
+    EXPECT_FALSE(bars->tf32 || kept.tf32) << name;
   }
 }
 
@@ -174,9 +209,10 @@ TEST_F(PublishedData, ABarNeedsStepsOfTwoFamilies) {
   }
   ASSERT_GT(steps.size(), 9U);
   for (const auto& few : {std::vector<cost::PublishedStep>(), steps}) {
-    const auto bar = published_bar(few, alone, *start_.calibration);
-    ASSERT_FALSE(bar);
-    EXPECT_EQ(bar.error().message, "too few published steps ran on RTX-3090-Ti to tell a bar");
+    const auto bars = published_bars(few, alone, *start_.calibration);
+    ASSERT_FALSE(bars);
+    EXPECT_EQ(bars.error().message,
+              "too few published steps in 16 bits ran on RTX-3090-Ti to tell a bar");
   }
 }
 

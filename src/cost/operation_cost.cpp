@@ -229,6 +229,10 @@ OperationCostModel::OperationCostModel(profile::GpuSpec spec) : spec_(std::move(
   if (spec_.calibration && spec_.calibration->has_all_arithmetic()) {
     other_arithmetic_.values = *spec_.calibration->fp32;
     tf32_.values = spec_.calibration->tf32.value_or(other_arithmetic_.values);
+    if (spec_.calibration->bars) {
+      other_arithmetic_.calibrated_error = spec_.calibration->bars->fp32;
+      tf32_.calibrated_error = spec_.calibration->bars->tf32;
+    }
     return;
   }
   other_arithmetic_.evidence = Evidence::kAnalytic;
@@ -297,9 +301,11 @@ OperationCost OperationCostModel::price(const gpemu_operation& operation,
   // Shapes come from programs; more than an hour makes no sense, and the ledger must not overflow.
   constexpr double kLongestSeconds = 3600;
   double error = kAnalyticError;
-  if (evidence == Evidence::kCalibrated) error = parameters.calibrated_error;
-  if (published || (all && evidence == Evidence::kCalibrated)) {
-    error = std::max(parameters.calibrated_error, least_published_error(work));
+  if (published || evidence == Evidence::kCalibrated) {
+    error = parameters.calibrated_error
+                ? *parameters.calibrated_error
+                : transferred_bar(operation, work, spec_, parameters.transferred_error);
+    if (published || all) error = std::max(error, least_published_error(work));
   }
   if (evidence == Evidence::kTransferred) {
     error = transferred_bar(operation, work, spec_, parameters.transferred_error);

@@ -391,6 +391,29 @@ TEST(OperationCostModel, ProductsInFp32HaveABarOfTheirOwnOnOtherGpus) {
   EXPECT_DOUBLE_EQ(bar(GPEMU_TYPE_FP32), 0.3) << "its own";
 }
 
+TEST(OperationCostModel, AnArithmeticWithTooFewStepsHasTheBarOfOtherGpus) {
+  profile::GpuSpec spec = toy_spec();
+  spec.name = "X-1";
+  spec.calibration = calibration("X-1", true);
+  spec.calibration->half = true;
+  spec.calibration->tf32 = spec.calibration->fp32 = spec.calibration->parameters;
+  spec.calibration->bars =
+      profile::CalibrationBars{.unseen_model = 0.3, .other_gpu = 0.4, .fp32 = 0.07};
+  const auto bar = [&spec](gpemu_data_type type) {
+    const gpemu_operation product =
+        operation_of(GPEMU_OPERATION_MATMUL, {1, 1024, 1024, 1024}, type);
+    return OperationCostModel(spec).price(product).estimate.relative_error;
+  };
+  EXPECT_DOUBLE_EQ(bar(GPEMU_TYPE_FP16), 0.3);
+  EXPECT_DOUBLE_EQ(bar(GPEMU_TYPE_FP32), 0.07);
+  spec.calibration->bars->fp32.reset();
+  const double of_others = bar(GPEMU_TYPE_FP32);
+  spec.calibration->gpu = "Y-1";
+  spec.calibration->half = false;
+  spec.calibration->tensor_cores = false;
+  EXPECT_DOUBLE_EQ(bar(GPEMU_TYPE_FP32), of_others);
+}
+
 TEST(OperationCostModel, InHalfPrecisionBarsGrowWithWhatIsNotKnown) {
   profile::GpuSpec spec = toy_spec();
   spec.name = "X-1";

@@ -10,13 +10,13 @@ namespace gpemu::cost {
 /// GPU or family, the bar is wider.
 ///
 /// In FP32 and TF32, on GPUs without steps of their own, or predicted without them: convolutions
-/// (64 steps, 0.29); products in FP32 (23 steps of language models, 0.16; single ones are off by
+/// (64 steps, 0.29); products in FP32 (31 steps of language models, 0.14; single ones are off by
 /// more, published/kernels). The rest has the bar that measured steps give.
 inline constexpr double kOtherGpuConvolutionBar = 0.3;
-inline constexpr double kOtherGpuProductBar = 0.18;
+inline constexpr double kOtherGpuProductBar = 0.16;
 /// In 16 bits, on GPUs whose own parameters are for FP32 or TF32, or predicted without their own
-/// (531 steps, nearly all on one GPU, 0.22); convolutions with several groups that run on tensor
-/// cores (44, 0.27) and direct ones (41, 0.76).
+/// (522 steps, nearly all on one GPU, 0.21); convolutions with several groups that run on tensor
+/// cores (48, 0.28) and direct ones (43, 0.47).
 inline constexpr double kHalfBar = 0.35;
 inline constexpr double kHalfGroupedBar = 0.5;
 inline constexpr double kHalfDirectBar = 0.8;

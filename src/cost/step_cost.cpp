@@ -4,8 +4,11 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 
 #include <fmt/format.h>
+
+#include "gpemu/cost/step_bar.hpp"
 
 #include "cost_curve.hpp"
 #include "divided_step.hpp"
@@ -232,17 +235,40 @@ struct ModelEvidence {
   Evidence evidence = Evidence::kAnalytic;
   double bar = kUnknownBar;         ///< of a model that was not measured on the GPU,
   double scaled_bar = kUnknownBar;  ///< and of one that was, at other batches.
+  bool of_device = false;           ///< `bar` is of the device's time alone.
+
+  /// Returns the bar of a phase of a model that was not measured on the GPU.
+  [[nodiscard]] double bar_of(const PhaseTimes& phase) const {
+    if (!of_device) return bar;
+    const auto sum = [](const std::vector<double>& times) {
+      return std::accumulate(times.begin(), times.end(), 0.0);
+    };
+    return bar_of_longer({.time = sum(phase.operations), .bar = bar},
+                         {.time = sum(phase.launches) + phase.wait, .bar = kHostError});
+  }
 };
 
+/// Recorded models run in TF32, or in FP32 where there is none. Parameters that were fitted to
+/// published steps have bars by arithmetic, from steps that the host does not limit.
 ModelEvidence evidence_of(const profile::GpuSpec& gpu) {
   if (!gpu.calibration) return {};
-  const bool own = gpu.calibration->gpu == gpu.name;
-  ModelEvidence found{.evidence = own ? Evidence::kCalibrated : Evidence::kTransferred};
-  const std::optional<profile::CalibrationBars>& bars = gpu.calibration->bars;
-  if (!bars) return found;
-  const double other_gpu = std::max(bars->other_gpu, kOtherGpuConvolutionBar);
-  found.bar = own ? bars->unseen_model : other_gpu;
-  found.scaled_bar = own ? bars->known_batch : other_gpu;
+  const profile::Calibration& calibration = *gpu.calibration;
+  const bool all = calibration.has_all_arithmetic();
+  const bool own = calibration.gpu == gpu.name && (all || !calibration.half);
+  ModelEvidence found{.evidence = own ? Evidence::kCalibrated : Evidence::kTransferred,
+                      .of_device = calibration.half};
+  if (!calibration.bars) return found;
+  const profile::CalibrationBars& bars = *calibration.bars;
+  const std::optional<double> of_arithmetic = gpu.tf32_tensor_flops ? bars.tf32 : bars.fp32;
+  const double other_gpu =
+      std::max({bars.other_gpu, kOtherGpuConvolutionBar, of_arithmetic.value_or(0)});
+  found.bar = found.scaled_bar = other_gpu;
+  if (own && all) {
+    found.bar = found.scaled_bar = of_arithmetic.value_or(other_gpu);
+  } else if (own) {
+    found.bar = bars.unseen_model;
+    found.scaled_bar = bars.known_batch;
+  }
   return found;
 }
 
@@ -404,7 +430,9 @@ Estimate StepCostModel::State::phase(int index, int batch) const {
   if (curve && (!recorded || batch <= curve->last_batch())) return to_estimate(curve->at(batch));
   GPEMU_CHECK(recorded.has_value(), "phase_of() needs a curve or a recording");
   const PhaseTimes times = recorded->phase(index, batch);
-  if (!curve) return {from_seconds(times.seconds()), model_evidence.evidence, model_evidence.bar};
+  if (!curve) {
+    return {from_seconds(times.seconds()), model_evidence.evidence, model_evidence.bar_of(times)};
+  }
   const int last = curve->last_batch();
   const double doublings = std::log2(static_cast<double>(batch) / last);
   // More work takes no less time, even if the correction fades faster than the work grows.

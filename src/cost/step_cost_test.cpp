@@ -6,6 +6,7 @@
 
 #include <gtest/gtest.h>
 
+#include "gpemu/cost/step_bar.hpp"
 #include "gpemu/profile/database_writer.hpp"
 
 #include "test_evidence.hpp"
@@ -327,6 +328,28 @@ TEST(StepCostModelLadder, BeyondTheLastBatchTheModelIsCorrectedByIt) {
   EXPECT_LT(to_seconds(beyond.time), 1.06 * to_seconds(measured.time));  // There is no gap.
   ASSERT_GT(model.largest_batch(), 33);
   expect_never_faster(model);
+}
+
+/// Recorded models run in FP32 on this GPU.
+TEST(StepCostModelLadder, ParametersFromPublishedStepsHaveTheBarOfTheArithmeticAndTheHost) {
+  StepEvidence known = without_times(evidence_for_test());
+  known.gpu = calibrated_gpu("TOY");
+  known.recording = recording_for_test();
+  profile::Calibration& calibration = *known.gpu.calibration;
+  calibration.half = true;
+  const auto forward = [&](int batch) {
+    return make_model(known).step(batch).value_or(StepCost{}).forward;
+  };
+  EXPECT_EQ(forward(32).evidence, Evidence::kTransferred) << "its steps were in 16 bits only";
+  EXPECT_GT(forward(32).relative_error, calibration.bars->unseen_model);
+  calibration.fp32 = calibration.parameters;
+  calibration.bars->fp32 = 0.07;
+  EXPECT_EQ(forward(32).evidence, Evidence::kCalibrated);
+  EXPECT_NEAR(forward(32).relative_error, 0.07, 1e-3);
+  EXPECT_NEAR(forward(1).relative_error, kHostError, 0.05) << "which the host limits";
+  const double few = (calibration.bars->fp32.reset(), forward(32).relative_error);
+  calibration.gpu = "OTHER";
+  EXPECT_EQ(forward(32).relative_error, few) << "too few steps tell no more than another GPU's";
 }
 
 TEST(StepCostModelLadder, AModelThatWasNotMeasuredHasTheGpusParameters) {

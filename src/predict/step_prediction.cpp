@@ -8,11 +8,11 @@
 #include <span>
 #include <utility>
 
-#include "gpemu/cost/host_error.hpp"
 #include "gpemu/cost/listed_tensors.hpp"
 #include "gpemu/cost/operation_time.hpp"
 #include "gpemu/cost/phase_time.hpp"
 #include "gpemu/cost/rank_slowdown.hpp"
+#include "gpemu/cost/step_bar.hpp"
 
 #include "step_queue.hpp"
 
@@ -144,12 +144,11 @@ class Pricing {
     return most == evidence_.end() ? cost::Evidence::kAnalytic : most->first;
   }
 
-  /// Returns the bar of a step's time in which the device waits for the host for `idle`. Copies are
-  /// assumed to err like the rest.
-  [[nodiscard]] double relative_error(Duration busy, Duration idle) const {
-    const double seconds = to_seconds(busy + idle);
-    const double slack = slack_seconds_ + kHostError * to_seconds(idle);
-    return seconds > 0 ? slack / seconds : kHostError;
+  /// Returns the bar of a step's time for which kernels run for `busy` and the host needs `host`.
+  /// Copies and what both wait for each other are assumed to err like the rest.
+  [[nodiscard]] double relative_error(Duration busy, Duration host) const {
+    return cost::bar_of_longer({.time = to_seconds(busy), .bar = kernel_error(busy)},
+                               {.time = to_seconds(host), .bar = kHostError});
   }
   /// Returns the mean bar of the kernels, which run for `busy`.
   [[nodiscard]] double kernel_error(Duration busy) const {
@@ -257,7 +256,7 @@ void add_times(const Pricing& pricing, const SteadyStep& steady, StepPrediction&
   prediction.parts[static_cast<std::size_t>(StepLimit::kHost)] = idle;
   prediction.time = {.time = steady.time,
                      .evidence = pricing.evidence(),
-                     .relative_error = pricing.relative_error(prediction.busy, idle)};
+                     .relative_error = pricing.relative_error(prediction.busy, prediction.host)};
   prediction.kernel_error = pricing.kernel_error(prediction.busy);
 }
 
@@ -336,13 +335,14 @@ ParallelStep predict_parallel_step(const record::ProgramWork& work, const StepRa
   const double error = pricing.kernel_error(result.step.busy);
   result.with_slow_collectives = most_slowed(run_with(1 / (1 + error), true)).time;
   result.with_slow_kernels = run_with(1 + error, false).time;
-  // What several ranks add errs as collectives and slow ranks do, not as the host does.
+  // What several ranks add errs as collectives and slow ranks do.
   const Duration added = steady.exposed + (steady.time - alone.time);
   const double slack = to_seconds(most_slowed(run_with(1, true)).time - steady.time);
   cost::Estimate& time = result.step.time;
   const double seconds = to_seconds(time.time);
   if (seconds > 0) {
-    time.relative_error += (std::max(slack, 0.0) - kHostError * to_seconds(added)) / seconds;
+    time.relative_error =
+        (time.relative_error * (seconds - to_seconds(added)) + std::max(slack, 0.0)) / seconds;
   }
   return result;
 }

@@ -11,6 +11,7 @@
 
 #include "gpemu/cost/operation_time.hpp"
 #include "gpemu/cost/rank_slowdown.hpp"
+#include "gpemu/cost/step_bar.hpp"
 
 #include "test_work.hpp"
 
@@ -88,7 +89,7 @@ TEST(PredictStep, SaysWhatItDoesWithTheGpu) {
 }
 
 TEST(PredictStep, SaysHowSureThatIs) {
-  // 6 ms of kernels that may take 1.5 times as long, beside a host that may take 1.6 times as long.
+  // 6 ms of kernels that may take 1.5 times as long, beside a host that may take longer, too.
   const StepPrediction step{.time = {.time = std::chrono::milliseconds(10)},
                             .host = std::chrono::milliseconds(9),
                             .busy = std::chrono::milliseconds(6),
@@ -96,8 +97,9 @@ TEST(PredictStep, SaysHowSureThatIs) {
                             .kernel_error = 0.5};
   const StepLoad load = gpu_load(step);
   EXPECT_NEAR(load.predicted.busy, 0.6, 1e-9);
-  EXPECT_NEAR(load.least.busy, 4.0 / 14.4, 1e-9) << "the host's 9 ms become 14.4";
-  EXPECT_NEAR(load.most.busy, 9.0 / 11.5, 1e-9) << "4 ms of waiting become 2.5";
+  const double host = 1 + cost::kHostError;
+  EXPECT_NEAR(load.least.busy, 4.0 / (9 * host), 1e-9) << "the host's 9 ms limit";
+  EXPECT_NEAR(load.most.busy, 9.0 / (9 + 4 / host), 1e-9) << "4 ms of waiting become shorter";
 }
 
 TEST(PredictStep, TellsThatTheHostLimits) {
@@ -234,13 +236,15 @@ TEST(PredictStep, HasTheBarOfWhatTheParametersDidNotKnow) {
   EXPECT_NEAR(predict(test.work, gpu).time.relative_error, std::hypot(0.11, 0.6), 0.01);
 }
 
-TEST(PredictStep, IsLessCertainWhereTheHostLimits) {
+TEST(PredictStep, HasTheHostsBarWhereTheHostLimits) {
   WorkForTest device, host;
   for (int i = 0; i < 20; ++i) {
     device.add(busy(1), 1);
     host.add(busy(0), 1);
   }
-  EXPECT_LT(predict(device.work).time.relative_error, predict(host.work).time.relative_error);
+  const StepPrediction long_kernels = predict(device.work), short_kernels = predict(host.work);
+  EXPECT_NEAR(long_kernels.time.relative_error, long_kernels.kernel_error, 1e-6);
+  EXPECT_NEAR(short_kernels.time.relative_error, cost::kHostError, 1e-6);
 }
 
 /// A layer of 5 ms, an exchange, and an optimizer of 1 ms that waits for it.

@@ -59,16 +59,19 @@ std::string written(const Calibration& calibration, std::string_view other_arith
                         rounded(*calibration.listed_tensor, kListedTensor));
   }
   const auto add_arithmetic = [&](std::string_view table,
-                                  const std::optional<OperationParameters>& parameters) {
+                                  const std::optional<OperationParameters>& parameters,
+                                  const std::optional<double>& bar) {
     if (!parameters) return;
     text += fmt::format("\n[{}.{}]\n", kCalibrationTable, table);
+    if (bar) text += fmt::format("bar_unseen_model = {:.3f}\n", *bar);
     for (int i = 0; i < kFirstCommonParameter; ++i) {
       const Parameter& parameter = kOperationParameters.at(i);
       text += fmt::format("{} = {}\n", parameter.name, rounded(parameters->at(i), parameter));
     }
   };
-  add_arithmetic(kCalibrationTf32Table, calibration.tf32);
-  add_arithmetic(kCalibrationFp32Table, calibration.fp32);
+  const CalibrationBars bars = calibration.bars.value_or(CalibrationBars{});
+  add_arithmetic(kCalibrationTf32Table, calibration.tf32, bars.tf32);
+  add_arithmetic(kCalibrationFp32Table, calibration.fp32, bars.fp32);
   return text;
 }
 

@@ -98,6 +98,7 @@ TEST(Calibration, BarsAreReadAsTheyWereWritten) {
   EXPECT_EQ(bars.unseen_model, 0.149);
   EXPECT_EQ(bars.known_batch, 0.08);
   EXPECT_EQ(bars.other_gpu, 0.151);
+  EXPECT_FALSE(bars.tf32 || bars.fp32);
   EXPECT_NE(message_of(replaced(file, "bar_known_batch = 0.080\n", "")).find("bar_known_batch"),
             std::string::npos);
 }
@@ -164,6 +165,27 @@ TEST(Calibration, KeepsTheParametersOfEachArithmetic) {
                 .find("calibration.tf32.latency: unknown key"),
             std::string::npos);
   EXPECT_FALSE(read_calibration(calibrated_file()).has_all_arithmetic());
+}
+
+TEST(Calibration, KeepsTheBarOfEachArithmetic) {
+  Calibration all = calibration(true);
+  all.half = true;
+  all.tf32 = all.fp32 = all.parameters;
+  all.bars = {.unseen_model = 0.2, .known_batch = 0.2, .other_gpu = 0.15, .tf32 = 0.3};
+  const std::string file = replace_calibration(gpu_file(), "x.toml", all, "").value();
+  const CalibrationBars bars = read_calibration(file).bars.value_or(CalibrationBars{});
+  EXPECT_EQ(bars.unseen_model, 0.2);
+  EXPECT_EQ(bars.tf32, 0.3);
+  EXPECT_FALSE(bars.fp32) << "too few steps";
+  EXPECT_NE(message_of(replaced(file, "bar_unseen_model = 0.300", "bar_unseen_model = 0")),
+            "parsed");
+  all.bars.reset();
+  const std::string without = replace_calibration(gpu_file(), "x.toml", all, "").value();
+  EXPECT_NE(message_of(replaced(without, "[calibration.tf32]",
+                                "[calibration.tf32]\nbar_unseen_model = 0.3"))
+                .find("calibration.tf32.bar_unseen_model: unknown key"),
+            std::string::npos)
+      << "only beside the others";
 }
 
 TEST(Calibration, KeepsTheHostsTimeForATensorInAList) {

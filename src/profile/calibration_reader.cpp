@@ -23,6 +23,8 @@ std::span<const Parameter> host_parameters() {
   return std::span(kOperationParameters).subspan(kFirstHostParameter);
 }
 
+constexpr std::string_view kUnseenModelBar = "bar_unseen_model";
+
 /// Reads the table's own keys; every fault carries its line.
 class Reader {
  public:
@@ -42,7 +44,7 @@ class Reader {
     GPEMU_TRY(
         check_keys(table_, device_parameters(),
                    {"command", "pack", "models", "steps", "in_sample_error", "tensor_cores", "half",
-                    "other_arithmetic_like", "bar_unseen_model", "bar_known_batch", "bar_other_gpu",
+                    "other_arithmetic_like", kUnseenModelBar, "bar_known_batch", "bar_other_gpu",
                     kCalibrationHostTable, kCalibrationTf32Table, kCalibrationFp32Table},
                    ""));
     GPEMU_ASSIGN(calibration.command, text("command"));
@@ -64,16 +66,18 @@ class Reader {
     if (table_.contains("other_arithmetic_like")) {
       GPEMU_ASSIGN(result.other_arithmetic_like, text("other_arithmetic_like"));
     }
-    if (table_.contains("bar_unseen_model")) {
-      CalibrationBars& bars = calibration.bars.emplace();
-      GPEMU_ASSIGN(bars.unseen_model, bar("bar_unseen_model"));
-      GPEMU_ASSIGN(bars.known_batch, bar("bar_known_batch"));
-      GPEMU_ASSIGN(bars.other_gpu, bar("bar_other_gpu"));
+    CalibrationBars bars;
+    const bool has_bars = table_.contains(kUnseenModelBar);
+    if (has_bars) {
+      GPEMU_ASSIGN(bars.unseen_model, bar(table_, kUnseenModelBar));
+      GPEMU_ASSIGN(bars.known_batch, bar(table_, "bar_known_batch"));
+      GPEMU_ASSIGN(bars.other_gpu, bar(table_, "bar_other_gpu"));
     }
     GPEMU_TRY(read_parameters(table_, device_parameters(), calibration.parameters.begin()));
     GPEMU_TRY(read_host(calibration));
-    GPEMU_TRY(read_arithmetic(kCalibrationTf32Table, calibration, calibration.tf32));
-    GPEMU_TRY(read_arithmetic(kCalibrationFp32Table, calibration, calibration.fp32));
+    GPEMU_TRY(read_arithmetic(kCalibrationTf32Table, calibration, calibration.tf32, bars.tf32));
+    GPEMU_TRY(read_arithmetic(kCalibrationFp32Table, calibration, calibration.fp32, bars.fp32));
+    if (has_bars) calibration.bars = bars;
     result.own = std::move(calibration);
     return result;
   }
@@ -130,8 +134,8 @@ class Reader {
     return value;
   }
 
-  [[nodiscard]] Result<double> bar(std::string_view key) const {
-    return number(table_, {.name = key, .least = 1e-3, .most = 10});
+  [[nodiscard]] Result<double> bar(const toml::table& table, std::string_view key) const {
+    return number(table, {.name = key, .least = 1e-3, .most = 10});
   }
 
   [[nodiscard]] Result<void> read_parameters(const toml::table& table,
@@ -144,14 +148,21 @@ class Reader {
     return {};
   }
 
-  /// Reads the parameters of products in another arithmetic, if the file has them.
+  /// Reads the parameters of products in another arithmetic and their bar, if the file has them.
   [[nodiscard]] Result<void> read_arithmetic(std::string_view key, const Calibration& calibration,
-                                             std::optional<OperationParameters>& to) const {
+                                             std::optional<OperationParameters>& to,
+                                             std::optional<double>& to_bar) const {
     const toml::node* const node = table_.get(key);
     if (node == nullptr) return {};
     if (!node->is_table()) return fault(*node, key, "expected a table");
     const toml::table& table = *node->as_table();
-    GPEMU_TRY(check_keys(table, product_parameters(), {}, fmt::format("{}.", key)));
+    const bool has_bar = table.contains(kUnseenModelBar) && table_.contains(kUnseenModelBar);
+    GPEMU_TRY(check_keys(table, product_parameters(),
+                         has_bar ? std::vector{kUnseenModelBar} : std::vector<std::string_view>(),
+                         fmt::format("{}.", key)));
+    if (has_bar) {
+      GPEMU_ASSIGN(to_bar, bar(table, kUnseenModelBar));
+    }
     to = calibration.parameters;
     return read_parameters(table, product_parameters(), to->begin());
   }

@@ -119,17 +119,6 @@ Result<std::vector<PublishedRow>> answers(const std::vector<PublishedStep>& step
   return rows;
 }
 
-/// Returns the bars of what was fitted to published steps. One batch of a model tells no more than
-/// others, and other GPUs differ as measured ones do.
-Result<profile::CalibrationBars> published_bars(const std::vector<PublishedStep>& steps,
-                                                const profile::GpuSpec& gpu,
-                                                const profile::Calibration& start) {
-  GPEMU_ASSIGN(const double bar, calibrate::published_bar(steps, gpu, start));
-  return profile::CalibrationBars{.unseen_model = bar,
-                                  .known_batch = bar,
-                                  .other_gpu = start.bars ? start.bars->other_gpu : bar};
-}
-
 void add_row(report::TextTable& table, const std::string& name,
              const std::vector<const PublishedRow*>& rows) {
   const auto count = static_cast<double>(rows.size());
@@ -176,6 +165,8 @@ void print_json(const std::vector<PublishedRow>& rows) {
                     {"measured_ms", 1e3 * row.answer.measured_seconds},
                     {"predicted_ms", 1e3 * row.answer.predicted_seconds},
                     {"parts", row.answer.parts},
+                    {"host_share", row.answer.host_share},
+                    {"busy_share", row.answer.busy_share},
                     {"error", row.answer.error()},
                     {"bar", row.answer.bar}});
   }
@@ -212,7 +203,7 @@ Result<void> fit_published(const std::string& folder, const std::string& gpu_nam
   calibration.pack = fmt::format("steps in {}", folder);
   profile::GpuSpec fitted = gpu;
   fitted.calibration = calibration;
-  GPEMU_ASSIGN(calibration.bars, published_bars(steps, fitted, start));
+  GPEMU_ASSIGN(calibration.bars, calibrate::published_bars(steps, fitted, start));
   report::TextTable table({"parameter", start_gpu.name, gpu.name, "TF32", "FP32"});
   for (int i = 0; i < profile::kFirstHostParameter; ++i) {
     const auto value = [i](const auto& parameters) {

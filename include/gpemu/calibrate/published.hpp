@@ -31,8 +31,9 @@ struct PublishedAnswer {
   std::string gpu;
   double measured_seconds = 0;
   double predicted_seconds = 0;
-  double bar = 0;         ///< as in cost::Estimate.
-  double host_share = 0;  ///< the host's time to launch the step, as a share of the answer.
+  double bar = 0;  ///< as in cost::Estimate.
+  /// The host's time to launch the step, and the GPU's time to run it, as shares of the answer.
+  double host_share = 0, busy_share = 0;
   /// The parts of the GPU's time, as shares: by class, with depthwise and grouped convolutions
   /// apart.
   std::map<std::string, double> parts;
@@ -76,16 +77,17 @@ struct PublishedAnswer {
     const profile::Calibration& start,
     const std::function<bool(const cost::PublishedStep&)>& chosen);
 
-/// Returns the bar of a GPU's calibration, which was fitted to published steps from `start`: that
-/// of the steps that ran on it and whose families are held out. If those are too few, that of the
-/// steps of each family with parameters that are fitted to the other families. In 16 bits only,
-/// unless it has all arithmetic. Steps in which direct convolutions with groups take more than a
-/// tenth of the time do not count, because these have a bar of their own; nor do those that take
-/// the host nearly all of the time.
+/// Returns the bars of a GPU's calibration, which was fitted to published steps from `start`, for
+/// each kind of arithmetic: those of the steps that ran on it and whose families are held out. If
+/// those are too few, those of the steps of each family with parameters that are fitted to the
+/// other families. In 16 bits only, unless it has all arithmetic. Steps in which direct
+/// convolutions with groups take more than a tenth of the time do not count, because these have a
+/// bar of their own; nor do those that the host may limit, by its bar. One batch of a model tells
+/// no more than others, and other GPUs differ as measured ones do.
 ///
-/// Errors: those of calibrate_published(); kNotFound if too few steps ran on the GPU for a bar.
-[[nodiscard]] Result<double> published_bar(std::span<const cost::PublishedStep> steps,
-                                           const profile::GpuSpec& gpu,
-                                           const profile::Calibration& start);
+/// Errors: those of calibrate_published(); kNotFound if too few steps in 16 bits ran on the GPU.
+[[nodiscard]] Result<profile::CalibrationBars> published_bars(
+    std::span<const cost::PublishedStep> steps, const profile::GpuSpec& gpu,
+    const profile::Calibration& start);
 
 }  // namespace gpemu::calibrate

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <limits>
+#include <optional>
 #include <string_view>
 
 #include "gpemu/base/units.hpp"
@@ -123,8 +124,9 @@ class OperationCostModel {
   struct Parameters {
     profile::OperationParameters values{};
     Evidence evidence = Evidence::kAnalytic;
-    /// The bars of a step: on the GPU and in the arithmetic of these parameters, and on others.
-    double calibrated_error = 0;
+    /// The bars of a step: on the GPU and in the arithmetic of these parameters, absent if too few
+    /// steps tell; and on others.
+    std::optional<double> calibrated_error;
     double transferred_error = 0;
   };
 

@@ -225,6 +225,9 @@ struct CalibrationBars {
   double unseen_model = 0;  ///< of a model that was not measured on this GPU.
   double known_batch = 0;   ///< of a model that was, corrected by another batch.
   double other_gpu = 0;     ///< of another GPU that uses these parameters.
+  /// As `unseen_model`, where all kinds of arithmetic were measured and that is for 16 bits: for
+  /// convolutions, products and attention in TF32 and in FP32. Absent if too few steps tell.
+  std::optional<double> tf32, fp32;
 };
 
 /// What measured training steps show about a GPU and its host: parameters, and how they were
