@@ -35,9 +35,9 @@ def read_rows(gpemu, folder, *options):
     return rows
 
 
-def groups(own, out, unfitted):
+def groups(own, out, measured):
     """Yields the name of a bar, and the steps that tell it."""
-    yield "kHostError", [row for row in own + unfitted if row["phase"] == "training"
+    yield "kHostError", [row for row in own + measured if row["phase"] == "training"
                          and row["host_share"] >= 1.5 * row["busy_share"]]
     with_others = [row for row in own if row["gpu"] not in OWN and not row["half"]]
     without = [row for row in out if row["gpu"] in OWN and not row["half"]]
@@ -68,7 +68,8 @@ def main():
     gpemu = parser.parse_args().gpemu
     print(f"{'bar':24} {'steps':>5} {'90th':>6}")
     own, out = read_rows(gpemu, "published"), read_rows(gpemu, "published", "--gpu-out")
-    for name, rows in groups(own, out, read_rows(gpemu, "measured/h200-unfitted")):
+    measured = read_rows(gpemu, "measured/h100") + read_rows(gpemu, "measured/h200-unfitted")
+    for name, rows in groups(own, out, measured):
         misses = sorted(row["miss"] for row in rows)
         print(f"{name:24} {len(misses):5} {ninetieth(misses):6.2f}")
 

@@ -39,8 +39,8 @@ std::vector<LaunchTime> launch_times(const PublishedStep& step,
   cost::ListedTensors listed;
   double lists = 0;
   for (const auto& [operation, forward, backward] : step.operations) {
-    const auto count = static_cast<double>(forward + backward);
-    listed.add(operation, forward + backward);
+    const int count = forward + backward;
+    listed.add(operation, count);
     if (operation.operation_class == cost::OperationClass::kOptimizer) lists += count;
   }
   const bool in_lists = listed_tensor && listed.tensors() > 0;
@@ -66,8 +66,7 @@ double host_seconds(const PublishedStep& step, std::span<const LaunchTime> launc
   double seconds = 0;
   for (std::size_t i = 0; i < launches.size(); ++i) {
     const auto& [operation, forward, backward] = step.operations[i];
-    seconds += static_cast<double>(forward) * launches[i].forward +
-               static_cast<double>(backward) * launches[i].backward;
+    seconds += forward * launches[i].forward + backward * launches[i].backward;
   }
   return seconds;
 }
@@ -80,12 +79,12 @@ double queue_seconds(const PublishedStep& step, std::span<const LaunchTime> laun
   struct Part {
     double place = 0;  ///< in the step: below 1 in the forward pass.
     double launch = 0, device = 0;
-    std::int64_t count = 0;
+    int count = 0;
   };
   double forwards = 0, backwards = 0;
   for (const auto& [operation, forward, backward] : step.operations) {
-    forwards += static_cast<double>(forward);
-    if (forward == 0) backwards += static_cast<double>(backward);
+    forwards += forward;
+    if (forward == 0) backwards += backward;
   }
   std::vector<Part> parts;
   double before_forward = 0, before_backward = 0;
@@ -97,16 +96,21 @@ double queue_seconds(const PublishedStep& step, std::span<const LaunchTime> laun
       const double after = forward > 0 ? 1 - place : before_backward / backwards;
       parts.push_back({1 + after, launches[i].backward, device[i], backward});
     }
-    before_forward += static_cast<double>(forward);
-    if (forward == 0) before_backward += static_cast<double>(backward);
+    before_forward += forward;
+    if (forward == 0) before_backward += backward;
   }
   std::ranges::stable_sort(parts, {}, &Part::place);
-  std::vector<double> launched, ran;
+  double rest = 0;
+  for (const Part& part : parts) rest += part.count * part.device;
+  // As cost::phase_seconds(); between its first and its last operation, a part's sum is linear.
+  double host = 0, longest = 0;
   for (const Part& part : parts) {
-    launched.insert(launched.end(), static_cast<std::size_t>(part.count), part.launch);
-    ran.insert(ran.end(), static_cast<std::size_t>(part.count), part.device);
+    longest = std::max(longest, host + part.launch + rest);
+    host += part.count * part.launch;
+    rest -= part.count * part.device;
+    longest = std::max(longest, host + part.device + rest);
   }
-  return cost::phase_seconds(launched, ran);
+  return longest;
 }
 
 std::optional<double> listed_tensor_of(const profile::GpuSpec& gpu) {
