@@ -71,9 +71,10 @@ double host_seconds(const PublishedStep& step, std::span<const LaunchTime> launc
   return seconds;
 }
 
-/// Returns how long a step takes if the GPU runs each operation for `device` seconds as soon as the
-/// host has launched it. Operations are in the order in which the step first asks for them; those
-/// of the forward pass that it asks for again later come in the opposite order then.
+/// Returns how long a step takes that finds the GPU idle, which runs each operation for `device`
+/// seconds as soon as the host has launched it. Operations are in the order in which the step first
+/// asks for them; those of the forward pass that it asks for again later come in the opposite order
+/// then.
 double queue_seconds(const PublishedStep& step, std::span<const LaunchTime> launches,
                      std::span<const double> device) {
   struct Part {
@@ -311,7 +312,7 @@ Result<profile::GpuSpec> without_own_steps(
 
 PublishedAnswer predict_published(const PublishedStep& step, const profile::GpuSpec& gpu) {
   const cost::OperationCostModel model(gpu);
-  double busy = 0, slack = 0;
+  double busy = 0, slack = 0, unfitted = 0;
   std::vector<double> device;
   PublishedAnswer answer;
   for (const auto& [recorded, forward, backward] : step.operations) {
@@ -321,6 +322,9 @@ PublishedAnswer predict_published(const PublishedStep& step, const profile::GpuS
     const double seconds = (forward + backward) * device.back();
     busy += seconds;
     slack += seconds * estimate.relative_error;
+    const bool is_fitted = estimate.evidence != cost::Evidence::kAnalytic &&
+                           estimate.evidence != cost::Evidence::kGuessed;
+    if (!is_fitted) unfitted += seconds;
     answer.parts[part_of(operation, gpu)] += seconds;
   }
   profile::OperationParameters parameters{};
@@ -331,7 +335,10 @@ PublishedAnswer predict_published(const PublishedStep& step, const profile::GpuS
   const double host = host_seconds(step, launches);
   const double copy = copy_seconds(step, gpu);
   if (copy > 0) answer.parts["copy from host"] = copy;
-  const double seconds = copy + queue_seconds(step, launches, device);
+  // The host waits for the copy, so that the GPU has nothing to do then. Other programs ask for the
+  // next step while the GPU works on this one: the slower of the two is never idle.
+  const double seconds =
+      copy + (copy > 0 ? queue_seconds(step, launches, device) : std::max(busy, host));
   for (auto& [name, part] : answer.parts) part /= seconds;
   answer.predicted_seconds = seconds;
   // The copy, and what the GPU and its host wait for each other, are assumed to err like the rest.
@@ -339,6 +346,7 @@ PublishedAnswer predict_published(const PublishedStep& step, const profile::GpuS
                                    {.time = host, .bar = cost::kHostError});
   answer.host_share = host / seconds;
   answer.busy_share = busy / seconds;
+  answer.unfitted_share = unfitted / seconds;
   return answer;
 }
 
@@ -445,6 +453,7 @@ Result<profile::Calibration> calibrate_published(
     const std::function<bool(const PublishedStep&)>& chosen) {
   profile::Calibration calibration = start;
   calibration.gpu = gpu.name;
+  calibration.other_host = false;
   calibration.tensor_cores = calibration.half = true;
   calibration.tensor_rate = profile::tensor_rate(gpu);
   calibration.compute_capability = profile::compute_capability(gpu);
@@ -508,42 +517,66 @@ const double* seconds_on(const PublishedStep& step, std::string_view gpu) {
   return found == step.seconds.end() || step.is_operation ? nullptr : &found->second;
 }
 
-/// The kinds of arithmetic that have bars of their own.
-enum class BarOf : std::uint8_t { kHalf, kTf32, kFp32 };
-
-BarOf arithmetic_of(const PublishedStep& step) {
-  if (step.precision == "fp32") return BarOf::kFp32;
-  return step.precision == "tf32" ? BarOf::kTf32 : BarOf::kHalf;
+/// Returns in which arithmetic a step ran on a GPU: kCommon is 16 bits. Programs that ask for FP32
+/// have TF32 where their products were recorded so and the GPU has it.
+Arithmetic arithmetic_of(const PublishedStep& step, const profile::GpuSpec& gpu) {
+  if (step.precision != "fp32" && step.precision != "tf32") return Arithmetic::kCommon;
+  const bool asks = std::ranges::any_of(step.operations, [](const auto& counted) {
+    return counted.operation.compute_type == GPEMU_TYPE_TF32;
+  });
+  return asks && gpu.tf32_tensor_flops ? Arithmetic::kTf32 : Arithmetic::kFp32;
 }
 
-using Misses = std::map<BarOf, std::vector<double>>;
-
-/// Appends how far the steps that `counts` names are off.
-void append_misses(std::span<const PublishedStep> steps, const profile::GpuSpec& gpu,
-                   const std::function<bool(const PublishedStep&)>& counts, Misses& misses) {
+/// Appends how far a step is off, unless its bar is that of its host or of work that has a bar of
+/// its own.
+void append_miss(const PublishedStep& step, double seconds, const profile::GpuSpec& gpu,
+                 std::vector<double>& misses) {
   constexpr double kLittle = 0.1;
-  const bool all = gpu.calibration->has_all_arithmetic();
+  PublishedAnswer answer = predict_published(step, gpu);
+  answer.measured_seconds = seconds;
+  const bool host_may_limit = answer.host_share * (1 + cost::kHostError) > answer.busy_share;
+  if (!host_may_limit && answer.parts["direct"] + answer.unfitted_share < kLittle) {
+    misses.push_back(answer.miss());
+  }
+}
+
+/// Returns the bar of the steps in one arithmetic, or nothing if too few ran on the GPU.
+Result<std::optional<double>> published_bar(std::span<const PublishedStep> steps,
+                                            const profile::GpuSpec& gpu,
+                                            const profile::Calibration& start,
+                                            Arithmetic arithmetic) {
+  std::map<std::string_view, std::vector<const PublishedStep*>> families;
+  std::vector<double> misses;
+  std::size_t count = 0;
   for (const PublishedStep& step : steps) {
     const double* const seconds = seconds_on(step, gpu.name);
-    const BarOf arithmetic = arithmetic_of(step);
-    if (seconds == nullptr || !counts(step) || (arithmetic != BarOf::kHalf && !all)) continue;
-    PublishedAnswer answer = predict_published(step, gpu);
-    answer.measured_seconds = *seconds;
-    const bool host_may_limit = answer.host_share * (1 + cost::kHostError) > answer.busy_share;
-    if (answer.parts["direct"] < kLittle && !host_may_limit) {
-      misses[arithmetic].push_back(answer.miss());
+    if (seconds == nullptr || arithmetic_of(step, gpu) != arithmetic) continue;
+    const std::string_view family = published_family(step.model);
+    families[family].push_back(&step);
+    ++count;
+    if (is_held_out(family)) append_miss(step, *seconds, gpu, misses);
+  }
+  const auto bar_or_nothing = [](std::vector<double> of) {
+    const double bar = bar_of(std::move(of));
+    return std::isfinite(bar) ? std::optional(bar) : std::nullopt;
+  };
+  if (const std::optional<double> bar = bar_or_nothing(misses)) return bar;
+  // One family alone has no other that tells its parameters.
+  if (families.size() == 1 || !bar_or_nothing(std::vector<double>(count))) return std::nullopt;
+  misses.clear();
+  for (const auto& [family, of_family] : families) {
+    const auto is_other = [family](const PublishedStep& step) {
+      return published_family(step.model) != family;
+    };
+    auto calibration = calibrate_published(steps, gpu, start, is_other);
+    if (!calibration && calibration.error().code == ErrorCode::kNotFound) return std::nullopt;
+    profile::GpuSpec without = gpu;
+    GPEMU_ASSIGN(without.calibration, std::move(calibration));
+    for (const PublishedStep* const step : of_family) {
+      append_miss(*step, *seconds_on(*step, gpu.name), without, misses);
     }
   }
-}
-
-/// Returns the bars that misses give, for those kinds of arithmetic that have enough.
-std::map<BarOf, double> bars_of(const Misses& misses) {
-  std::map<BarOf, double> bars;
-  for (const auto& [arithmetic, of_steps] : misses) {
-    const double bar = bar_of(of_steps);
-    if (std::isfinite(bar)) bars.emplace(arithmetic, bar);
-  }
-  return bars;
+  return bar_or_nothing(std::move(misses));
 }
 
 }  // namespace
@@ -551,54 +584,22 @@ std::map<BarOf, double> bars_of(const Misses& misses) {
 Result<profile::CalibrationBars> published_bars(std::span<const PublishedStep> steps,
                                                 const profile::GpuSpec& gpu,
                                                 const profile::Calibration& start) {
-  Misses held_out;
-  append_misses(
-      steps, gpu,
-      [](const PublishedStep& step) { return is_held_out(published_family(step.model)); },
-      held_out);
-  std::map<BarOf, double> bars = bars_of(held_out);
-  // Where those are too few, the families of the steps that may be enough.
-  Misses every;
-  append_misses(steps, gpu, [](const PublishedStep&) { return true; }, every);
-  std::set<std::string_view> families;
-  const std::map<BarOf, double> possible = bars_of(every);
-  const auto is_open = [&](const PublishedStep& step) {
-    const BarOf arithmetic = arithmetic_of(step);
-    return seconds_on(step, gpu.name) != nullptr && possible.contains(arithmetic) &&
-           !bars.contains(arithmetic);
-  };
-  for (const PublishedStep& step : steps) {
-    if (is_open(step)) families.insert(published_family(step.model));
-  }
-  if (families.size() == 1) families.clear();  // Nothing else tells its parameters.
-  Misses left_out;
-  for (const std::string_view family : families) {
-    const auto is_of = [family](const PublishedStep& step) {
-      return published_family(step.model) == family;
-    };
-    profile::GpuSpec other = gpu;
-    GPEMU_ASSIGN(other.calibration,
-                 calibrate_published(steps, gpu, start,
-                                     [&](const PublishedStep& step) { return !is_of(step); }));
-    append_misses(
-        steps, other, [&](const PublishedStep& step) { return is_of(step) && is_open(step); },
-        left_out);
-  }
-  bars.merge(bars_of(left_out));
-  const auto found = [&](BarOf arithmetic) {
-    const auto bar = bars.find(arithmetic);
-    return bar == bars.end() ? std::nullopt : std::optional(bar->second);
-  };
-  const std::optional<double> half = found(BarOf::kHalf);
+  GPEMU_ASSIGN(const std::optional<double> half,
+               published_bar(steps, gpu, start, Arithmetic::kCommon));
   if (!half) {
     return fail(ErrorCode::kNotFound, "too few published steps in 16 bits ran on {} to tell a bar",
                 gpu.name);
   }
-  return profile::CalibrationBars{.unseen_model = *half,
-                                  .known_batch = *half,
-                                  .other_gpu = start.bars ? start.bars->other_gpu : *half,
-                                  .tf32 = found(BarOf::kTf32),
-                                  .fp32 = found(BarOf::kFp32)};
+  profile::CalibrationBars bars{.unseen_model = *half,
+                                .known_batch = *half,
+                                .other_gpu = start.bars ? start.bars->other_gpu : *half};
+  if (gpu.calibration->tf32) {
+    GPEMU_ASSIGN(bars.tf32, published_bar(steps, gpu, start, Arithmetic::kTf32));
+  }
+  if (gpu.calibration->fp32) {
+    GPEMU_ASSIGN(bars.fp32, published_bar(steps, gpu, start, Arithmetic::kFp32));
+  }
+  return bars;
 }
 
 }  // namespace gpemu::calibrate

@@ -103,16 +103,17 @@ double least_published_error(const OperationWork& work) {
 }
 
 /// Returns the bar for a price from parameters that are not the GPU's own for this arithmetic.
-/// Measured steps on other GPUs are off by `transferred`.
+/// Steps in the same arithmetic are off by `transferred` on other GPUs, and by `known` on the GPU
+/// of the parameters, if that is not 0.
 double transferred_bar(const gpemu_operation& operation, const OperationWork& work,
-                       const profile::GpuSpec& spec, double transferred) {
+                       const profile::GpuSpec& spec, double transferred, double known) {
   const bool convolution = work.kind == Kind::kConvolution ||
                            work.kind == Kind::kGroupedConvolution ||
                            work.kind == Kind::kDepthwiseConvolution;
   const auto at_least = [transferred](double bar) { return std::max(bar, transferred); };
   if (!is_half(operation)) {
     const bool fp32 = !work.tensor_cores && is_measured_type(operation, work);
-    if (work.kind == Kind::kMatmul && fp32) return kOtherGpuProductBar;
+    if (work.kind == Kind::kMatmul && fp32) return std::max(kOtherGpuProductBar, known);
     return convolution ? at_least(kOtherGpuConvolutionBar) : transferred;
   }
   const bool like_half = spec.calibration && spec.calibration->half;
@@ -200,23 +201,24 @@ OperationCostModel::OperationCostModel(profile::GpuSpec spec) : spec_(std::move(
       }
     }
   }
-  const auto set_errors = [](const std::optional<profile::Calibration>& calibration,
+  const auto set_errors = [](std::optional<double> unseen_model, double other_gpu,
                              Parameters& parameters) {
-    const profile::CalibrationBars bars =
-        calibration && calibration->bars
-            ? *calibration->bars
-            : profile::CalibrationBars{.unseen_model = kUnseenModelError,
-                                       .other_gpu = kOtherGpuError};
-    parameters.calibrated_error = bars.unseen_model;
+    parameters.calibrated_error = unseen_model;
+    if (!unseen_model) return;
     // A program is none of the models that were measured, either.
     // Not std::hypot, which would need glibc 2.35 at run time; the rest needs 2.34.
-    parameters.transferred_error =
-        std::sqrt(bars.unseen_model * bars.unseen_model + bars.other_gpu * bars.other_gpu);
+    parameters.transferred_error = std::sqrt(*unseen_model * *unseen_model + other_gpu * other_gpu);
   };
-  set_errors(spec_.calibration, own_);
+  const auto set_errors_of = [&](const std::optional<profile::Calibration>& calibration,
+                                 Parameters& parameters) {
+    const bool known = calibration && calibration->bars;
+    set_errors(known ? calibration->bars->unseen_model : kUnseenModelError,
+               known ? calibration->bars->other_gpu : kOtherGpuError, parameters);
+  };
+  set_errors_of(spec_.calibration, own_);
   const bool own_is_half = spec_.calibration && spec_.calibration->half;
   const auto take = [&](const profile::Calibration& from, Parameters& to) {
-    set_errors(from, to);
+    set_errors_of(from, to);
     to.evidence = Evidence::kTransferred;
     const int last = from.half || own_is_half ? kConvolutionLast : kGroupedFilter;
     for (int i = kConvolutionForward; i <= last; ++i) to.values.at(i) = from.parameters.at(i);
@@ -230,8 +232,9 @@ OperationCostModel::OperationCostModel(profile::GpuSpec spec) : spec_(std::move(
     other_arithmetic_.values = *spec_.calibration->fp32;
     tf32_.values = spec_.calibration->tf32.value_or(other_arithmetic_.values);
     if (spec_.calibration->bars) {
-      other_arithmetic_.calibrated_error = spec_.calibration->bars->fp32;
-      tf32_.calibrated_error = spec_.calibration->bars->tf32;
+      set_errors(spec_.calibration->bars->fp32, spec_.calibration->bars->other_gpu,
+                 other_arithmetic_);
+      set_errors(spec_.calibration->bars->tf32, spec_.calibration->bars->other_gpu, tf32_);
     }
     return;
   }
@@ -290,13 +293,15 @@ OperationCost OperationCostModel::price(const gpemu_operation& operation,
   const bool fitted =
       is_fitted(operation.kind) || (work.kind == Kind::kAttention && knows_attention(spec_));
   Evidence evidence = fitted ? parameters.evidence : Evidence::kAnalytic;
-  const bool published = evidence == Evidence::kPublished;
   const bool all = spec_.calibration && spec_.calibration->has_all_arithmetic();
-  if (is_product(work) && !work.half && !all && !is_measured_type(operation, work)) {
-    evidence = std::max(evidence, Evidence::kTransferred);
+  const bool half_only = spec_.calibration && spec_.calibration->half && !all;
+  const bool other_type = depends_on_arithmetic(work) && !work.half &&
+                          (half_only || !is_measured_type(operation, work));
+  const bool own = evidence == Evidence::kCalibrated || evidence == Evidence::kPublished;
+  if (own && (other_type || (is_half(operation) && !half_only && !all))) {
+    evidence = Evidence::kTransferred;
   }
-  if (is_half(operation) && !published && !all)
-    evidence = std::max(evidence, Evidence::kTransferred);
+  const bool published = evidence == Evidence::kPublished;
   const double seconds = seconds_of(work, parameters);
   // Shapes come from programs; more than an hour makes no sense, and the ledger must not overflow.
   constexpr double kLongestSeconds = 3600;
@@ -304,11 +309,12 @@ OperationCost OperationCostModel::price(const gpemu_operation& operation,
   if (published || evidence == Evidence::kCalibrated) {
     error = parameters.calibrated_error
                 ? *parameters.calibrated_error
-                : transferred_bar(operation, work, spec_, parameters.transferred_error);
+                : transferred_bar(operation, work, spec_, parameters.transferred_error, 0);
     if (published || all) error = std::max(error, least_published_error(work));
   }
   if (evidence == Evidence::kTransferred) {
-    error = transferred_bar(operation, work, spec_, parameters.transferred_error);
+    const double known = all ? parameters.calibrated_error.value_or(0) : 0;
+    error = transferred_bar(operation, work, spec_, parameters.transferred_error, known);
   }
   if (operation.kind == GPEMU_OPERATION_KERNEL) evidence = Evidence::kGuessed;
   if (operation.kind == GPEMU_OPERATION_KERNEL || operation.kind == GPEMU_OPERATION_OTHER) {

@@ -406,12 +406,33 @@ TEST(OperationCostModel, AnArithmeticWithTooFewStepsHasTheBarOfOtherGpus) {
   };
   EXPECT_DOUBLE_EQ(bar(GPEMU_TYPE_FP16), 0.3);
   EXPECT_DOUBLE_EQ(bar(GPEMU_TYPE_FP32), 0.07);
+  EXPECT_GT(bar(GPEMU_TYPE_FP64), 0.4) << "which was not measured";
   spec.calibration->bars->fp32.reset();
   const double of_others = bar(GPEMU_TYPE_FP32);
+  EXPECT_GT(of_others, 0.07);
+  // Another GPU with these parameters knows no more.
   spec.calibration->gpu = "Y-1";
-  spec.calibration->half = false;
-  spec.calibration->tensor_cores = false;
   EXPECT_DOUBLE_EQ(bar(GPEMU_TYPE_FP32), of_others);
+  spec.calibration->bars->fp32 = 0.37;
+  EXPECT_GE(bar(GPEMU_TYPE_FP32), 0.37);
+}
+
+TEST(OperationCostModel, StepsIn16BitsSayLittleOfTf32) {
+  profile::GpuSpec spec = toy_spec();
+  spec.name = "X-1";
+  spec.tf32_tensor_flops = spec.fp32_flops * 8;
+  spec.calibration = calibration("X-1", true);
+  spec.calibration->half = true;
+  spec.calibration->bars = profile::CalibrationBars{.unseen_model = 0.3, .other_gpu = 0.4};
+  const auto price = [&spec](gpemu_data_type type) {
+    return OperationCostModel(spec)
+        .price(operation_of(GPEMU_OPERATION_MATMUL, {1, 1024, 1024, 1024}, type))
+        .estimate;
+  };
+  EXPECT_EQ(price(GPEMU_TYPE_FP16).evidence, Evidence::kPublished);
+  EXPECT_DOUBLE_EQ(price(GPEMU_TYPE_FP16).relative_error, 0.3);
+  EXPECT_EQ(price(GPEMU_TYPE_TF32).evidence, Evidence::kTransferred);
+  EXPECT_DOUBLE_EQ(price(GPEMU_TYPE_TF32).relative_error, 0.5);
 }
 
 TEST(OperationCostModel, InHalfPrecisionBarsGrowWithWhatIsNotKnown) {

@@ -15,7 +15,7 @@ namespace gpemu::cost {
 inline constexpr double kOtherGpuConvolutionBar = 0.3;
 inline constexpr double kOtherGpuProductBar = 0.16;
 /// In 16 bits, on GPUs whose own parameters are for FP32 or TF32, or predicted without their own
-/// (522 steps, nearly all on one GPU, 0.21); convolutions with several groups that run on tensor
+/// (522 steps, nearly all on one GPU, 0.22); convolutions with several groups that run on tensor
 /// cores (48, 0.28) and direct ones (43, 0.47).
 inline constexpr double kHalfBar = 0.35;
 inline constexpr double kHalfGroupedBar = 0.5;

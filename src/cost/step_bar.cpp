@@ -29,8 +29,9 @@ double bar_of_longer(const BarredTime& one, const BarredTime& other) {
   const auto at_most = [&](double limit) {
     return probability(one, limit) * probability(other, limit);
   };
-  // Below the smaller bar and above the larger one it contains too little and enough.
-  double low = 0, high = std::max(one.bar, other.bar);
+  // Two of the same length have a narrower bar than each of them if they err independently, which
+  // nothing shows.
+  double low = std::min(one.bar, other.bar), high = std::max(one.bar, other.bar);
   constexpr int kHalvings = 40;
   for (int i = 0; i < kHalvings; ++i) {
     const double middle = (low + high) / 2;

@@ -26,6 +26,15 @@ TEST(BarOfLonger, GrowsAsTheOtherComesNear) {
   EXPECT_LT(before, 0.6);
 }
 
+TEST(BarOfLonger, LiesBetweenBoth) {
+  for (const double host : {0.5, 0.8, 0.95, 1.0, 1.1, 2.0}) {
+    EXPECT_NEAR(bar_of_longer({.time = 1, .bar = 0.45}, {.time = host, .bar = 0.45}), 0.45, 1e-9);
+    const double bar = bar_of_longer({.time = 1, .bar = 0.6}, {.time = host, .bar = 0.4});
+    EXPECT_GE(bar, 0.4) << host;
+    EXPECT_LE(bar, 0.6) << host;
+  }
+}
+
 TEST(BarOfLonger, ContainsNineOfTenDrawnTimes) {
   std::mt19937_64 random(7);
   std::normal_distribution<double> normal;

@@ -248,15 +248,17 @@ struct ModelEvidence {
   }
 };
 
-/// Recorded models run in TF32, or in FP32 where there is none. Parameters that were fitted to
-/// published steps have bars by arithmetic, from steps that the host does not limit.
+/// Recorded models run in TF32, or in FP32 where there is none. Bars are of steps with their hosts,
+/// but for parameters that were fitted to published steps: those have bars by arithmetic, from
+/// steps that the host cannot limit.
 ModelEvidence evidence_of(const profile::GpuSpec& gpu) {
   if (!gpu.calibration) return {};
   const profile::Calibration& calibration = *gpu.calibration;
   const bool all = calibration.has_all_arithmetic();
   const bool own = calibration.gpu == gpu.name && (all || !calibration.half);
-  ModelEvidence found{.evidence = own ? Evidence::kCalibrated : Evidence::kTransferred,
-                      .of_device = calibration.half};
+  const Evidence of_own = all && !calibration.tf32 ? Evidence::kPublished : Evidence::kCalibrated;
+  ModelEvidence found{.evidence = own ? of_own : Evidence::kTransferred,
+                      .of_device = calibration.half || calibration.other_host || !own};
   if (!calibration.bars) return found;
   const profile::CalibrationBars& bars = *calibration.bars;
   const std::optional<double> of_arithmetic = gpu.tf32_tensor_flops ? bars.tf32 : bars.fp32;

@@ -34,6 +34,7 @@ struct PublishedAnswer {
   double bar = 0;  ///< as in cost::Estimate.
   /// The host's time to launch the step, and the GPU's time to run it, as shares of the answer.
   double host_share = 0, busy_share = 0;
+  double unfitted_share = 0;  ///< of the answer: operations whose kind no fit knows.
   /// The parts of the GPU's time, as shares: by class, with depthwise and grouped convolutions
   /// apart.
   std::map<std::string, double> parts;
@@ -49,8 +50,9 @@ struct PublishedAnswer {
 [[nodiscard]] Result<profile::GpuSpec> without_own_steps(
     profile::GpuSpec gpu, const std::function<Result<profile::GpuSpec>(std::string_view)>& find);
 
-/// Predicts a step as `gpemu predict` does: the longer of what the GPU and its host need, with the
-/// parameters in the GPU's specification.
+/// Predicts a step as `gpemu predict` does, with the parameters in the GPU's specification: the
+/// longer of what the GPU and its host need among many such steps; or, if the step copies from
+/// pageable memory, as a queue that is empty when the copy ends.
 [[nodiscard]] PublishedAnswer predict_published(const cost::PublishedStep& step,
                                                 const profile::GpuSpec& gpu);
 
@@ -81,9 +83,10 @@ struct PublishedAnswer {
 /// each kind of arithmetic: those of the steps that ran on it and whose families are held out. If
 /// those are too few, those of the steps of each family with parameters that are fitted to the
 /// other families. In 16 bits only, unless it has all arithmetic. Steps in which direct
-/// convolutions with groups take more than a tenth of the time do not count, because these have a
-/// bar of their own; nor do those that the host may limit, by its bar. One batch of a model tells
-/// no more than others, and other GPUs differ as measured ones do.
+/// convolutions with groups and operations whose kind no fit knows take more than a tenth of the
+/// time do not count, because these have bars of their own; nor do those that the host may limit,
+/// by its bar. One batch of a model tells no more than others, and other GPUs differ as measured
+/// ones do.
 ///
 /// Errors: those of calibrate_published(); kNotFound if too few steps in 16 bits ran on the GPU.
 [[nodiscard]] Result<profile::CalibrationBars> published_bars(

@@ -5,8 +5,8 @@ namespace gpemu::cost {
 
 /// The bar of the host's time to launch a step. Source: scripts/claims/published_bars.py, 153
 /// training steps on six hosts that need one and a half times as long as their GPU, or longer: nine
-/// of ten are within 0.42. Only two of these hosts have parameters from steps or programs on them.
-inline constexpr double kHostError = 0.45;
+/// of ten are within 0.39. Only two of these hosts have parameters from steps or programs on them.
+inline constexpr double kHostError = 0.4;
 
 /// A time, in any unit, and its bar, as in Estimate.
 struct BarredTime {
@@ -14,10 +14,10 @@ struct BarredTime {
   double bar = 0;
 };
 
-/// Returns the bar of the longer of two times: of a GPU and its host, which work side by side. If
-/// one is much longer, that is its own bar; if they are alike, the other one may be the longer.
-/// The logarithms of both are taken to be distributed normally and independent of each other.
-/// Requires: times and bars are not negative.
+/// Returns the bar of the longer of two times: of a GPU and its host, which work side by side. That
+/// is its own bar if the other one is much shorter, and between both if they are alike, because
+/// either may be the longer. Their logarithms are taken to be distributed normally and independent
+/// of each other. Requires: times and bars are not negative.
 [[nodiscard]] double bar_of_longer(const BarredTime& one, const BarredTime& other);
 
 }  // namespace gpemu::cost

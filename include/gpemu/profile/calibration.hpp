@@ -257,6 +257,7 @@ struct Calibration {
   /// The host's time for each tensor in an optimizer's lists, in s. Absent if the programs in that
   /// host have no such lists and update one tensor after the other.
   std::optional<double> listed_tensor;
+  bool other_host = false;  ///< whether the host's parameters are those of another GPU's host.
 
   [[nodiscard]] bool has_all_arithmetic() const { return half && fp32; }
 };
@@ -266,6 +267,7 @@ inline void take_host(const Calibration& from, Calibration& to) {
   std::copy(from.parameters.begin() + kFirstHostParameter, from.parameters.end(),
             to.parameters.begin() + kFirstHostParameter);
   to.listed_tensor = from.listed_tensor;
+  to.other_host = from.gpu != to.gpu;
 }
 
 }  // namespace gpemu::profile
