@@ -88,6 +88,7 @@ class PublishedFile {
       step.seconds.emplace_back(gpu, time.get<double>() * 1e-3);
     }
     GPEMU_ASSIGN(const json* const operations, fields.array("operations"));
+    if (operations->empty()) return fault("operations is empty");
     for (const json& entry : *operations) {
       GPEMU_ASSIGN(CountedOperation operation, read_operation(entry));
       step.operations.push_back(std::move(operation));

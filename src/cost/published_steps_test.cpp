@@ -63,6 +63,13 @@ TEST_F(PublishedSteps, MayCopyTheirInputs) {
   EXPECT_NE(fault(fmt::format("{}\n{}\n", kPublishedHead, step)).find("copied"), std::string::npos);
 }
 
+TEST_F(PublishedSteps, AskForSomething) {
+  std::string step(kPublishedStep);
+  step.replace(step.find("[[0,"), std::string::npos, "[]}");
+  EXPECT_NE(fault(fmt::format("{}\n{}\n", kPublishedHead, step)).find("operations is empty"),
+            std::string::npos);
+}
+
 TEST_F(PublishedSteps, MayBeOperations) {
   std::string head(kPublishedHead);
   head.replace(head.find("training"), 8, "operations");
