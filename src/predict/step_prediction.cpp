@@ -281,6 +281,11 @@ StepLimit StepPrediction::limit() const {
   return static_cast<StepLimit>(std::ranges::max_element(parts) - parts.begin());
 }
 
+/// How many times as long or as short a host's launches may take, if the program ran in a host that
+/// nobody knows. Source: in Lucid's pairs (docs/design/interference.md) the host was that much
+/// slower than the GPU's own.
+constexpr double kOtherHost = 2;
+
 StepLoad gpu_load(const StepPrediction& step) {
   const double busy = to_seconds(step.busy);
   if (busy <= 0) return {};
@@ -295,7 +300,7 @@ StepLoad gpu_load(const StepPrediction& step) {
                          .width = filling / busy,
                          .kernel = from_seconds(kernels * busy / step.kernels)};
   };
-  const double kernels = 1 + step.kernel_error, host = 1 + kHostError;
+  const double kernels = 1 + step.kernel_error, host = kOtherHost;
   return {.predicted = load_if(1, 1),
           .least = load_if(1 / kernels, host),
           .most = load_if(kernels, 1 / host)};

@@ -89,7 +89,7 @@ TEST(PredictStep, SaysWhatItDoesWithTheGpu) {
 }
 
 TEST(PredictStep, SaysHowSureThatIs) {
-  // 6 ms of kernels that may take 1.5 times as long, beside a host that may take longer, too.
+  // 6 ms of kernels that may take 1.5 times as long, beside a host that may take twice as long.
   const StepPrediction step{.time = {.time = std::chrono::milliseconds(10)},
                             .host = std::chrono::milliseconds(9),
                             .busy = std::chrono::milliseconds(6),
@@ -97,9 +97,8 @@ TEST(PredictStep, SaysHowSureThatIs) {
                             .kernel_error = 0.5};
   const StepLoad load = gpu_load(step);
   EXPECT_NEAR(load.predicted.busy, 0.6, 1e-9);
-  const double host = 1 + cost::kHostError;
-  EXPECT_NEAR(load.least.busy, 4.0 / (9 * host), 1e-9) << "the host's 9 ms limit";
-  EXPECT_NEAR(load.most.busy, 9.0 / (9 + 4 / host), 1e-9) << "4 ms of waiting become shorter";
+  EXPECT_NEAR(load.least.busy, 4.0 / 18, 1e-9) << "the host's 9 ms become 18";
+  EXPECT_NEAR(load.most.busy, 9.0 / 11, 1e-9) << "4 ms of waiting become 2";
 }
 
 TEST(PredictStep, TellsThatTheHostLimits) {
