@@ -17,17 +17,18 @@ from torch.nn import functional
 
 STEPS = 8
 
-# Layers, width and heads of the language models, by their papers.
-LANGUAGE_MODELS = {"gpt2_large": (36, 1280, 20), "opt_13": (24, 2048, 32)}
+# Layers, width and heads of the language models, by their papers, and the share of attention's
+# weights that is dropped, by the configurations in which they were published.
+LANGUAGE_MODELS = {"gpt2_large": (36, 1280, 20, 0.1), "opt_13": (24, 2048, 32, 0)}
 VOCABULARY = 50257
 
 
 class Block(nn.Module):
     """A block of GPT-2 with attention that keeps its scores, as the measured programs had."""
 
-    def __init__(self, width, heads):
+    def __init__(self, width, heads, dropped):
         super().__init__()
-        self.heads = heads
+        self.heads, self.dropped = heads, dropped
         self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
         self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
         self.up, self.down = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
@@ -38,18 +39,18 @@ class Block(nn.Module):
         q, k, v = qkv.permute(2, 0, 3, 1, 4)
         scores = q @ k.transpose(-1, -2) / (width // self.heads) ** 0.5
         weights = torch.where(mask, scores, torch.finfo(scores.dtype).min).softmax(-1)
-        if self.training:
-            weights = functional.dropout(weights, 0.1)
+        if self.training and self.dropped > 0:
+            weights = functional.dropout(weights, self.dropped)
         x = x + self.out((weights @ v).transpose(1, 2).reshape(batch, length, width))
         return x + self.down(functional.gelu(self.up(self.norm2(x)), approximate="tanh"))
 
 
 class LanguageModel(nn.Module):
 
-    def __init__(self, layers, width, heads, length):
+    def __init__(self, layers, width, heads, dropped, length):
         super().__init__()
         self.tokens, self.places = nn.Embedding(VOCABULARY, width), nn.Embedding(length, width)
-        self.blocks = nn.ModuleList(Block(width, heads) for _ in range(layers))
+        self.blocks = nn.ModuleList(Block(width, heads, dropped) for _ in range(layers))
         self.norm = nn.LayerNorm(width)
         self.head = nn.Linear(width, VOCABULARY, bias=False)
         self.register_buffer("mask", torch.ones(length, length, dtype=torch.bool).tril())
