@@ -281,9 +281,9 @@ StepLimit StepPrediction::limit() const {
   return static_cast<StepLimit>(std::ranges::max_element(parts) - parts.begin());
 }
 
-/// How many times as long or as short a host's launches may take, if the program ran in a host that
-/// nobody knows. Source: in Lucid's pairs (docs/design/interference.md) the host was that much
-/// slower than the GPU's own.
+/// How many times as long or as short the launches may take in a host that nobody knows. Set by
+/// hand: on other hosts, small batches take half or twice the time
+/// (docs/design/operation-costs.md).
 constexpr double kOtherHost = 2;
 
 StepLoad gpu_load(const StepPrediction& step) {

@@ -61,9 +61,9 @@ struct StepPrediction {
                                           const profile::GpuSpec& recorded,
                                           const profile::GpuSpec& gpu);
 
-/// What a step does with its GPU, for cost::shared_speeds(): as predicted, and if the times of
-/// kernels and host differ from that by as much as their bars allow, so that the GPU is busy for as
-/// little or as much of the time as possible.
+/// What a step does with its GPU, for cost::shared_speeds(): as predicted, and if kernels differ
+/// from that by as much as their bars allow and the host by a factor of 2, so that the GPU is busy
+/// for as little or as much of the time as possible.
 struct StepLoad {
   cost::GpuLoad predicted, least, most;
 };
