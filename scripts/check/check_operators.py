@@ -60,12 +60,12 @@ UNINITIALISED = {
 # ---- The worker: runs under gpemu, in PyTorch's Python
 
 
-def loaded_library():
-    """Returns the path of the libgpemu.so that this process uses."""
+def loaded_library(name):
+    """Returns the path of a library that this process uses."""
     for line in pathlib.Path("/proc/self/maps").read_text("utf-8").splitlines():
-        if "/libgpemu.so" in line:
+        if name in line:
             return line.split(None, 5)[5]
-    sys.exit("check_operators: libgpemu.so is not loaded; run under gpemu")
+    sys.exit(f"check_operators: {name} is not loaded; run under gpemu")
 
 
 class Worker:
@@ -79,7 +79,7 @@ class Worker:
         for operator in op_db:
             self.operators.setdefault(operator.formatted_name, operator)
         torch.cuda.init()
-        self.library = ctypes.CDLL(loaded_library())
+        self.library = ctypes.CDLL(loaded_library("/libgpemu.so"))
         self.library.gpemu_cuda_not_computed_bytes.restype = ctypes.c_uint64
         self.pattern = [
             torch.full((size << 20,), PATTERN, dtype=torch.uint8) for size in (1, 1, 1, 8)
@@ -205,8 +205,7 @@ class Worker:
         return {"operator": name, "counts": counts, "notes": notes}
 
 
-def work(samples):
-    worker = Worker(samples)
+def work(worker):
     print(json.dumps(list(worker.operators)), flush=True)
     for line in sys.stdin:
         print(json.dumps(worker.run(line.strip())), flush=True)
@@ -233,7 +232,7 @@ class Process:
         environment = dict(os.environ, PYTHONPATH=str(packages), OMP_NUM_THREADS="1")
         environment["PYTHONWARNINGS"] = "ignore"
         command = [options.gpemu, "run", "--quiet", "--gpu", options.gpu, "--", python]
-        command += [__file__, "--worker", "--samples", str(options.samples)]
+        command += [options.script, "--worker", "--samples", str(options.samples)]
         self.log = open(options.folder / f"{options.name}.log", "ab")
         self.process = subprocess.Popen(
             [str(part) for part in command],
@@ -287,8 +286,15 @@ def result_of(entry):
     return found[0] if found else "refused"
 
 
-def run_all(options, path):
-    """Yields the entry of each operator, those of an earlier run first."""
+def line_of(entry):
+    """Returns what the run prints of an entry."""
+    note = next(iter(reversed(entry["notes"].values())), "")
+    return f"{result_of(entry):8} {entry['operator']} {note}"
+
+
+def run_all(options, path, line_of):
+    """Returns the entry of each operator, and whether these are all. Those of an earlier run are
+    not run again."""
     done = {}
     if path.exists() and not options.again:
         for line in path.read_text("utf-8").splitlines():
@@ -310,8 +316,7 @@ def run_all(options, path):
                 done[name] = entry
                 file.write(json.dumps(entry) + "\n")
                 file.flush()
-                note = next(iter(reversed(entry["notes"].values())), "")
-                print(f"{number}/{len(names)} {result_of(entry):8} {name} {note}", flush=True)
+                print(f"{number}/{len(names)} {line_of(entry)}", flush=True)
         return [done[name] for name in names], len(names) == len(process.operators)
     finally:
         process.stop()
@@ -355,25 +360,30 @@ def write_page(text):
     PAGE.write_text(page.rstrip("\n") + "\n\n" + BEGIN + text + END, "utf-8")
 
 
-def main():
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+def add_options(parser):
     parser.add_argument("operators", nargs="*", help="names as in the database; all without")
     parser.add_argument("--torch", default="2.8.0")
     parser.add_argument("--gpu", default="V100-PCIE-32GB")
     parser.add_argument("--gpemu", default=ROOT / "build/dev/tools/gpemu")
     parser.add_argument("--samples", type=int, default=6, help="of each type, at most")
     parser.add_argument("--again", action="store_true", help="forget earlier results")
-    parser.add_argument("--show", choices=RESULTS, help="list operators of this result")
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
+
+
+def main():
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    add_options(parser)
+    parser.add_argument("--show", choices=RESULTS, help="list operators of this result")
     options = parser.parse_args()
     if options.worker:
-        return work(options.samples)
+        return work(Worker(options.samples))
+    options.script = __file__
     options.folder = ROOT / "build/operators"
     options.folder.mkdir(parents=True, exist_ok=True)
     options.name = f"{options.torch}-{options.gpu}"
-    entries, complete = run_all(options, options.folder / f"{options.name}.jsonl")
+    entries, complete = run_all(options, options.folder / f"{options.name}.jsonl", line_of)
     counts = collections.Counter(result_of(entry) for entry in entries)
     if options.show:
         for entry in entries:

@@ -69,9 +69,8 @@ void ContentMap::assign_range(std::uint64_t start, const Range& assigned) {
     auto [old_start, old] = *range;
     range = ranges_.erase(range);
     if (old_start < start) {
-      ranges_.emplace(old_start, Range{start, old.content, old.writer, old.open});
+      ranges_.emplace(old_start, Range{start, old.content, old.writer});
     }
-    old.open = false;
     if (old.end > end) range = ranges_.emplace(end, old).first;
   }
   if (is_zeros) return;
@@ -91,13 +90,12 @@ void ContentMap::assign_range(std::uint64_t start, const Range& assigned) {
   ranges_.emplace(start, merged);
 }
 
-ContentMap::Part ContentMap::part_of(std::uint64_t start, Bytes bytes, bool goes_on) const {
+ContentMap::Part ContentMap::part_of(std::uint64_t start, Bytes bytes) const {
   auto range = first_behind(start);
   if (range == ranges_.end()) return {.bytes = bytes};
   if (range->first > start) return {.bytes = std::min(bytes, range->first - start)};
   const Range& first = range->second;
-  const bool open = goes_on && first.open && range->first == start;
-  std::uint64_t end = open ? start + bytes : first.end;
+  std::uint64_t end = first.end;
   while (end - start < bytes && ++range != ranges_.end() && range->first == end &&
          range->second.goes_on_as(first)) {
     end = range->second.end;
@@ -107,19 +105,14 @@ ContentMap::Part ContentMap::part_of(std::uint64_t start, Bytes bytes, bool goes
 
 ContentMap::Part ContentMap::part(std::uint64_t start, Bytes bytes) const {
   const Lock lock(mutex_);
-  return part_of(start, bytes, true);
-}
-
-ContentMap::Part ContentMap::assigned_part(std::uint64_t start, Bytes bytes) const {
-  const Lock lock(mutex_);
-  return part_of(start, bytes, false);
+  return part_of(start, bytes);
 }
 
 bool ContentMap::are_alike(std::uint64_t to, std::uint64_t from, Bytes bytes) const {
   const Lock lock(mutex_);
-  const Part first = part_of(to, bytes, false);
+  const Part first = part_of(to, bytes);
   if (first.bytes < bytes || in_pages(first.content)) return false;
-  const Part second = part_of(from, bytes, true);
+  const Part second = part_of(from, bytes);
   return second.bytes == bytes && second.content == first.content && second.writer == first.writer;
 }
 

@@ -50,11 +50,10 @@ class ContentMap {
     std::uint64_t end = 0;
     Content content = Content::kZeros;
     WriterId writer = 0;
-    bool open = false;  ///< see assign_open.
 
     bool operator==(const Range&) const = default;
     [[nodiscard]] bool goes_on_as(const Range& other) const {
-      return content == other.content && writer == other.writer && !open && !other.open;
+      return content == other.content && writer == other.writer;
     }
   };
 
@@ -68,21 +67,11 @@ class ContentMap {
   /// Sets the state of a range. Requires: bytes > 0.
   void assign(std::uint64_t start, Bytes bytes, Content content, WriterId writer = 0)
       GPEMU_EXCLUDES(mutex_) {
-    assign_range(start, {start + bytes, content, writer, false});
-  }
-
-  /// Sets a range that was not computed and whose end is not known: it has at least so many bytes,
-  /// and a query from its start treats any length as part of it. Requires: bytes > 0.
-  void assign_open(std::uint64_t start, Bytes bytes, WriterId writer) GPEMU_EXCLUDES(mutex_) {
-    assign_range(start, {start + bytes, Content::kNotComputed, writer, true});
+    assign_range(start, {start + bytes, content, writer});
   }
 
   /// Returns the state at `start`, and for how many of `bytes` it continues. Requires: bytes > 0.
   [[nodiscard]] Part part(std::uint64_t start, Bytes bytes) const GPEMU_EXCLUDES(mutex_);
-
-  /// Like part, but of an open range only the assigned bytes: for callers that change memory, to
-  /// which the bytes after it are unchanged.
-  [[nodiscard]] Part assigned_part(std::uint64_t start, Bytes bytes) const GPEMU_EXCLUDES(mutex_);
 
   /// A number that differs after each change: a result stays valid as long as the number is the
   /// same.
@@ -101,9 +90,7 @@ class ContentMap {
 
   void assign_range(std::uint64_t start, const Range& assigned);
 
-  /// As part, or as assigned_part.
-  [[nodiscard]] Part part_of(std::uint64_t start, Bytes bytes, bool goes_on) const
-      GPEMU_REQUIRES(mutex_);
+  [[nodiscard]] Part part_of(std::uint64_t start, Bytes bytes) const GPEMU_REQUIRES(mutex_);
 
   /// Returns the first range that ends after `start`.
   [[nodiscard]] Ranges::const_iterator first_behind(std::uint64_t start) const

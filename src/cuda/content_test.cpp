@@ -58,25 +58,6 @@ TEST(ContentMapTest, AgreesWithOneContentPerByte) {
   }
 }
 
-TEST(ContentMapTest, OpenRangesGoAsFarAsIsAsked) {
-  ContentMap map;
-  map.assign(100, 300, Content::kKept);
-  map.assign_open(100, 40, 1);
-  EXPECT_EQ(map.part(100, 300).bytes, 300U);
-  EXPECT_EQ(map.part(100, 300).content, Content::kNotComputed);
-  EXPECT_EQ(map.part(100, 20).bytes, 20U);
-  // A query from elsewhere sees only its assigned bytes.
-  EXPECT_EQ(map.part(120, 100).bytes, 20U);
-  EXPECT_EQ(map.part(140, 100).content, Content::kKept);
-  // A caller that changes memory finds the state after it.
-  EXPECT_EQ(map.assigned_part(100, 300).bytes, 40U);
-  EXPECT_EQ(map.assigned_part(140, 260).content, Content::kKept);
-  EXPECT_FALSE(map.are_alike(100, 600, 60));
-  // A later write ends it.
-  map.assign(100, 10, Content::kKept);
-  EXPECT_EQ(map.part(110, 200).bytes, 30U);
-}
-
 TEST(WriterId, IsTheSameForTheSameName) {
   const WriterId add = writer_id("add"), all = writer_id("all");
   EXPECT_NE(add, all);

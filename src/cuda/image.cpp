@@ -34,6 +34,14 @@ constexpr std::size_t kInstructionBytes = 16;
 constexpr std::array<std::uint16_t, 6> kTensorCoreCodes = {0x236, 0x23c, 0x237,
                                                            0x27a, 0x9f0, 0x5ea};
 constexpr std::uint16_t kMultiplyAddCode = 0x223;
+/// The first 9 bits tell what an operation does with memory: ST, STG, RED, ATOMG and its
+/// compare-and-swap, whose width is in bits 73 to 75. Source: ptxas 12.8 for ld, st, red and atom.
+constexpr std::array<std::uint16_t, 5> kStoreCodes = {0x185, 0x186, 0x18e, 0x1a8, 0x1a9};
+constexpr std::uint16_t kLoadCode = 0x181;  // LDG
+constexpr std::array<std::uint8_t, 8> kAccessBytes = {1, 1, 2, 2, 4, 8, 16, 32};
+/// Stores by other units, of any size: UTMASTG, UTMAREDG, UBLKCP, UBLKRED, SUST; and calls to other
+/// code. Source: ptxas 12.8 for cp.async.bulk, cp.reduce.async.bulk and sust.
+constexpr std::array<std::uint16_t, 6> kUnboundedCodes = {0x1b5, 0x1b6, 0x1ba, 0x1bb, 0x19d, 0x143};
 constexpr int kFirstWideCode = 70;
 /// Code with this share of multiply-adds computes products: Triton's code with tiles has 70 % and
 /// more.
@@ -135,6 +143,7 @@ class CubinReader {
     if (name.starts_with(kText)) {
       if (KernelCode* const code = kernel(name.substr(kText.size()))) {
         code->arithmetic = arithmetic_of(content_of(of));
+        code->access = access_of(content_of(of));
       }
     } else if (name == kInfo) {
       read_attributes(content_of(of), nullptr);
@@ -169,6 +178,22 @@ class CubinReader {
         static_cast<double>(multiplies * kInstructionBytes) / static_cast<double>(text.size() + 1);
     const bool many = multiplies >= kLeastMultiplies && share >= kMultipliesShare;
     return many ? Arithmetic::kMultiplies : Arithmetic::kOther;
+  }
+
+  /// Finds out what the instructions load and store.
+  [[nodiscard]] MemoryAccess access_of(std::span<const std::byte> text) const {
+    if (image_.architecture < kFirstWideCode) return {};
+    MemoryAccess access{.known = true};
+    for (std::size_t at = 0; at + kInstructionBytes <= text.size(); at += kInstructionBytes) {
+      const std::uint16_t code = read_at<std::uint16_t>(text, at) & 0x1ff;
+      if (std::ranges::find(kUnboundedCodes, code) != kUnboundedCodes.end()) return {};
+      const Bytes bytes = kAccessBytes.at(read_at<std::uint32_t>(text, at + 8) >> 9 & 7U);
+      if (code == kLoadCode) access.loaded += bytes;
+      if (std::ranges::find(kStoreCodes, code) == kStoreCodes.end()) continue;
+      access.widest = std::max(access.widest, bytes);
+      access.stored += bytes;
+    }
+    return access;
   }
 
   /// `own` is the kernel of the section; without one, attributes name a symbol.
@@ -406,8 +431,7 @@ std::optional<std::vector<std::byte>> decompress_zstandard(std::span<const std::
 
 }  // namespace
 
-std::vector<ParameterPlace> kernel_parameters(const std::byte* fat_binary,
-                                              std::string_view kernel) {
+std::optional<KernelCode> kernel_code(const std::byte* fat_binary, std::string_view kernel) {
   // The smallest costs least.
   std::span<const std::byte> best, content;
   Bytes best_bytes = 0;
@@ -421,17 +445,17 @@ std::vector<ParameterPlace> kernel_parameters(const std::byte* fat_binary,
     best_bytes = compressed ? entry->uncompressed_bytes : 0;
     best_lz4 = (entry->flags & kLz4Flag) != 0;
   }
-  if (best.empty()) return {};
+  if (best.empty()) return std::nullopt;
   std::optional<std::vector<std::byte>> plain;
   if (best_bytes > 0) {
     plain = best_lz4 ? decompress_lz4(best, best_bytes) : decompress_zstandard(best, best_bytes);
-    if (!plain) return {};
+    if (!plain) return std::nullopt;
     best = *plain;
   }
   const std::optional<Image> image = read_cubin(best);
-  if (!image) return {};
+  if (!image) return std::nullopt;
   const auto found = image->kernels.find(std::string(kernel));
-  return found == image->kernels.end() ? std::vector<ParameterPlace>() : found->second.parameters;
+  return found == image->kernels.end() ? std::nullopt : std::optional(found->second);
 }
 
 std::optional<Image> read_fat_binary(const std::byte* start, int architecture) {

@@ -22,6 +22,13 @@ struct ParameterPlace {
   Bytes bytes = 0;
 };
 
+/// What the instructions of a kernel move to and from memory of the GPU.
+struct MemoryAccess {
+  bool known = false;            ///< whether the code can be read, and stores by threads only.
+  Bytes widest = 0;              ///< the most that a thread stores by one instruction; 0: no store.
+  Bytes stored = 0, loaded = 0;  ///< by a thread, by each instruction once.
+};
+
 /// What the compiler recorded about a kernel.
 struct KernelCode {
   std::int32_t registers = 0;              ///< of a thread; 0 if it is not known.
@@ -30,6 +37,7 @@ struct KernelCode {
   Bytes local = 0;  ///< of a thread.
   std::vector<ParameterPlace> parameters;
   cost::LaunchFacts::Arithmetic arithmetic = cost::LaunchFacts::Arithmetic::kUnknown;
+  MemoryAccess access;
 };
 
 /// A __device__ or __constant__ variable.
@@ -67,11 +75,11 @@ inline constexpr Bytes kUnknownSize = std::numeric_limits<Bytes>::max();
 /// of it is compressed or PTX, or if it is not a fat binary.
 [[nodiscard]] std::optional<Image> read_fat_binary(const std::byte* start, int architecture);
 
-/// Returns the parameters of a kernel in a fat binary, or in the compiler's wrapper of one. Returns
-/// none if all code is PTX, or compressed with Zstandard and the system has no library for it. They
-/// are the same for all architectures.
-[[nodiscard]] std::vector<ParameterPlace> kernel_parameters(const std::byte* fat_binary,
-                                                            std::string_view kernel);
+/// Returns what the compiler recorded about a kernel in a fat binary, or in the compiler's wrapper
+/// of one, for the architecture with the least code: the parameters are the same for all. Returns
+/// nothing if all code is PTX, or compressed with Zstandard and the system has no library for it.
+[[nodiscard]] std::optional<KernelCode> kernel_code(const std::byte* fat_binary,
+                                                    std::string_view kernel);
 
 /// Decompresses a block of the LZ4 format; returns nothing if it is malformed or has another size.
 [[nodiscard]] std::optional<std::vector<std::byte>> decompress_lz4(std::span<const std::byte> block,

@@ -226,12 +226,14 @@ TEST(Image, FindsParametersInCompressedCode) {
   std::memcpy(&compressed[56], &bytes, sizeof(bytes));
   for (const std::string& content : {entry(2, 80, 0x11, plain), compressed}) {
     const std::string binary = fat_binary(content);
-    const auto parameters = kernel_parameters(span_of(binary).data(), "add");
+    const auto code = kernel_code(span_of(binary).data(), "add");
+    ASSERT_TRUE(code.has_value());
+    const auto& parameters = code->parameters;
     ASSERT_EQ(parameters.size(), 2U);
     EXPECT_EQ(parameters[0].bytes, 4U);
     EXPECT_EQ(parameters[1].offset, 8U);
     EXPECT_EQ(parameters[1].bytes, 8U);
-    EXPECT_TRUE(kernel_parameters(span_of(binary).data(), "other").empty());
+    EXPECT_FALSE(kernel_code(span_of(binary).data(), "other").has_value());
   }
 }
 
@@ -310,9 +312,24 @@ TEST(Image, SeesWhatInstructionsCalculateWith) {
   EXPECT_EQ(arithmetic(0x23c, 1, 61), Arithmetic::kUnknown);  // Instructions of other lengths.
 }
 
+TEST(Image, SeesWhatInstructionsStore) {
+  const auto access = [](std::uint16_t code, int architecture) {
+    return image_of(cubin_of_code(code, 3, architecture)).kernels.at("add").access;
+  };
+  EXPECT_EQ(access(0x386, 70).stored, 3U);  // STG.U8: the other bits are 0.
+  EXPECT_EQ(access(0x986, 90).widest, 1U);
+  EXPECT_EQ(access(0x98e, 80).stored, 3U);      // RED
+  EXPECT_EQ(access(0x381, 80).loaded, 3U);      // LDG
+  const MemoryAccess none = access(0x223, 80);  // FFMA
+  EXPECT_TRUE(none.known);
+  EXPECT_EQ(none.widest, 0U);
+  EXPECT_FALSE(access(0x3b5, 90).known);  // UTMASTG
+  EXPECT_FALSE(access(0x386, 61).known);
+}
+
 TEST(Image, SaysWherePackedArgumentsLie) {
   use_test_gpu();
-  const std::string elf = cubin_of_code(0x223, 1, 70);
+  const std::string elf = cubin_of_code(0x386, 1, 70);  // STG
   gpemu_cuda_module_handle module = nullptr;
   ASSERT_EQ(gpemu_cuda_module_load(elf.data(), &module), GPEMU_CUDA_SUCCESS);
   gpemu_cuda_kernel_handle kernel = nullptr;

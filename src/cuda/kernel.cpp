@@ -39,14 +39,17 @@ struct FoundKernels {
 CodeFacts facts_of_code(const gpemu_cuda_kernel& kernel) {
   CodeFacts facts;
   if (kernel.module == nullptr) {
-    if (kernel.owner != nullptr) {
-      facts.places = kernel_parameters(static_cast<const std::byte*>(kernel.owner), kernel.name);
-    }
+    if (kernel.owner == nullptr) return facts;
+    const auto code = kernel_code(static_cast<const std::byte*>(kernel.owner), kernel.name);
+    if (code) facts = {.places = code->parameters, .ptx = {}, .access = code->access};
     return facts;
   }
   if (!kernel.module->image) return facts;
   const auto found = kernel.module->image->kernels.find(kernel.name);
-  if (found != kernel.module->image->kernels.end()) facts.places = found->second.parameters;
+  if (found != kernel.module->image->kernels.end()) {
+    facts.places = found->second.parameters;
+    facts.access = found->second.access;
+  }
   facts.ptx = kernel.module->image->ptx;
   return facts;
 }

@@ -61,7 +61,7 @@ void clear_shared(std::uint64_t address, Bytes bytes, WriterId writer) {
 void leave_not_updated(std::uint64_t address, Bytes bytes, WriterId writer) {
   ContentMap& contents = memory().contents;
   for (Bytes done = 0; done < bytes;) {
-    const ContentMap::Part part = contents.assigned_part(address + done, bytes - done);
+    const ContentMap::Part part = contents.part(address + done, bytes - done);
     if (part.content == Content::kKept) {
       contents.assign(address + done, part.bytes, Content::kNotUpdated, writer);
     } else if (part.content == Content::kZeros) {
@@ -69,6 +69,10 @@ void leave_not_updated(std::uint64_t address, Bytes bytes, WriterId writer) {
     }
     done += part.bytes;
   }
+}
+
+constexpr bool is_update(Uncomputed how) {
+  return how == Uncomputed::kUpdated || how == Uncomputed::kSomewhere;
 }
 
 }  // namespace
@@ -106,19 +110,19 @@ void leave_uncomputed(std::uint64_t address, Bytes bytes, Uncomputed how, Writer
   if (recent != nullptr && recent->left.contain(range)) return;
   const Side side = side_of(address, bytes);
   // A writable pointer to the host's memory is as likely to be only read.
-  if (side.on_host() ? how == Uncomputed::kOpen : !side.is_written_by_kernels()) return;
-  const Bytes covered = std::min(bytes, side.covered);
+  if (side.on_host() ? how == Uncomputed::kBounded : !side.is_written_by_kernels()) return;
+  Bytes covered = std::min(bytes, side.covered);
+  if (how == Uncomputed::kSomewhere && covered > 0) covered = contents.part(address, covered).bytes;
   if (covered == 0) return;
   // The host's pages stay, because they may belong to a file of the program.
-  if (side.on_host() || (side.shared && how == Uncomputed::kUpdated)) {
+  if (side.on_host() || (side.shared && is_update(how))) {
     return record_not_computed(address, covered, writer);
   }
   if (side.shared) return clear_shared(address, covered, writer);
-  if (how == Uncomputed::kUpdated) {
+  if (is_update(how)) {
     leave_not_updated(address, covered, writer);
   } else {
     drop(address, covered, Content::kNotComputed, writer);
-    if (how == Uncomputed::kOpen) contents.assign_open(address, covered, writer);
   }
   if (recent != nullptr && side.inside && contents.changes() == range.changes) {
     recent->left.add(range);

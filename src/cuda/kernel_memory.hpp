@@ -18,13 +18,16 @@ void fill_by_kernel(std::uint64_t address, const void* value, Bytes element_byte
 /// How a kernel or a library changed a range without computing it.
 enum class Uncomputed : std::uint8_t {
   kWritten,  ///< new values, which read as zeros.
-  kOpen,     ///< as kWritten, at least so many bytes.
+  kBounded,  ///< as kWritten, but it is only known that nothing outside is written.
   kUpdated,  ///< changed in place: known content is kept.
+  /// As kUpdated, at places that are not known, in a tensor that goes on from the range's start as
+  /// far as memory has content of the same kind, at most to the range's end.
+  kSomewhere,
 };
 
 /// Marks a range of device memory, or the part of it that is in memory, as not computed. Locked
-/// host memory does not change: a kOpen range may not be written at all, and other ranges count as
-/// read, because the program's reads cannot be seen.
+/// host memory does not change: a kBounded range may not be written at all, and other ranges count
+/// as read, because the program's reads cannot be seen.
 void leave_uncomputed(std::uint64_t address, Bytes bytes, Uncomputed how, WriterId writer);
 
 /// Stores values computed for a kernel. Does nothing unless the range is in memory of a device or
@@ -40,5 +43,9 @@ void store_by_kernel(std::uint64_t address, const void* data, Bytes bytes);
 
 /// Returns how many bytes of device memory follow an address without a gap, at most `bytes`.
 [[nodiscard]] Bytes device_bytes_at(std::uint64_t address, Bytes bytes);
+
+[[nodiscard]] inline bool on_device(std::uint64_t address) {
+  return device_bytes_at(address, 1) == 1;
+}
 
 }  // namespace gpemu::cuda

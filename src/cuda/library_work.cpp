@@ -34,7 +34,7 @@ Status add_rows(const gpemu_cuda_result& result, KernelWork* work) {
   Bytes extent = 0;
   if (result.bytes == 0 || result.address == 0) return GPEMU_CUDA_SUCCESS;
   if (result.rows == 0) {
-    work->ranges.push_back({result.address, result.bytes, Uncomputed::kOpen});
+    work->ranges.push_back({result.address, result.bytes, Uncomputed::kBounded});
     return GPEMU_CUDA_SUCCESS;
   }
   if (__builtin_mul_overflow(result.rows - 1, result.pitch, &extent) ||

@@ -134,7 +134,7 @@ void drop(std::uint64_t address, Bytes bytes, Content content, WriterId writer) 
   Memory& state = memory();
   bool changes = false;
   for (Bytes done = 0; done < bytes;) {
-    const ContentMap::Part part = state.contents.assigned_part(address + done, bytes - done);
+    const ContentMap::Part part = state.contents.part(address + done, bytes - done);
     if (in_pages(part.content) && part.bytes < kStaleBytes) {
       clear_pages(address + done, part.bytes);
     } else if (in_pages(part.content)) {
@@ -153,7 +153,7 @@ bool is_unkept(std::uint64_t address, Bytes bytes) {
 
 void settle(ContentMap& contents, std::uint64_t start, Bytes bytes, UnknownParts& unknown) {
   for (Bytes done = 0; done < bytes;) {
-    const ContentMap::Part part = contents.assigned_part(start + done, bytes - done);
+    const ContentMap::Part part = contents.part(start + done, bytes - done);
     if (!is_known(part.content)) unknown.emplace_back(start + done, part);
     done += part.bytes;
   }

@@ -13,6 +13,7 @@
 
 #include "attach.hpp"
 #include "kernel_memory.hpp"
+#include "kernels/kernel_work.hpp"
 #include "memory_state.hpp"
 #include "test_memory.hpp"
 
@@ -40,7 +41,7 @@ TEST_F(MemoryTest, NoticesWhatCameBetweenTwoLaunchesOfTheSame) {
   const std::vector<std::uint8_t> data(kBytes, 7);
   const auto content_at = [](std::uint64_t at) { return memory().contents.part(at, 1).content; };
   const std::uint64_t address = allocate(kBytes);
-  for (const Uncomputed how : {Uncomputed::kWritten, Uncomputed::kOpen}) {
+  for (const Uncomputed how : {Uncomputed::kWritten, Uncomputed::kBounded}) {
     for (int round = 0; round < 3; ++round) leave_uncomputed(address, kBytes, how, 1);
     EXPECT_FALSE(known_to_kernel(address, kBytes));
     EXPECT_FALSE(known_to_kernel(address, kBytes));
@@ -94,6 +95,46 @@ TEST_F(MemoryTest, ForgetsRegisteredMemoryThatTheProgramUnmapped) {
   EXPECT_EQ(gpemu_cuda_host_free(pinned), GPEMU_CUDA_SUCCESS);
 }
 
+TEST_F(MemoryTest, KeepsWhatLiesBesideWhatIsWritten) {
+  constexpr Bytes kBytes = 4096;
+  const std::uint64_t address = allocate(kBytes);
+  const auto content_at = [address](Bytes at) {
+    return memory().contents.part(address + at, 1).content;
+  };
+  const std::vector<std::uint8_t> data(kBytes, 7);
+  ASSERT_EQ(copy(address, bits(data.data()), kBytes), GPEMU_CUDA_SUCCESS);
+  KernelWork work;
+  work.writer = 1;
+  Places column{.dimensions = 0};
+  column.add(4, 100);
+  add_tensor(&work, address + 8, column, 4, Uncomputed::kWritten);
+  perform_now(work);
+  for (const Bytes row : {0, 100, 200, 300}) {
+    EXPECT_EQ(content_at(row + 7), Content::kKept);
+    EXPECT_EQ(content_at(row + 8), Content::kNotComputed);
+    EXPECT_EQ(content_at(row + 11), Content::kNotComputed);
+    EXPECT_EQ(content_at(row + 12), Content::kKept);
+  }
+  ASSERT_EQ(gpemu_cuda_free(address), GPEMU_CUDA_SUCCESS);
+}
+
+TEST_F(MemoryTest, ChangesSomewhereEndWhereOtherContentBegins) {
+  constexpr Bytes kBytes = 4096;
+  const std::uint64_t address = allocate(kBytes);
+  const auto content_at = [address](Bytes at) {
+    return memory().contents.part(address + at, 1).content;
+  };
+  const std::vector<std::uint8_t> data(16, 7);
+  ASSERT_EQ(copy(address + 1000, bits(data.data()), data.size()), GPEMU_CUDA_SUCCESS);
+  leave_uncomputed(address + 100, kBytes, Uncomputed::kSomewhere, 1);
+  EXPECT_EQ(content_at(99), Content::kZeros);
+  EXPECT_EQ(content_at(100), Content::kNotComputed);
+  EXPECT_EQ(content_at(999), Content::kNotComputed);
+  EXPECT_EQ(content_at(1000), Content::kKept);
+  EXPECT_EQ(content_at(1016), Content::kZeros);
+  ASSERT_EQ(gpemu_cuda_free(address), GPEMU_CUDA_SUCCESS);
+}
+
 TEST_F(MemoryTest, KernelsWriteToLockedMemory) {
   constexpr Bytes kBytes = kMiB;
   void* pinned = nullptr;
@@ -108,7 +149,7 @@ TEST_F(MemoryTest, KernelsWriteToLockedMemory) {
   store_by_kernel(bits(bytes + 4), value.data(), 2);
   EXPECT_EQ(bytes[5], 6);
   const std::uint64_t before = gpemu_cuda_not_computed_bytes();
-  leave_uncomputed(bits(bytes), 100, Uncomputed::kOpen, 1);
+  leave_uncomputed(bits(bytes), 100, Uncomputed::kBounded, 1);
   EXPECT_EQ(gpemu_cuda_not_computed_bytes(), before) << "it may be only read";
   leave_uncomputed(bits(bytes), 100, Uncomputed::kWritten, 1);
   leave_uncomputed(bits(bytes), 100, Uncomputed::kUpdated, 1);

@@ -115,7 +115,7 @@ void cover(std::uint64_t address, Bytes bytes) {
 void assign_as(ContentMap& to, std::uint64_t to_start, const ContentMap& from,
                std::uint64_t from_start, Bytes bytes) {
   for (Bytes done = 0; done < bytes;) {
-    const ContentMap::Part part = from.assigned_part(from_start + done, bytes - done);
+    const ContentMap::Part part = from.part(from_start + done, bytes - done);
     to.assign(to_start + done, part.bytes, part.content, part.writer);
     done += part.bytes;
   }

@@ -18,6 +18,11 @@ template <typename T>
   return value;
 }
 
+/// Returns where a member of 8 bytes comes in a struct after others that end at an offset.
+[[nodiscard]] constexpr Bytes align(Bytes offset) {
+  return (offset + 7) / 8 * 8;
+}
+
 [[nodiscard]] inline bool contains(std::string_view text, std::string_view part) {
   return text.find(part) != std::string_view::npos;
 }

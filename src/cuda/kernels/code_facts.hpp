@@ -13,6 +13,7 @@ namespace gpemu::cuda {
 struct CodeFacts {
   std::vector<ParameterPlace> places;  ///< of its parameters.
   std::string_view ptx;                ///< its source in PTX; may be empty.
+  MemoryAccess access;
 };
 
 /// Called only if a name leaves the sizes of parameters open, because it takes milliseconds.

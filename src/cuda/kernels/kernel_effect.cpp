@@ -23,9 +23,11 @@ struct Overloaded : Functions... {
 
 /// Returns what a kernel writes if nothing else is known about it.
 WrittenEffect written_effect(const KernelName& name, const FindCode& find_code) {
+  if (auto known = known_parameters(name)) return *std::move(known);
   std::vector<ParameterPlace> places;
   if (find_code && has_unsized(name)) {
     const CodeFacts facts = find_code();
+    if (facts.access.known && facts.access.widest == 0) return {};
     if (auto text = read_ptx(facts.ptx, name.mangled)) {
       return text->written.empty() ? WrittenEffect() : WrittenEffect(*std::move(text));
     }
@@ -66,7 +68,7 @@ bool recognise(const KernelName& name, const FindCode& find_code, KernelEffect* 
     return true;
   }
   if (take(motion_effect(name), effect)) return false;
-  if (take(packed_effect(name), effect)) return true;
+  if (take(packed_effect(name), effect) || take(held_effect(name), effect)) return true;
   return contains(function, "NonZeroOp<") && take(nonzero_effect(name), effect);
 }
 
@@ -102,6 +104,7 @@ void describe(const WrittenEffect& effect, const gpemu_cuda_launch& launch, Kern
 void describe_work(const KernelEffect& effect, const gpemu_cuda_launch& launch, KernelWork* work) {
   work->writer = effect.writer;
   work->ranges.clear();
+  work->scattered.clear();
   work->compute = nullptr;
   work->reads.clear();
   work->moved = 0;
@@ -116,6 +119,7 @@ void describe_work(const KernelEffect& effect, const gpemu_cuda_launch& launch, 
                  [&](const ListsEffect& kind) { describe_lists(kind, launch, work); },
                  [&](const NonzeroEffect& kind) { describe_nonzero(kind, launch, work); },
                  [&](const PackedEffect& kind) { describe_packed(kind, launch, work); },
+                 [&](const HeldEffect& kind) { describe_held(kind, launch, work); },
                  [&](const MotionEffect& kind) {
                    if (!describe_motion(kind, launch, work)) {
                      describe(effect.written, launch, work);

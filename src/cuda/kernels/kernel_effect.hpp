@@ -12,6 +12,7 @@
 #include "kernels/parameters.hpp"
 #include "kernels/ptx.hpp"
 #include "kernels/pytorch/elementwise.hpp"
+#include "kernels/pytorch/held_tensors.hpp"
 #include "kernels/pytorch/lists.hpp"
 #include "kernels/pytorch/motion.hpp"
 #include "kernels/pytorch/nonzero.hpp"
@@ -30,7 +31,7 @@ struct KernelEffect {
   WriterId writer = 0;  ///< 0: it writes nothing that is known.
   /// How a kernel of a framework is recognised; std::monostate: it is not.
   std::variant<std::monostate, FillEffect, ElementsEffect, StridedEffect, ReductionEffect,
-               ListsEffect, NonzeroEffect, MotionEffect, PackedEffect>
+               ListsEffect, NonzeroEffect, MotionEffect, PackedEffect, HeldEffect>
       recognised;
   /// For a kernel that is not recognised, or that moves elements and may have other arguments.
   WrittenEffect written;

@@ -91,6 +91,8 @@ constexpr std::array kTypes = {
     TypeBytes{"c10::Float8_e5m2", 1},
     TypeBytes{"c10::Float8_e4m3fnuz", 1},
     TypeBytes{"c10::Float8_e5m2fnuz", 1},
+    TypeBytes{"float2", 8},
+    TypeBytes{"double2", 16},
     TypeBytes{"c10::qint8", 1},
     TypeBytes{"c10::quint8", 1},
     TypeBytes{"c10::qint32", 4},

@@ -20,6 +20,9 @@ bool moves_much(const KernelWork& work) {
   for (const KernelWork::Range& range : work.ranges) {
     if (side_of(range.address, range.bytes).shared) return false;
   }
+  for (const KernelWork::Scattered& tensor : work.scattered) {
+    if (side_of(tensor.address, tensor.span()).shared) return false;
+  }
   Bytes kept = 0;
   for (const Access& read : work.reads) {
     if (side_of(read.start, read.bytes).shared) return false;
@@ -32,12 +35,44 @@ bool moves_much(const KernelWork& work) {
   return kept >= kLargeMove;
 }
 
+/// Marks the elements of a tensor as not computed, but not the gaps between them.
+void leave_scattered(const KernelWork::Scattered& tensor, WriterId writer) {
+  /// With more pieces, each of which takes the host some 0.3 us, known content stays and counts as
+  /// not updated.
+  constexpr Bytes kMostPieces = Bytes{1} << 16;
+  const Bytes span = tensor.span();
+  const ContentMap::Part now = memory().contents.part(tensor.address, span);
+  if (now.content == Content::kNotComputed && now.bytes == span) {
+    return leave_uncomputed(tensor.address, span, tensor.how, writer);
+  }
+  Walk walk(tensor.places, tensor.element_bytes);
+  if (walk.pieces() > kMostPieces) {
+    return leave_uncomputed(tensor.address, span, Uncomputed::kUpdated, writer);
+  }
+  for (Bytes left = walk.pieces(); left > 0; --left) {
+    leave_uncomputed(tensor.address + walk.offset(), walk.left(), tensor.how, writer);
+    walk.advance(walk.left());
+  }
+}
+
 }  // namespace
 
 void add_range(KernelWork* work, std::uint64_t address, Bytes bytes, Uncomputed how) {
   if (address == 0 || bytes == 0) return;
-  if (how == Uncomputed::kOpen) bytes = to_unit(address, bytes);
   work->ranges.push_back({address, bytes, how});
+}
+
+void add_tensor(KernelWork* work, std::uint64_t address, const Places& places, Bytes element_bytes,
+                Uncomputed how) {
+  if (address == 0 || element_bytes == 0 || places.count() == 0) return;
+  KernelWork::Scattered tensor{.address = address - places.before(),
+                               .places = places.in_order(),
+                               .element_bytes = element_bytes,
+                               .how = how};
+  if (Walk(tensor.places, element_bytes).pieces() == 1) {
+    return add_range(work, tensor.address, tensor.span(), how);
+  }
+  work->scattered.push_back(tensor);
 }
 
 void sort_ranges(KernelWork* work) {
@@ -57,6 +92,7 @@ void perform_now(const KernelWork& work) {
   for (const KernelWork::Range& range : work.ranges) {
     leave_uncomputed(range.address, range.bytes, range.how, work.writer);
   }
+  for (const KernelWork::Scattered& tensor : work.scattered) leave_scattered(tensor, work.writer);
   if (work.fill_address != 0) {
     fill_by_kernel(work.fill_address, work.fill_value.data(), work.fill_value.size(),
                    work.fill_count, work.writer);
@@ -69,6 +105,9 @@ void perform(const KernelWork& work, gpemu_cuda_stream* stream) {
   std::vector<Access> accesses = work.reads;
   for (const KernelWork::Range& range : work.ranges) {
     accesses.push_back({.start = range.address, .bytes = range.bytes, .writes = true});
+  }
+  for (const KernelWork::Scattered& tensor : work.scattered) {
+    accesses.push_back({.start = tensor.address, .bytes = tensor.span(), .writes = true});
   }
   if (work.fill_address != 0) {
     accesses.push_back({.start = work.fill_address,

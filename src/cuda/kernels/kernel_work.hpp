@@ -10,6 +10,7 @@
 
 #include "content.hpp"
 #include "kernel_memory.hpp"
+#include "kernels/places.hpp"
 #include "mover.hpp"
 
 namespace gpemu::cuda {
@@ -28,7 +29,17 @@ struct KernelWork {
   /// Whether it is performed in its turn: it finds what is there when it is described, and what the
   /// unfinished work writes that it overlaps.
   bool is_launch = false;
+  /// Elements of a tensor with gaps, which stay as they are.
+  struct Scattered {
+    std::uint64_t address = 0;  ///< of the lowest element.
+    Places places;              ///< in order.
+    Bytes element_bytes = 0;
+    Uncomputed how = Uncomputed::kWritten;
+
+    [[nodiscard]] Bytes span() const { return places.extent() + element_bytes; }
+  };
   std::vector<Range> ranges;
+  std::vector<Scattered> scattered;
   /// Computes the values instead, if its inputs are known. Returns whether it did; null: the values
   /// cannot be computed.
   std::function<bool()> compute;
@@ -39,15 +50,12 @@ struct KernelWork {
   std::vector<std::byte> fill_value;
 };
 
-/// Returns the bytes to the end of the allocation unit of PyTorch's allocator. Source:
-/// kMinBlockSize in CUDACachingAllocator.cpp.
-[[nodiscard]] constexpr Bytes to_unit(std::uint64_t address, Bytes bytes) {
-  constexpr Bytes kUnit = 512;
-  return (address + bytes + kUnit - 1) / kUnit * kUnit - address;
-}
-
-/// Adds a range that a launch writes. If its end is not known, it goes to the end of its unit.
+/// Adds a range that a launch writes.
 void add_range(KernelWork* work, std::uint64_t address, Bytes bytes, Uncomputed how);
+
+/// Adds the elements of a tensor that a launch writes.
+void add_tensor(KernelWork* work, std::uint64_t address, const Places& places, Bytes element_bytes,
+                Uncomputed how);
 
 /// Sorts the ranges by address, for parameters whose extent is not known.
 void sort_ranges(KernelWork* work);

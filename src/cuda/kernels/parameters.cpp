@@ -10,25 +10,13 @@
 
 #include "kernel_memory.hpp"
 #include "kernels/arguments.hpp"
-#include "kernels/pytorch/tensor_work.hpp"
+#include "kernels/places.hpp"
+#include "kernels/pytorch/known_writes.hpp"
 
 namespace gpemu::cuda {
 namespace {
 
 using Parameter = ParametersEffect::Parameter;
-
-/// Kernels that change some of their parameters in place: weights and statistics keep the values
-/// that were copied. Source: the kernels' signatures in PyTorch's native/cuda.
-struct InPlace {
-  std::string_view part;
-  std::uint32_t argument = 0;
-};
-constexpr std::array kInPlace = {
-    InPlace{"batch_norm_update_stats", 0},
-    InPlace{"batch_norm_update_stats", 1},
-    InPlace{"amp_update_scale_cuda_kernel", 0},
-    InPlace{"amp_update_scale_cuda_kernel", 1},
-};
 
 bool is_scalar(std::string_view type) {
   return type_bytes(type) != 0 || type.starts_with("unsigned __int128") ||
@@ -47,7 +35,7 @@ bool read_parameter(std::string_view type, const ParameterPlace* place, Paramete
       if (type.ends_with(" const")) return false;
       parameter->kind = Parameter::Kind::kPointers;
       parameter->element_bytes = std::max(type_bytes(type), 4U);
-      if (type != "int") parameter->how = Uncomputed::kUpdated;
+      parameter->how = Uncomputed::kUpdated;
       return true;
     }
     const std::uint32_t bytes = type_bytes(type);
@@ -62,6 +50,7 @@ bool read_parameter(std::string_view type, const ParameterPlace* place, Paramete
     const bool accessor = known == "TensorAccessor";
     if (accessor && arguments.size() < 4) continue;
     parameter->kind = accessor ? Parameter::Kind::kAccessor : Parameter::Kind::kTensorInfo;
+    parameter->how = Uncomputed::kWritten;
     parameter->element_bytes = type_bytes(arguments[0]);
     parameter->dimensions = accessor ? static_cast<std::uint32_t>(number_in(arguments[1])) : 0;
     parameter->index_bytes =
@@ -75,41 +64,37 @@ bool read_parameter(std::string_view type, const ParameterPlace* place, Paramete
   return true;
 }
 
-/// The extent of a tensor that a struct describes: an address, sizes, strides.
-Bytes extent_of(const std::byte* sizes, const std::byte* strides, Bytes dimensions,
-                const Parameter& parameter) {
-  const auto number = [&parameter](const std::byte* from, Bytes index) -> Bytes {
-    if (parameter.index_bytes == 4) return read<std::uint32_t>(from, index * 4);
-    return read<std::uint64_t>(from, index * 8);
-  };
-  Bytes elements = 1;
-  for (Bytes i = 0; i < dimensions; ++i) {
-    const Bytes size = number(sizes, i);
-    if (size == 0) return 0;
-    Bytes part = 0;
-    if (__builtin_mul_overflow(size - 1, number(strides, i), &part) ||
-        __builtin_add_overflow(elements, part, &elements)) {
-      return parameter.element_bytes;
-    }
-  }
-  Bytes bytes = 0;
-  return __builtin_mul_overflow(elements, Bytes{parameter.element_bytes}, &bytes)
-             ? parameter.element_bytes
-             : bytes;
-}
-
-void describe_tensor(const Parameter& parameter, const std::byte* from, KernelWork* work) {
+/// Reads the tensor that a struct describes: an address, sizes, strides in elements. Returns the
+/// places of its elements in bytes.
+Places places_of(const Parameter& parameter, const std::byte* from) {
   const Bytes width = parameter.index_bytes;
   const bool accessor = parameter.kind == Parameter::Kind::kAccessor;
   const Bytes most = accessor ? parameter.dimensions : kMostDimensions;
   const std::byte* const sizes = from + 8;
   const std::byte* const strides = sizes + most * width;
-  const Bytes dimensions =
-      accessor ? most
-               : static_cast<Bytes>(
-                     std::clamp(read<std::int32_t>(strides + most * width), 0, kMostDimensions));
-  add_range(work, read<std::uint64_t>(from), extent_of(sizes, strides, dimensions, parameter),
-            parameter.how);
+  const auto number = [width](const std::byte* list, Bytes index) {
+    return width == 4 ? std::int64_t{read<std::uint32_t>(list, index * 4)}
+                      : read<std::int64_t>(list, index * 8);
+  };
+  const std::int64_t dimensions =
+      accessor ? static_cast<std::int64_t>(most) : read<std::int32_t>(strides + most * width);
+  Places places{.dimensions = 0};
+  for (std::int64_t i = std::clamp<std::int64_t>(dimensions, 0, kMostDimensions - 1); i-- > 0;) {
+    const auto at = static_cast<Bytes>(i);
+    places.add(static_cast<Bytes>(std::max<std::int64_t>(number(sizes, at), 0)),
+               static_cast<Bytes>(number(strides, at)) * parameter.element_bytes);
+  }
+  return places.dimensions > 0 ? places : in_a_row(1, parameter.element_bytes);
+}
+
+void describe_tensor(const Parameter& parameter, const gpemu_cuda_launch& launch, Uncomputed how,
+                     KernelWork* work) {
+  const auto* const from = static_cast<const std::byte*>(launch.arguments[parameter.argument]);
+  Places places = places_of(parameter, from);
+  if (parameter.size && parameter.stride) {
+    places.add(parameter.size->of(launch), parameter.stride->of(launch) * parameter.element_bytes);
+  }
+  add_tensor(work, read<std::uint64_t>(from), places, parameter.element_bytes, how);
 }
 
 /// Matrices whose addresses are known: as many as the grid or the last integer says, each no larger
@@ -123,10 +108,11 @@ void describe_pointers(const ParametersEffect& effect, const gpemu_cuda_launch& 
   count = std::min(count, kMost);
   std::ranges::sort(integers, std::greater());
   integers.resize(2, 1);
-  const Bytes bytes = integers[0] * integers[1] * parameter.element_bytes;
+  const Bytes elements = parameter.count ? parameter.count->of(launch) : integers[0] * integers[1];
+  const Bytes bytes = elements * parameter.element_bytes;
   for (Bytes i = 0; i < count; ++i) {
     std::uint64_t address = 0;
-    if (!load_for_kernel(array + i * 8, &address, 8) || device_bytes_at(address, 1) == 0) break;
+    if (!load_for_kernel(array + i * 8, &address, 8) || !on_device(address)) break;
     add_range(work, address, bytes, parameter.how);
   }
 }
@@ -139,82 +125,196 @@ bool has_unsized(const KernelName& name) {
   });
 }
 
-std::vector<Bytes> integers_of(const std::vector<std::uint32_t>& arguments,
+std::vector<Bytes> integers_of(const std::vector<IntegerArgument>& arguments,
                                const gpemu_cuda_launch& launch) {
-  constexpr std::int32_t kMost = 1 << 24;
+  constexpr std::int64_t kMost = std::int64_t{1} << 40;
   std::vector<Bytes> integers;
-  for (const std::uint32_t argument : arguments) {
-    const auto value = read<std::int32_t>(launch.arguments[argument]);
+  for (const auto& [argument, bytes] : arguments) {
+    const void* const from = launch.arguments[argument];
+    if (from == nullptr) continue;
+    const std::int64_t value = bytes == 4 ? read<std::int32_t>(from) : read<std::int64_t>(from);
     if (value > 0 && value < kMost) integers.push_back(static_cast<Bytes>(value));
   }
   return integers;
 }
 
+Bytes elements_of_grid(const std::vector<Bytes>& integers, const gpemu_cuda_launch& launch) {
+  Bytes elements = 1, dimensions = 0;
+  for (int i = 0; i < 3; ++i) {
+    const Bytes block = launch.block[i], most = launch.grid[i] * block;
+    if (most <= 1) continue;
+    ++dimensions;
+    Bytes best = 0;
+    for (const Bytes integer : integers) {
+      if (integer <= most && integer + block > most) best = std::max(best, integer);
+    }
+    elements *= best;
+  }
+  if (elements > 0 || dimensions != 1) return elements;
+  // One dimension may count the elements of several, for instance rows and columns.
+  const Bytes threads = threads_of(launch);
+  const Bytes block = Bytes{launch.block[0]} * launch.block[1] * launch.block[2];
+  Bytes best = 0;
+  for (std::size_t i = 0; i < integers.size(); ++i) {
+    for (std::size_t j = i + 1; j < integers.size(); ++j) {
+      Bytes product = 0;
+      if (__builtin_mul_overflow(integers[i], integers[j], &product)) continue;
+      if (product <= threads && product + block > threads) best = std::max(best, product);
+    }
+  }
+  return best;
+}
+
+namespace {
+
+/// Returns the parameters that are pointers to constants, or describe tensors of them.
+std::vector<std::uint32_t> inputs_of(const KernelName& name) {
+  std::vector<std::uint32_t> inputs;
+  for (std::size_t i = 0; i < name.parameters.size(); ++i) {
+    const std::string_view type = name.parameters[i];
+    const bool tensor = contains(type, "TensorAccessor<") || contains(type, "TensorInfo<");
+    if (type.ends_with(" const*") || (tensor && contains(type, " const,"))) {
+      inputs.push_back(static_cast<std::uint32_t>(i));
+    }
+  }
+  return inputs;
+}
+
+/// The parameters of a kernel whose writes are known. Returns nothing if one leads to no memory.
+std::optional<ParametersEffect> known_effect(const KernelName& name,
+                                             const std::vector<KnownWrite>& writes) {
+  ParametersEffect effect{.integers = {}, .parameters = {}, .inputs = inputs_of(name)};
+  for (const KnownWrite& write : writes) {
+    Parameter parameter{.how = write.how,
+                        .argument = static_cast<std::uint32_t>(write.argument),
+                        .count = write.count,
+                        .size = write.size,
+                        .stride = write.stride};
+    const ParameterPlace pointer{.bytes = 8};
+    if (!read_parameter(name.parameters[write.argument], &pointer, &parameter)) return {};
+    parameter.how = write.how;
+    const bool is_tensor = parameter.kind == Parameter::Kind::kAccessor ||
+                           parameter.kind == Parameter::Kind::kTensorInfo;
+    if (!is_tensor && !write.count && write.how != Uncomputed::kSomewhere) return {};
+    // A struct that is only a pointer, as thrust's.
+    if (parameter.kind == Parameter::Kind::kWords) parameter.kind = Parameter::Kind::kPointer;
+    effect.parameters.push_back(parameter);
+  }
+  return effect;
+}
+
+}  // namespace
+
+std::optional<ParametersEffect> known_parameters(const KernelName& name) {
+  const auto writes = known_writes(name);
+  return writes ? known_effect(name, *writes) : std::nullopt;
+}
+
 std::optional<ParametersEffect> parameters_effect(const KernelName& name,
                                                   const std::vector<ParameterPlace>& places) {
-  ParametersEffect effect;
+  ParametersEffect effect{.integers = {}, .parameters = {}, .inputs = inputs_of(name)};
   // Numba mangles Python's arguments, each of which is several parameters of the kernel.
   const bool named = name.is_cpp && (places.empty() || places.size() == name.parameters.size());
   const std::size_t count = named ? name.parameters.size() : places.size();
   for (std::size_t i = 0; i < count; ++i) {
     Parameter parameter{.argument = static_cast<std::uint32_t>(i)};
-    if (named && (name.parameters[i] == "int" || name.parameters[i] == "unsigned int")) {
-      effect.integers.push_back(parameter.argument);
+    if (named && integer_bytes(name.parameters[i]) >= 4) {
+      effect.integers.push_back({parameter.argument, integer_bytes(name.parameters[i])});
     }
     const ParameterPlace* const place = i < places.size() ? &places[i] : nullptr;
     // For kernels of other languages only the sizes are known: any word may be an address.
-    if (!read_parameter(named ? std::string_view(name.parameters[i]) : "?", place, &parameter)) {
-      continue;
+    if (read_parameter(named ? std::string_view(name.parameters[i]) : "?", place, &parameter)) {
+      effect.parameters.push_back(parameter);
     }
-    for (const InPlace& known : kInPlace) {
-      if (known.argument == i && contains(name.function, known.part)) {
-        parameter.how = Uncomputed::kUpdated;
-      }
-    }
-    effect.parameters.push_back(parameter);
   }
-  if (named && !name.parameters.empty()) {
-    const std::uint32_t bytes = type_bytes(name.parameters[0]);
-    const bool whole = name.parameters[0].ends_with("int") || name.parameters[0].ends_with("long");
-    effect.counts_elements = whole && (bytes == 4 || bytes == 8);
-    effect.count_bytes = static_cast<std::uint8_t>(bytes);
-  }
-  // CUB's threads share buffers, which are smaller than their number.
-  effect.is_small = contains(name.function, "cub::");
-  if (effect.is_small) effect.counts_elements = false;
   if (effect.parameters.empty()) return std::nullopt;
   return effect;
 }
 
+namespace {
+
+/// How far a kernel writes from a pointer on, of whose extent only the launch tells something.
+struct Bound {
+  Bytes least = 0;  ///< that it surely writes.
+  Bytes most = 0;
+};
+
+/// A thread writes an element; without a grid that the integers explain, the largest of these may
+/// count elements that threads write one after the other.
+Bound bound_of(const ParametersEffect& effect, const gpemu_cuda_launch& launch) {
+  const std::vector<Bytes> integers = integers_of(effect.integers, launch);
+  const Bytes threads = threads_of(launch), of_grid = elements_of_grid(integers, launch);
+  if (of_grid > 0) return {.least = of_grid, .most = threads};
+  const Bytes first =
+      !effect.integers.empty() && effect.integers[0].argument == 0 && !integers.empty()
+          ? integers[0]
+          : 0;
+  return {.least = std::max(threads, first), .most = std::max(threads, first)};
+}
+
+/// Adds memory of which only a bound is known: beyond what is surely written, known content stays
+/// and counts as not updated.
+void add_bounded(KernelWork* work, std::uint64_t address, const Bound& bound,
+                 const Parameter& parameter) {
+  add_range(work, address, bound.most * parameter.element_bytes, Uncomputed::kUpdated);
+  add_range(work, address, bound.least * parameter.element_bytes, parameter.how);
+}
+
+void describe_pointer(const Parameter& parameter, const Bound& bound,
+                      const gpemu_cuda_launch& launch, KernelWork* work) {
+  constexpr Bytes kMost = Bytes{1} << 40;
+  const auto address = read<std::uint64_t>(launch.arguments[parameter.argument]);
+  if (parameter.count) {
+    add_range(work, address, parameter.count->of(launch) * parameter.element_bytes, parameter.how);
+  } else if (parameter.how == Uncomputed::kSomewhere) {
+    add_range(work, address, device_bytes_at(address, kMost), parameter.how);
+  } else {
+    add_bounded(work, address, bound, parameter);
+  }
+}
+
+/// A tensor that is also an input is changed in place.
+Uncomputed how_changed(const ParametersEffect& effect, const Parameter& parameter,
+                       const gpemu_cuda_launch& launch) {
+  const auto address = read<std::uint64_t>(launch.arguments[parameter.argument]);
+  const bool is_input = std::ranges::any_of(effect.inputs, [&](std::uint32_t argument) {
+    const void* const from = launch.arguments[argument];
+    return from != nullptr && read<std::uint64_t>(from) == address;
+  });
+  return is_input ? Uncomputed::kUpdated : parameter.how;
+}
+
+/// Any word of a struct may be the address of a result.
+void describe_words(const Parameter& parameter, const Bound& bound, const gpemu_cuda_launch& launch,
+                    KernelWork* work) {
+  const auto* const from = static_cast<const std::byte*>(launch.arguments[parameter.argument]);
+  for (Bytes offset = 0; offset + 8 <= parameter.bytes; offset += 8) {
+    const auto address = read<std::uint64_t>(from, offset);
+    if (on_device(address)) add_bounded(work, address, bound, parameter);
+  }
+}
+
+}  // namespace
+
 void describe_parameters(const ParametersEffect& effect, const gpemu_cuda_launch& launch,
                          KernelWork* work) {
-  Bytes elements = effect.is_small ? 1 : threads_of(launch);
-  if (effect.counts_elements) {
-    constexpr std::int64_t kMost = std::int64_t{1} << 40;
-    const std::int64_t count = effect.count_bytes == 4 ? read<std::int32_t>(launch.arguments[0])
-                                                       : read<std::int64_t>(launch.arguments[0]);
-    if (count > 0 && count < kMost) elements = std::max(elements, static_cast<Bytes>(count));
-  }
+  const Bound bound = bound_of(effect, launch);
   for (const Parameter& parameter : effect.parameters) {
-    const auto* const from = static_cast<const std::byte*>(launch.arguments[parameter.argument]);
+    const void* const from = launch.arguments[parameter.argument];
     if (from == nullptr) continue;
-    const Bytes bytes = elements * parameter.element_bytes;
     switch (parameter.kind) {
       case Parameter::Kind::kPointer:
-        add_range(work, read<std::uint64_t>(from), bytes, parameter.how);
+        describe_pointer(parameter, bound, launch, work);
         break;
       case Parameter::Kind::kPointers:
         describe_pointers(effect, launch, parameter, read<std::uint64_t>(from), work);
         break;
       case Parameter::Kind::kAccessor:
       case Parameter::Kind::kTensorInfo:
-        describe_tensor(parameter, from, work);
+        describe_tensor(parameter, launch, how_changed(effect, parameter, launch), work);
         break;
       case Parameter::Kind::kWords:
-        for (Bytes offset = 0; offset + 8 <= parameter.bytes; offset += 8) {
-          const auto address = read<std::uint64_t>(from, offset);
-          if (device_bytes_at(address, 1) == 1) add_range(work, address, bytes, parameter.how);
-        }
+        describe_words(parameter, bound, launch, work);
         break;
     }
   }

@@ -9,8 +9,10 @@
 
 #include "image.hpp"
 #include "kernel_memory.hpp"
+#include "kernels/element_count.hpp"
 #include "kernels/kernel_name.hpp"
 #include "kernels/kernel_work.hpp"
+#include "kernels/ptx.hpp"
 
 namespace gpemu::cuda {
 
@@ -27,23 +29,26 @@ struct ParametersEffect {
       kWords,       ///< a struct of which only the size is known; each word may be an address.
     };
     Kind kind = Kind::kPointer;
-    Uncomputed how = Uncomputed::kOpen;
+    Uncomputed how = Uncomputed::kBounded;
     std::uint8_t index_bytes = 8;
     std::uint32_t argument = 0;
     std::uint32_t element_bytes = 4;
     std::uint32_t dimensions = 0;  ///< of an accessor.
     std::uint32_t bytes = 0;       ///< of words.
+    /// Of known kernels: the elements behind a pointer, and a further dimension of a tensor.
+    std::optional<ElementCount> count, size, stride;
   };
 
-  bool is_small = false;         ///< buffers are not as large as there are threads.
-  bool counts_elements = false;  ///< argument 0 is the number of elements.
-  std::uint8_t count_bytes = 4;
-  std::vector<std::uint32_t> integers;  ///< the arguments that are integers of 4 bytes.
+  std::vector<IntegerArgument> integers;
   std::vector<Parameter> parameters;
+  std::vector<std::uint32_t> inputs;  ///< arguments that begin with the address of what is read.
 };
 
 /// Whether the name leaves the size of a parameter open.
 [[nodiscard]] bool has_unsized(const KernelName& name);
+
+/// Returns the parameters through which a kernel writes, if it is one that is known.
+[[nodiscard]] std::optional<ParametersEffect> known_parameters(const KernelName& name);
 
 /// Reads the parameters by their types; `places` may be empty. Returns nothing if none leads to
 /// written memory.
@@ -53,8 +58,13 @@ struct ParametersEffect {
 void describe_parameters(const ParametersEffect& effect, const gpemu_cuda_launch& launch,
                          KernelWork* work);
 
-/// Returns those of a launch's 4-byte integers that may be sizes.
-[[nodiscard]] std::vector<Bytes> integers_of(const std::vector<std::uint32_t>& arguments,
+/// Returns those of a launch's integers that may be sizes.
+[[nodiscard]] std::vector<Bytes> integers_of(const std::vector<IntegerArgument>& arguments,
                                              const gpemu_cuda_launch& launch);
+
+/// Returns the product of the integers for which a grid has just enough blocks, one thread for each
+/// element, or 0 if there are none.
+[[nodiscard]] Bytes elements_of_grid(const std::vector<Bytes>& integers,
+                                     const gpemu_cuda_launch& launch);
 
 }  // namespace gpemu::cuda

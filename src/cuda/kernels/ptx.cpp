@@ -160,7 +160,7 @@ class KernelReader {
       if (is(".ptr")) marked |= bit;
       any_marked |= is(".ptr");
       if (is(".u32") || is(".b32") || is(".s32")) {
-        facts_.integers.push_back(static_cast<std::uint32_t>(index));
+        facts_.integers.push_back({.argument = static_cast<std::uint32_t>(index)});
       }
       by_name_.emplace(name, index);
     }

@@ -19,11 +19,19 @@ struct WrittenParameter {
   std::uint32_t element_bytes = 4;
 };
 
+/// An argument that is an integer.
+struct IntegerArgument {
+  std::uint32_t argument = 0;
+  std::uint8_t bytes = 4;
+
+  bool operator==(const IntegerArgument&) const = default;
+};
+
 /// The facts about a kernel's parameters in its text.
 struct PtxFacts {
   std::vector<WrittenParameter> written;
-  std::vector<std::uint32_t> read;      ///< the arguments that lead to memory that is read.
-  std::vector<std::uint32_t> integers;  ///< the arguments that are integers of 4 bytes.
+  std::vector<std::uint32_t> read;        ///< the arguments that lead to memory that is read.
+  std::vector<IntegerArgument> integers;  ///< of 4 bytes.
 };
 
 /// Finds out from a kernel's PTX to which memory it writes. Lines may end in zeros, as in

@@ -30,7 +30,7 @@ TEST(Ptx, SaysWhatIsWritten) {
   EXPECT_FALSE(facts->written[0].in_loop);
   EXPECT_EQ(facts->written[0].bytes_of_thread, 16U);
   EXPECT_EQ(facts->written[0].element_bytes, 4U);
-  EXPECT_EQ(facts->integers, std::vector<std::uint32_t>{2});
+  EXPECT_EQ(facts->integers, std::vector<IntegerArgument>{{.argument = 2}});
 }
 
 TEST(Ptx, TellsUpdatesAndLoops) {

@@ -47,7 +47,7 @@ void describe_written(const PtxFacts& facts, const gpemu_cuda_launch& launch,
   const Bytes least =
       integers.empty() ? most : std::min(most, integers.front() * parameter.element_bytes);
   add_range(work, address, most, Uncomputed::kUpdated);
-  add_range(work, address, least, Uncomputed::kOpen);
+  add_range(work, address, least, Uncomputed::kBounded);
 }
 
 }  // namespace
@@ -61,7 +61,7 @@ void describe_text(const PtxFacts& facts, const gpemu_cuda_launch& launch, Kerne
       describe_written(facts, launch, parameter, address, work);
     } else {
       add_range(work, address, threads_of(launch) * parameter.element_bytes,
-                parameter.updates ? Uncomputed::kUpdated : Uncomputed::kOpen);
+                parameter.updates ? Uncomputed::kUpdated : Uncomputed::kBounded);
     }
   }
   sort_ranges(work);

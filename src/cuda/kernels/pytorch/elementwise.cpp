@@ -61,15 +61,27 @@ std::uint32_t result_bytes(std::string_view functor) {
   return std::ranges::any_of(kComplexFunctors, is_in) ? 2 * bytes : bytes;
 }
 
-/// Tensors changed in place, such as weights, keep the values that were copied. Without a formula,
-/// the size of the elements is a guess.
-template <typename Effect>
-Uncomputed how_written(const Effect& effect, const std::uint64_t* tensors, int count, int outputs,
-                       int output) {
+/// Tensors changed in place, such as weights, keep the values that were copied.
+Uncomputed how_written(const std::uint64_t* tensors, int count, int outputs, int output) {
   for (int i = outputs; i < count; ++i) {
     if (tensors[i] == tensors[output]) return Uncomputed::kUpdated;
   }
-  return effect.formula ? Uncomputed::kWritten : Uncomputed::kOpen;
+  return Uncomputed::kWritten;
+}
+
+/// Returns the sizes of the elements of three results. Source: frexp_kernel_cuda and
+/// fake_quantize_tensor_cachemask_kernel_cuda, whose second results are int and bool;
+/// batch_norm_update_stats and batch_norm_update_stats_and_invert, which take two numbers of the
+/// type of the third result, and two of that of the others.
+std::array<std::uint32_t, 3> result_sizes(std::string_view functor) {
+  const std::uint32_t widest = result_bytes(functor);
+  if (contains(functor, "frexp")) return {widest, 4, 4};
+  if (contains(functor, "cachemask")) return {widest, 1, 1};
+  if (contains(functor, "batch_norm_update_stats")) {
+    const std::uint32_t own = type_bytes(functor_types(functor).back());
+    return {own, own, widest};
+  }
+  return {widest, widest, widest};
 }
 
 /// Reads the types of tensors in memory if the kernel converts them: the loader's and the storer's
@@ -87,10 +99,10 @@ bool read_types(int tensors, const void* loader, const void* storer,
 
 /// Returns the size of the elements that a storer writes, by the type's number in PyTorch, its
 /// first member; the largest size if the number is not known. Source: c10/core/ScalarType.h.
-Bytes stored_bytes(const void* storer) {
+Bytes stored_bytes(const void* storer, int output = 0) {
   constexpr std::array<std::uint8_t, 30> kBytes = {1, 1, 2, 4, 8, 2, 4, 8, 4, 8, 16, 1, 1, 1, 4,
                                                    2, 1, 1, 1, 1, 1, 1, 2, 1, 1, 1,  1, 2, 4, 8};
-  const auto type = read<std::uint8_t>(storer);
+  const auto type = read<std::uint8_t>(storer, static_cast<Bytes>(output));
   return type < kBytes.size() ? kBytes.at(type) : 16;
 }
 
@@ -151,10 +163,19 @@ struct Strided {
   [[nodiscard]] Bytes size(int dimension) const {
     return read<std::uint32_t>(sizes, static_cast<Bytes>(dimension) * kDividerBytes);
   }
+  [[nodiscard]] Places places(int tensor) const {
+    return read_places(sizes - 4, static_cast<Bytes>(tensors), static_cast<Bytes>(tensor));
+  }
   [[nodiscard]] Bytes stride(int dimension, int tensor) const {
     return read<std::uint32_t>(strides, static_cast<Bytes>(dimension * tensors + tensor) * 4);
   }
 };
+
+/// Returns the distance of the closest elements, which is at least their size.
+Bytes closest(const Places& places) {
+  const Places order = places.in_order();
+  return order.strides[0] > 0 ? order.strides[0] : ~Bytes{0};
+}
 
 /// Reads the lambda for `tensors` tensors; returns false if it does not look like one. Source:
 /// gpu_kernel_impl_nocast in CUDALoops.cuh; OffsetCalculator.cuh.
@@ -267,12 +288,17 @@ std::variant<std::monostate, FillEffect, ElementsEffect> elements_effect(const K
     return FillEffect{.element_bytes = type_bytes(filled[0])};
   }
   ElementsEffect effect{.tensors = tensors};
-  effect.element_bytes = result_bytes(functor);
+  effect.results_bytes.fill(result_bytes(functor));
   effect.casts = contains(name.function, "LoadWithCast");
+  if (contains(name.function, "StoreWithCast")) effect.storer_at = 6;
+  constexpr std::size_t kOutputs = 4;
+  if (name.parameters.size() > kOutputs && name.parameters[kOutputs].starts_with("OffsetCalc")) {
+    effect.places_at = kOutputs;
+  }
   effect.formula = read_formula(functor);
   if (effect.formula && effect.formula->tensors != tensors - 1) effect.formula.reset();
   if (effect.formula) {
-    effect.element_bytes = static_cast<std::uint32_t>(number_bytes(effect.formula->result));
+    effect.results_bytes.fill(static_cast<std::uint32_t>(number_bytes(effect.formula->result)));
   }
   effect.unscales = contains(functor, kUnscale);
   if (effect.unscales) {
@@ -281,7 +307,7 @@ std::variant<std::monostate, FillEffect, ElementsEffect> elements_effect(const K
   }
   if (contains(name.function, "for_multi_outputs")) {
     effect.formula.reset();
-    effect.element_bytes = std::max(effect.element_bytes, 4U);  // Exponents are whole numbers.
+    effect.results_bytes = result_sizes(functor);
     const auto arguments = template_arguments(name.function, "for_multi_outputs");
     effect.outputs = arguments.empty() ? 1 : std::clamp(number_in(arguments[0]), 1, tensors);
   }
@@ -289,7 +315,10 @@ std::variant<std::monostate, FillEffect, ElementsEffect> elements_effect(const K
 }
 
 bool leave_elements(const ElementsEffect& effect, WriterId writer, void* const* arguments) {
-  if (effect.casts || effect.unscales || mover().busy()) return false;
+  if (effect.casts || effect.storer_at != 0 || effect.places_at != 0 || effect.unscales ||
+      mover().busy()) {
+    return false;
+  }
   const Elements elements(arguments, effect.addresses_at, effect.tensors);
   const auto& tensors = elements.tensors;
   if (effect.formula && elements.count <= Bytes{kMostElements}) {
@@ -304,10 +333,8 @@ bool leave_elements(const ElementsEffect& effect, WriterId writer, void* const* 
   for (int i = 0; i < effect.outputs; ++i) {
     const std::uint64_t address = tensors[static_cast<std::size_t>(i)];
     if (address == 0) continue;
-    const Uncomputed how = how_written(effect, tensors.data(), effect.tensors, effect.outputs, i);
-    const Bytes bytes = elements.count * effect.element_bytes;
-    leave_uncomputed(address, how == Uncomputed::kOpen ? to_unit(address, bytes) : bytes, how,
-                     writer);
+    leave_uncomputed(address, elements.count * effect.result_bytes(i),
+                     how_written(tensors.data(), effect.tensors, effect.outputs, i), writer);
   }
   return true;
 }
@@ -320,17 +347,55 @@ void describe_fill(const FillEffect& effect, const gpemu_cuda_launch& launch, Ke
   work->fill_count = count;
 }
 
+namespace {
+
+/// Returns the places of a result's elements; a calculator of offsets counts in elements.
+Places places_of_output(const ElementsEffect& effect, const gpemu_cuda_launch& launch, int output,
+                        Bytes width) {
+  if (effect.places_at == 0) {
+    return in_a_row(static_cast<Bytes>(std::max(read<std::int32_t>(launch.arguments[0]), 0)),
+                    width);
+  }
+  Places places = read_places(static_cast<const std::byte*>(launch.arguments[effect.places_at]),
+                              static_cast<Bytes>(effect.outputs), static_cast<Bytes>(output));
+  for (Bytes& stride : places.strides) stride *= width;
+  return places;
+}
+
+/// Returns the size of the elements that a kernel over any strides stores if it converts them: the
+/// types of its tensors follow a functor of unknown size, which mostly is empty or has 4 bytes.
+Bytes cast_bytes(const std::byte* functor, int tensors, Bytes guess) {
+  constexpr Bytes kWord = 8;  // The lambda is aligned so.
+  constexpr std::uint8_t kTypes = 30;
+  Bytes most = 0;
+  for (const Bytes size : {1, 4}) {
+    const auto end = size + static_cast<Bytes>(tensors);
+    if (end > kWord || !std::all_of(functor + size, functor + end, [](std::byte type) {
+          return static_cast<std::uint8_t>(type) < kTypes;
+        })) {
+      continue;
+    }
+    most = std::max(most, stored_bytes(functor + size));
+  }
+  return most > 0 ? most : guess;
+}
+
+}  // namespace
+
 void describe_elements(const ElementsEffect& effect, const gpemu_cuda_launch& launch,
                        KernelWork* work) {
   void* const* const arguments = launch.arguments;
-  const auto [count, tensors] = Elements(arguments, effect.addresses_at, effect.tensors);
-  const Bytes width = effect.casts ? stored_bytes(arguments[6]) : effect.element_bytes;
+  const std::array tensors = Elements(arguments, effect.addresses_at, effect.tensors).tensors;
   for (int i = 0; i < effect.outputs; ++i) {
-    add_range(work, tensors[static_cast<std::size_t>(i)], count * width,
-              how_written(effect, tensors.data(), effect.tensors, effect.outputs, i));
+    const Bytes width = effect.storer_at == 0 ? effect.result_bytes(i)
+                                              : stored_bytes(arguments[effect.storer_at], i);
+    add_tensor(work, tensors[static_cast<std::size_t>(i)],
+               places_of_output(effect, launch, i, width), width,
+               how_written(tensors.data(), effect.tensors, effect.outputs, i));
   }
   if (effect.unscales) return describe_unscale(arguments[1], effect.gradient_type, work);
-  if (effect.formula) compute_contiguous(effect, *effect.formula, arguments, tensors.data(), work);
+  if (effect.formula && effect.places_at == 0)
+    compute_contiguous(effect, *effect.formula, arguments, tensors.data(), work);
 }
 
 void describe_strided(const StridedEffect& effect, const gpemu_cuda_launch& launch,
@@ -347,16 +412,15 @@ void describe_strided(const StridedEffect& effect, const gpemu_cuda_launch& laun
       effect.formula && tensors == effect.tensors ? &*effect.formula : nullptr;
   if (formula != nullptr && describe_copy(effect, *formula, strided, work)) return;
   const std::byte* const functor = functor_of(strided, launch);
-  // Flipped dimensions have negative strides: the first element is not the lowest.
-  Bytes extent = effect.element_bytes, before = 0;
-  if (effect.casts && formula != nullptr) extent = stored_bytes(functor + formula->functor_bytes);
-  for (int i = 0; i < strided.dimensions; ++i) {
-    const Bytes steps = std::max<Bytes>(strided.size(i), 1) - 1;
-    const auto stride = static_cast<std::int32_t>(strided.stride(i, 0));
-    (stride < 0 ? before : extent) += steps * static_cast<Bytes>(std::abs(std::int64_t{stride}));
+  const Places places = strided.places(0);
+  Bytes width = effect.element_bytes;
+  if (effect.casts && formula != nullptr) {
+    width = stored_bytes(functor + formula->functor_bytes);
+  } else if (formula == nullptr) {  // The functor's type is a guess.
+    width = std::min(effect.casts ? cast_bytes(functor, tensors, width) : width, closest(places));
   }
-  add_range(work, strided.addresses[0] - before, before + extent,
-            how_written(effect, strided.addresses.data(), tensors, 1, 0));
+  add_tensor(work, strided.addresses[0], places, width,
+             how_written(strided.addresses.data(), tensors, 1, 0));
   if (effect.unscales && tensors == effect.tensors) {
     add_range(work, read<std::uint64_t>(functor), 4, Uncomputed::kUpdated);
   }
@@ -370,7 +434,6 @@ StridedEffect strided_effect(std::string_view function) {
   effect.tensors = strided_tensors(functor);
   effect.unscales = contains(functor, kUnscale);
   effect.formula = read_formula(functor);
-  if (effect.casts) effect.element_bytes = 16;
   if (!effect.formula) return effect;
   effect.tensors = effect.formula->tensors + 1;
   if (!effect.casts) {
@@ -379,17 +442,65 @@ StridedEffect strided_effect(std::string_view function) {
   return effect;
 }
 
+namespace {
+
+/// Returns how many elements the name says that a kernel takes as one, or 0 if it takes each alone.
+int vector_of(std::string_view jitted_name) {
+  constexpr std::string_view kVectorized = "_vectorized";
+  const std::size_t at = jitted_name.find(kVectorized);
+  return at == std::string_view::npos ? 0 : number_in(jitted_name.substr(at + kVectorized.size()));
+}
+
+/// Returns how many of a kernel's tensors it writes: it loads and stores as many elements of each.
+int outputs_of(const MemoryAccess& access, int tensors) {
+  const Bytes all = access.loaded + access.stored;
+  const auto outputs = (static_cast<Bytes>(tensors) * access.stored + all / 2) / all;
+  return std::clamp(static_cast<int>(outputs), 1, tensors);
+}
+
+/// Returns the size of the elements that a kernel compiled at run time stores. A thread stores 8
+/// elements, each by one instruction or, if they are complex, by two; one that takes vectors also
+/// has code that stores these whole, 16 bytes at most by one instruction. Source:
+/// jit_vectorized_code_template and jit_code_template in jit_utils.cpp.
+std::uint32_t stored_element_bytes(const MemoryAccess& access, int vector, int outputs) {
+  constexpr Bytes kElementsOfThread = 8, kWidest = 16;
+  const Bytes times = kElementsOfThread * static_cast<Bytes>(outputs);
+  Bytes bytes = access.widest;
+  if (vector > 0) {
+    bytes /= static_cast<Bytes>(vector);
+    if (access.widest == kWidest) bytes = std::max(bytes, access.stored / (2 * times));
+  } else if (access.stored == 2 * times * access.widest && access.widest > 1) {
+    bytes *= 2;
+  }
+  return static_cast<std::uint32_t>(std::max<Bytes>(bytes, 1));
+}
+
+}  // namespace
+
 std::optional<ElementsEffect> jitted_effect(std::string_view name, const FindCode& find_code) {
   if (!find_code || !name.ends_with("_kernel")) return std::nullopt;
-  const auto places = find_code().places;
+  const CodeFacts facts = find_code();
+  const auto& places = facts.places;
   // In the kernel for strides, calculators of offsets, the loader and the storer follow.
   constexpr std::size_t kStridedParameters = 7;
-  if (!contains(name, "_vectorized") && places.size() < kStridedParameters) return std::nullopt;
+  const bool vectorized = vector_of(name) > 0;
+  if (!vectorized && places.size() < kStridedParameters) return std::nullopt;
   if (places.size() < 2 || places[0].bytes != 4 || places[1].bytes % 8 != 0) return std::nullopt;
   const Bytes tensors = places[1].bytes / 8;
   if (tensors < 1 || tensors > Bytes{kMaxTensors}) return std::nullopt;
-  return ElementsEffect{
-      .element_bytes = 8, .tensors = static_cast<int>(tensors), .addresses_at = 1};
+  ElementsEffect effect{
+      .results_bytes = {8, 8, 8}, .tensors = static_cast<int>(tensors), .addresses_at = 1};
+  if (facts.access.known && facts.access.widest > 0) {
+    effect.outputs = outputs_of(facts.access, effect.tensors);
+    effect.results_bytes.fill(stored_element_bytes(facts.access, vector_of(name), effect.outputs));
+  }
+  if (!vectorized) {
+    constexpr std::size_t kOutputs = 3, kStorer = 5;
+    constexpr Bytes kStorerBytes = 8;  // A type and the size of its elements, for each result.
+    if (places[kOutputs].bytes > kDividerBytes) effect.places_at = kOutputs;
+    if (places[kStorer].bytes >= kStorerBytes) effect.storer_at = kStorer;
+  }
+  return effect;
 }
 
 }  // namespace gpemu::cuda

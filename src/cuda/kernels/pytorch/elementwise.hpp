@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string_view>
@@ -24,14 +26,21 @@ struct FillEffect {
 
 /// An element-wise kernel of PyTorch over contiguous tensors.
 struct ElementsEffect {
-  std::uint32_t element_bytes = 4;  ///< of results.
+  std::array<std::uint32_t, 3> results_bytes = {4, 4, 4};  ///< of an element of each result.
   int tensors = 1;
-  int outputs = 1;        ///< how many of these are written, from the first on.
-  int addresses_at = 2;   ///< the argument with the addresses.
+  int outputs = 1;       ///< how many of these are written, from the first on.
+  int addresses_at = 2;  ///< the argument with the addresses.
+  /// The arguments with the calculator of the results' offsets, and with the types of the results
+  /// if the kernel converts them; 0: there is none.
+  std::size_t places_at = 0, storer_at = 0;
   bool casts = false;     ///< tensors are of types given at the launch.
   bool unscales = false;  ///< multiplies gradients and says whether all are finite.
   NumberType gradient_type = NumberType::kUnknown;
   std::optional<Formula> formula;  ///< how to compute the result.
+
+  [[nodiscard]] Bytes result_bytes(int output) const {
+    return results_bytes[static_cast<std::size_t>(std::min(output, 2))];
+  }
 };
 
 /// One over tensors of any strides.

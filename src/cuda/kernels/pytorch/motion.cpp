@@ -14,23 +14,6 @@
 namespace gpemu::cuda {
 namespace {
 
-bool on_device(std::uint64_t address) {
-  return device_bytes_at(address, 1) == 1;
-}
-
-constexpr Bytes align(Bytes offset) {
-  return (offset + 7) / 8 * 8;
-}
-
-/// Returns the range in which the elements of a tensor may be, including the offsets that indices
-/// may add.
-KernelWork::Range span_of(std::uint64_t address, const Places& places, Bytes further,
-                          Bytes element_bytes, Uncomputed how) {
-  return {.address = address - places.before(),
-          .bytes = places.before() + places.extent() + further + element_bytes,
-          .how = how};
-}
-
 /// Returns the most that the indices of a move may add to an address.
 Bytes reach(const ElementMove& move) {
   Bytes bytes = 0;
@@ -40,13 +23,18 @@ Bytes reach(const ElementMove& move) {
   return bytes;
 }
 
-/// Returns what a move may write. If indices choose the places, all other places stay as they are.
-KernelWork::Range target_of(const ElementMove& move) {
-  KernelWork::Range range = span_of(move.to, move.to_places, move.shifts_target ? reach(move) : 0,
-                                    move.element_bytes, Uncomputed::kWritten);
-  const bool all = move.to_places.count() * move.element_bytes >= range.bytes;
-  if (move.shifts_target && !all) range.how = Uncomputed::kUpdated;
-  return range;
+/// Adds what a move may write. If indices choose the places, all other places stay as they are.
+void add_target(const ElementMove& move, bool combines, KernelWork* work) {
+  if (!move.shifts_target) {
+    return add_tensor(work, move.to, move.to_places, move.element_bytes,
+                      combines ? Uncomputed::kUpdated : Uncomputed::kWritten);
+  }
+  Places places = move.to_places;
+  for (const ElementMove::Index& index : move.indices) {
+    if (places.dimensions == kMostDimensions) return;
+    places.add(static_cast<Bytes>(std::max<std::int64_t>(index.size, 1)), index.step);
+  }
+  add_tensor(work, move.to, places, move.element_bytes, Uncomputed::kUpdated);
 }
 
 void add_reads(const ElementMove& move, KernelWork* work) {
@@ -66,8 +54,7 @@ void add_reads(const ElementMove& move, KernelWork* work) {
 
 /// Adds a move to the work, with its reads and writes.
 void add_move(ElementMove move, bool combines, KernelWork* work) {
-  work->ranges.push_back(target_of(move));
-  if (combines) work->ranges.back().how = Uncomputed::kUpdated;
+  add_target(move, combines, work);
   if (combines || move.to_places.count() > Bytes{kMostElements}) return;
   add_reads(move, work);
   work->compute = [move = std::move(move)] { return compute_move(move); };
@@ -184,9 +171,13 @@ bool describe_take(const MotionEffect& effect, const Held& held, KernelWork* wor
   const Bytes width = effect.element_bytes;
   if (!contiguous) {  // Strides are in elements.
     const Places places = read_places(held.bytes_at(kCalculator), 1, 0);
-    work->ranges.push_back(
-        puts ? KernelWork::Range{indexed, (places.extent() + 1) * width, Uncomputed::kUpdated}
-             : span_of(iterated, held.places(0), 0, width, Uncomputed::kWritten));
+    if (!puts) {
+      add_tensor(work, iterated, held.places(0), width, Uncomputed::kWritten);
+      return true;
+    }
+    Places bytes = places;
+    for (Bytes& stride : bytes.strides) stride *= width;
+    add_tensor(work, indexed, bytes, width, Uncomputed::kUpdated);
     return true;
   }
   ElementMove move{.element_bytes = width,
@@ -263,35 +254,20 @@ bool describe_rows(const MotionEffect& effect, void* const* arguments, KernelWor
   return true;
 }
 
-/// PyTorch's TensorInfo with sizes and strides of 4 bytes. Source: TensorInfo.cuh.
-struct TensorInfo {
-  std::uint64_t address = 0;
-  std::array<std::uint32_t, kMostDimensions> sizes{}, strides{};
-  std::int32_t dimensions = 0;
-
-  /// The last dimension comes first.
-  [[nodiscard]] Places places(Bytes width) const {
-    Places places{.dimensions = 0};
-    for (int i = dimensions - 1; i >= 0; --i) {
-      places.add(sizes[static_cast<std::size_t>(i)], strides[static_cast<std::size_t>(i)] * width);
-    }
-    return places;
-  }
-  [[nodiscard]] bool fits() const {
-    return on_device(address) && dimensions >= 0 && dimensions < kMostDimensions;
-  }
-};
+bool fits(const TensorInfo& tensor) {
+  return on_device(tensor.address) && tensor.dimensions >= 0 && tensor.dimensions < kMostDimensions;
+}
 
 /// The target, the source, both with the selected dimension of size 1, the indices, the selected
 /// dimensions of target and source; last the size of the latter. Source: indexSelectSmallIndex and
 /// indexSelectLargeIndex in Indexing.cu.
 bool describe_select(const MotionEffect& effect, void* const* arguments, Bytes argument_count,
                      KernelWork* work) {
-  const auto to = read<TensorInfo>(arguments[0]), from = read<TensorInfo>(arguments[1]);
-  const auto indices = read<TensorInfo>(arguments[2]);
+  const auto to = read_tensor_info(arguments[0]), from = read_tensor_info(arguments[1]);
+  const auto indices = read_tensor_info(arguments[2]);
   const auto to_dimension = static_cast<Bytes>(read<std::int32_t>(arguments[3]));
   const auto from_dimension = static_cast<Bytes>(read<std::int32_t>(arguments[4]));
-  if (!to.fits() || !from.fits() || !indices.fits() || indices.dimensions != 1 ||
+  if (!fits(to) || !fits(from) || !fits(indices) || indices.dimensions != 1 ||
       to_dimension >= Bytes{kMostDimensions} || from_dimension >= Bytes{kMostDimensions}) {
     return false;
   }

@@ -83,8 +83,8 @@ void describe_nonzero(const NonzeroEffect& effect, const gpemu_cuda_launch& laun
   const auto input = read<std::uint64_t>(arguments[finds ? 1 : 0], effect.address_first ? 0 : 8);
   const auto number_to = read<std::uint64_t>(arguments[finds ? 3 : 1]);
   const auto places_to = finds ? read<std::uint64_t>(arguments[2]) : 0;
+  // Without the values, the number reads as 0, and no place is written.
   add_range(work, number_to, 4, Uncomputed::kWritten);
-  add_range(work, places_to, 8, Uncomputed::kOpen);
   if (count < 0 || count > kMostElements) return;
   const auto elements = static_cast<Bytes>(count);
   const NumberType type = effect.input_type;

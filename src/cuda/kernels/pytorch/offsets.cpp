@@ -22,4 +22,16 @@ Places read_places(const std::byte* calculator, Bytes tensors, Bytes tensor) {
   return places;
 }
 
+Places TensorInfo::places(Bytes width) const {
+  Places places{.dimensions = 0};
+  for (int i = std::clamp(dimensions, 0, kMostDimensions) - 1; i >= 0; --i) {
+    places.add(sizes[static_cast<std::size_t>(i)], strides[static_cast<std::size_t>(i)] * width);
+  }
+  return places;
+}
+
+TensorInfo read_tensor_info(const void* argument) {
+  return read<TensorInfo>(argument);
+}
+
 }  // namespace gpemu::cuda

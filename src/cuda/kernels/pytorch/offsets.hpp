@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <array>
 #include <cstddef>
+#include <cstdint>
 
 #include "gpemu/base/units.hpp"
 
-#include "kernels/pytorch/tensor_work.hpp"
+#include "kernels/places.hpp"
 
 namespace gpemu::cuda {
 
@@ -19,5 +21,17 @@ inline constexpr Bytes kDividerBytes = 12;
 
 /// Reads a calculator of offsets for `tensors` tensors; returns the places of one of them.
 [[nodiscard]] Places read_places(const std::byte* calculator, Bytes tensors, Bytes tensor);
+
+/// PyTorch's TensorInfo with sizes and strides of 4 bytes, in elements. Source: TensorInfo.cuh.
+struct TensorInfo {
+  std::uint64_t address = 0;
+  std::array<std::uint32_t, kMostDimensions> sizes{}, strides{};
+  std::int32_t dimensions = 0;
+
+  /// Returns the places of the elements in bytes; the last dimension comes first.
+  [[nodiscard]] Places places(Bytes width) const;
+};
+
+[[nodiscard]] TensorInfo read_tensor_info(const void* argument);
 
 }  // namespace gpemu::cuda

@@ -19,36 +19,6 @@ constexpr Bytes kMostPieces = 4096;
 /// programs read sizes and flags, but not weights.
 constexpr Bytes kMostMovedNotUpdated = kMiB;
 
-/// A walk through places, one piece of adjacent bytes after the other.
-class Walk {
- public:
-  Walk(const Places& places, Bytes element_bytes) : places_(places), piece_(element_bytes) {
-    for (; adjacent_ < places.dimensions; ++adjacent_) {
-      const auto at = static_cast<std::size_t>(adjacent_);
-      if (places.sizes[at] != 1 && places.strides[at] != piece_) break;
-      piece_ *= places.sizes[at];
-      elements_ *= places.sizes[at];
-    }
-  }
-  [[nodiscard]] Bytes pieces() const { return places_.count() / std::max<Bytes>(elements_, 1); }
-  /// Returns the bytes from here to the end of the piece.
-  [[nodiscard]] Bytes left() const { return piece_ - within_; }
-  [[nodiscard]] Bytes offset() const { return start_ + within_; }
-  /// Goes on. Requires: no more than are left.
-  void advance(Bytes bytes) {
-    within_ += bytes;
-    if (within_ < piece_) return;
-    within_ = 0;
-    start_ = places_.offset(++number_ * elements_);
-  }
-
- private:
-  const Places& places_;
-  int adjacent_ = 0;  ///< so many dimensions are one piece.
-  Bytes piece_ = 0, elements_ = 1;
-  Bytes number_ = 0, start_ = 0, within_ = 0;
-};
-
 /// Calls a function with each pair of adjacent bytes of a move: their offsets and their number.
 template <typename Function>
 void for_each_piece(const PlainMove& move, Function&& function) {
@@ -69,10 +39,6 @@ Bytes pieces_of(const PlainMove& move) {
 
 Bytes extent_of(const Places& places, const PlainMove& move) {
   return places.extent() + move.element_bytes;
-}
-
-KernelWork::Range written_by(const PlainMove& move) {
-  return {.address = move.to, .bytes = extent_of(move.to_places, move)};
 }
 
 Side source_side(const PlainMove& move) {
@@ -122,19 +88,26 @@ void move_own(std::uint64_t to, std::uint64_t from, Bytes bytes, bool with_not_u
   }
 }
 
+/// Marks what a move writes as not computed.
+void leave_uncomputed(const PlainMove& move, WriterId writer) {
+  KernelWork work;
+  work.writer = writer;
+  add_tensor(&work, move.to, move.to_places, move.element_bytes, Uncomputed::kWritten);
+  perform_now(work);
+}
+
 /// Moves the pieces of one move, or leaves it uncomputed if its memory is not there.
 void move_pieces(const PlainMove& move, bool with_not_updated, WriterId writer) {
-  const KernelWork::Range range = written_by(move);
   if (move.from == 0) {
     const std::byte zero{};
     return for_each_piece(move, [&](Bytes to, Bytes, Bytes bytes) {
       fill_by_kernel(move.to + to, &zero, 1, bytes, writer);
     });
   }
-  const Side target = side_of(range.address, range.bytes), source = source_side(move);
+  const Side target = side_of(move.to, extent_of(move.to_places, move)), source = source_side(move);
   if (!target.inside || !(target.is_written_by_kernels() || target.on_host()) ||
       !source.is_read_by_kernels()) {
-    return leave_uncomputed(range.address, range.bytes, range.how, writer);
+    return leave_uncomputed(move, writer);
   }
   const bool own = !target.shared && !source.shared;
   for_each_piece(move, [&](Bytes to_offset, Bytes from_offset, Bytes bytes) {
@@ -169,8 +142,7 @@ bool perform_moves(const std::vector<PlainMove>& moves, WriterId writer) {
     if (pieces <= kMostPieces) {
       move_pieces(move, with_not_updated, writer);
     } else {
-      const KernelWork::Range range = written_by(move);
-      leave_uncomputed(range.address, range.bytes, range.how, writer);
+      leave_uncomputed(move, writer);
     }
   }
   return true;
@@ -197,7 +169,9 @@ bool add_plain_moves(std::vector<PlainMove> moves, KernelWork* work) {
   for (const PlainMove& move : moves) {
     if (!goes_forward(move.to_places) || !goes_forward(move.from_places)) return false;
   }
-  for (const PlainMove& move : moves) work->ranges.push_back(written_by(move));
+  for (const PlainMove& move : moves) {
+    add_tensor(work, move.to, move.to_places, move.element_bytes, Uncomputed::kWritten);
+  }
   if (work->at_once && !look_at(moves).anything) return true;
   for (const PlainMove& move : moves) {
     if (move.from == 0) continue;

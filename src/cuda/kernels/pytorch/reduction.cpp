@@ -62,7 +62,8 @@ void describe_reduction(const ReductionEffect& effect, const gpemu_cuda_launch& 
   constexpr Bytes kMaxOffset = 64;
   constexpr Bytes kBlockWidth = 44;
   constexpr Bytes kConfigBytes = 64;
-  constexpr Bytes kCalculatorBytes = (4 + 25 * 12 + 25 * 4) + (4 + 25 * 12 + 25 * 8);
+  constexpr Bytes kInputsBytes = calculator_bytes(1);
+  constexpr Bytes kCalculatorBytes = kInputsBytes + calculator_bytes(2);
   const void* const argument = launch.arguments[0];
   for (Bytes offset = 0; offset <= kMaxOffset; offset += 4) {
     const Bytes width = offset + kBlockWidth;
@@ -78,13 +79,20 @@ void describe_reduction(const ReductionEffect& effect, const gpemu_cuda_launch& 
         device_bytes_at(read<std::uint64_t>(argument, source + 8), 1) == 0) {
       continue;
     }
-    const Uncomputed how =
-        effect.reduction == Reduction::kUnknown ? Uncomputed::kOpen : Uncomputed::kWritten;
-    add_range(work, read<std::uint64_t>(argument, source + 8), count * effect.element_bytes, how);
-    // The second result, of minima with their places, contains indices. If there is only one
-    // result, its address is not set.
+    // The calculator of the results has strides for those of the first type only.
+    Places places = read_places(
+        static_cast<const std::byte*>(argument) + offset + kConfigBytes + kInputsBytes, 2, 0);
+    if (places.count() != count) places = in_a_row(count, effect.element_bytes);
+    add_tensor(work, read<std::uint64_t>(argument, source + 8), places, effect.element_bytes,
+               Uncomputed::kWritten);
+    // If there is only one result, the second one's address is not set.
     if (read<std::int32_t>(argument, source + 60) == 2) {
-      add_range(work, read<std::uint64_t>(argument, source + 16), count * 8, how);
+      const auto second = read<std::uint64_t>(argument, source + 16);
+      for (int i = 0; i < places.dimensions; ++i) {
+        Bytes& stride = places.strides[static_cast<std::size_t>(i)];
+        stride = stride / effect.element_bytes * effect.second_bytes;
+      }
+      add_tensor(work, second, places, effect.second_bytes, Uncomputed::kWritten);
     }
     if (effect.reduction != Reduction::kUnknown) {
       compute_from(effect, static_cast<const std::byte*>(argument), offset, work);
@@ -98,6 +106,10 @@ ReductionEffect reduction_effect(const KernelName& name) {
   const auto arguments = template_arguments(name.function, "ReduceOp");
   const std::uint32_t bytes = arguments.size() > 3 ? type_bytes(arguments[3]) : 0;
   ReductionEffect effect{.element_bytes = bytes == 0 ? 8 : bytes};
+  // Minima and maxima with their places have indices as second results.
+  const bool has_places = arguments.size() > 3 && (contains(arguments[1], "::MaxOps<") ||
+                                                   contains(arguments[1], "::MinOps<"));
+  effect.second_bytes = has_places ? 8 : effect.element_bytes;
   if (arguments.size() > 3) {
     effect.reduction = read_reduction(arguments[1]);
     effect.input_type = number_type(arguments[0]);

@@ -14,6 +14,7 @@ namespace gpemu::cuda {
 /// PyTorch's reduce_kernel: its one or two results.
 struct ReductionEffect {
   std::uint32_t element_bytes = 4;  ///< of the first result.
+  std::uint32_t second_bytes = 4;   ///< of the second one, if there is one.
   Reduction reduction = Reduction::kUnknown;
   NumberType input_type = NumberType::kUnknown;
   NumberType output_type = NumberType::kUnknown;

@@ -39,10 +39,6 @@ bool load(std::uint64_t address, const Places& places, NumberType type, Loaded* 
   return load_for_kernel(address, loaded->bytes.data(), extent);
 }
 
-constexpr bool is_negative(Bytes stride) {
-  return static_cast<std::int64_t>(stride) < 0;
-}
-
 /// Stores results, one piece for each run of adjacent elements.
 void store(const std::vector<std::byte>& values, const TensorView& to, Bytes width) {
   const Bytes count = to.places.count();
@@ -59,53 +55,6 @@ void store(const std::vector<std::byte>& values, const TensorView& to, Bytes wid
 }
 
 }  // namespace
-
-Bytes Places::count() const {
-  Bytes product = 1;
-  for (int i = 0; i < dimensions; ++i) {
-    if (__builtin_mul_overflow(product, sizes[static_cast<std::size_t>(i)], &product)) return 0;
-  }
-  return product;
-}
-
-Bytes Places::extent() const {
-  Bytes sum = 0;
-  for (std::size_t i = 0; i < static_cast<std::size_t>(dimensions); ++i) {
-    if (sizes[i] > 0 && !is_negative(strides[i])) sum += (sizes[i] - 1) * strides[i];
-  }
-  return sum;
-}
-
-Bytes Places::before() const {
-  Bytes sum = 0;
-  for (std::size_t i = 0; i < static_cast<std::size_t>(dimensions); ++i) {
-    if (sizes[i] > 0 && is_negative(strides[i])) sum += (sizes[i] - 1) * (0 - strides[i]);
-  }
-  return sum;
-}
-
-void Places::add(Bytes size, Bytes stride) {
-  sizes[static_cast<std::size_t>(dimensions)] = size;
-  strides[static_cast<std::size_t>(dimensions)] = stride;
-  ++dimensions;
-}
-
-Bytes Places::offset(Bytes index) const {
-  Bytes sum = 0;
-  for (std::size_t i = 0; i < static_cast<std::size_t>(dimensions); ++i) {
-    if (sizes[i] == 0) return 0;
-    sum += index % sizes[i] * strides[i];
-    index /= sizes[i];
-  }
-  return sum;
-}
-
-Places in_a_row(Bytes count, Bytes element_bytes) {
-  Places places;
-  places.sizes[0] = count;
-  places.strides[0] = element_bytes;
-  return places;
-}
 
 bool compute_elements(const ElementWork& work) {
   const Formula& formula = work.formula;

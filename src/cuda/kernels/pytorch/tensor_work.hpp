@@ -7,30 +7,10 @@
 #include <string_view>
 #include <vector>
 
+#include "kernels/places.hpp"
 #include "kernels/pytorch/formula.hpp"
 
 namespace gpemu::cuda {
-
-/// The most dimensions of PyTorch's element-wise kernels. Source: MAX_DIMS in OffsetCalculator.cuh.
-inline constexpr int kMostDimensions = 25;
-
-/// Positions of elements in memory: those of a linear index in dimensions, the first fastest.
-struct Places {
-  int dimensions = 1;
-  std::array<Bytes, kMostDimensions> sizes{};
-  std::array<Bytes, kMostDimensions> strides{};  ///< in bytes; negative ones modulo 2^64.
-
-  [[nodiscard]] Bytes count() const;
-  /// Returns the bytes from the first element to the furthest one after it.
-  [[nodiscard]] Bytes extent() const;
-  /// The same to the furthest one before it: 0 without negative strides.
-  [[nodiscard]] Bytes before() const;
-  [[nodiscard]] Bytes offset(Bytes index) const;
-  void add(Bytes size, Bytes stride);
-};
-
-/// Returns the places of adjacent elements.
-[[nodiscard]] Places in_a_row(Bytes count, Bytes element_bytes);
 
 struct TensorView {
   std::uint64_t address = 0;
