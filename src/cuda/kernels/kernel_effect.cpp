@@ -23,9 +23,10 @@ struct Overloaded : Functions... {
 
 /// Returns what a kernel writes if nothing else is known about it.
 WrittenEffect written_effect(const KernelName& name, const FindCode& find_code) {
-  if (auto known = known_parameters(name)) return *std::move(known);
+  if (auto known = known_parameters(name, find_code)) return *std::move(known);
   std::vector<ParameterPlace> places;
-  if (find_code && has_unsized(name)) {
+  const bool pytorch = name.function.starts_with("at::");
+  if (find_code && (!pytorch || has_unsized(name))) {
     const CodeFacts facts = find_code();
     if (facts.access.known && facts.access.widest == 0) return {};
     if (auto text = read_ptx(facts.ptx, name.mangled)) {
@@ -79,7 +80,8 @@ KernelEffect kernel_effect(std::string_view mangled_name, const FindCode& find_c
   if (mangled_name.empty()) return effect;
   const KernelName name = read_kernel_name(mangled_name);
   if (!recognise(name, find_code, &effect) &&
-      (name.is_cpp || !take(jitted_effect(mangled_name, find_code), &effect))) {
+      (name.is_cpp || (!take(jitted_reduction_effect(mangled_name, find_code), &effect) &&
+                       !take(jitted_effect(mangled_name, find_code), &effect)))) {
     effect.written = written_effect(name, find_code);
   }
   const bool known = !std::holds_alternative<std::monostate>(effect.recognised) ||

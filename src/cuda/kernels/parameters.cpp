@@ -182,7 +182,8 @@ std::vector<std::uint32_t> inputs_of(const KernelName& name) {
 
 /// The parameters of a kernel whose writes are known. Returns nothing if one leads to no memory.
 std::optional<ParametersEffect> known_effect(const KernelName& name,
-                                             const std::vector<KnownWrite>& writes) {
+                                             const std::vector<KnownWrite>& writes,
+                                             const FindCode& find_code) {
   ParametersEffect effect{.integers = {}, .parameters = {}, .inputs = inputs_of(name)};
   for (const KnownWrite& write : writes) {
     Parameter parameter{.how = write.how,
@@ -196,6 +197,14 @@ std::optional<ParametersEffect> known_effect(const KernelName& name,
     const bool is_tensor = parameter.kind == Parameter::Kind::kAccessor ||
                            parameter.kind == Parameter::Kind::kTensorInfo;
     if (!is_tensor && !write.count && write.how != Uncomputed::kSomewhere) return {};
+    // A type that the name does not tell, as a lambda's result.
+    std::string_view type = name.parameters[write.argument];
+    if (type.ends_with('*') && type_bytes(type.substr(0, type.size() - 1)) == 0 && find_code) {
+      const MemoryAccess access = find_code().access;
+      if (access.known && access.widest > 0) {
+        parameter.element_bytes = static_cast<std::uint32_t>(access.widest);
+      }
+    }
     // A struct that is only a pointer, as thrust's.
     if (parameter.kind == Parameter::Kind::kWords) parameter.kind = Parameter::Kind::kPointer;
     effect.parameters.push_back(parameter);
@@ -205,9 +214,10 @@ std::optional<ParametersEffect> known_effect(const KernelName& name,
 
 }  // namespace
 
-std::optional<ParametersEffect> known_parameters(const KernelName& name) {
+std::optional<ParametersEffect> known_parameters(const KernelName& name,
+                                                 const FindCode& find_code) {
   const auto writes = known_writes(name);
-  return writes ? known_effect(name, *writes) : std::nullopt;
+  return writes ? known_effect(name, *writes, find_code) : std::nullopt;
 }
 
 std::optional<ParametersEffect> parameters_effect(const KernelName& name,

@@ -9,6 +9,7 @@
 
 #include "image.hpp"
 #include "kernel_memory.hpp"
+#include "kernels/code_facts.hpp"
 #include "kernels/element_count.hpp"
 #include "kernels/kernel_name.hpp"
 #include "kernels/kernel_work.hpp"
@@ -48,7 +49,8 @@ struct ParametersEffect {
 [[nodiscard]] bool has_unsized(const KernelName& name);
 
 /// Returns the parameters through which a kernel writes, if it is one that is known.
-[[nodiscard]] std::optional<ParametersEffect> known_parameters(const KernelName& name);
+[[nodiscard]] std::optional<ParametersEffect> known_parameters(const KernelName& name,
+                                                               const FindCode& find_code);
 
 /// Reads the parameters by their types; `places` may be empty. Returns nothing if none leads to
 /// written memory.

@@ -69,6 +69,11 @@ Places Places::in_order() const {
   return sorted.dimensions > 0 ? sorted : in_a_row(1, 0);
 }
 
+Bytes Places::closest() const {
+  const Bytes stride = in_order().strides[0];
+  return stride > 0 ? stride : ~Bytes{0};
+}
+
 Places in_a_row(Bytes count, Bytes element_bytes) {
   Places places;
   places.sizes[0] = count;

@@ -26,6 +26,9 @@ struct Places {
   void add(Bytes size, Bytes stride);
   /// Returns the same places in the order of memory: from the lowest on, each once.
   [[nodiscard]] Places in_order() const;
+  /// Returns the distance of the closest elements, which is at least their size; for one element,
+  /// the largest number.
+  [[nodiscard]] Bytes closest() const;
 };
 
 /// Returns the places of adjacent elements.

@@ -29,6 +29,7 @@ TEST(Places, InOrderBeginAtTheLowestAndNameEachPlaceOnce) {
   const Places order = places.in_order();
   EXPECT_EQ(order.dimensions, 2);
   EXPECT_EQ(order.before(), 0U);
+  EXPECT_EQ(places.closest(), 4U);
   EXPECT_EQ(pieces(order, 4), (std::vector<Bytes>{0, 8, 40, 8, 80, 8}));
 }
 

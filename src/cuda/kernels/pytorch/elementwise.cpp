@@ -171,12 +171,6 @@ struct Strided {
   }
 };
 
-/// Returns the distance of the closest elements, which is at least their size.
-Bytes closest(const Places& places) {
-  const Places order = places.in_order();
-  return order.strides[0] > 0 ? order.strides[0] : ~Bytes{0};
-}
-
 /// Reads the lambda for `tensors` tensors; returns false if it does not look like one. Source:
 /// gpu_kernel_impl_nocast in CUDALoops.cuh; OffsetCalculator.cuh.
 bool read_strided(const void* lambda, int tensors, Strided* strided) {
@@ -417,7 +411,7 @@ void describe_strided(const StridedEffect& effect, const gpemu_cuda_launch& laun
   if (effect.casts && formula != nullptr) {
     width = stored_bytes(functor + formula->functor_bytes);
   } else if (formula == nullptr) {  // The functor's type is a guess.
-    width = std::min(effect.casts ? cast_bytes(functor, tensors, width) : width, closest(places));
+    width = std::min(effect.casts ? cast_bytes(functor, tensors, width) : width, places.closest());
   }
   add_tensor(work, strided.addresses[0], places, width,
              how_written(strided.addresses.data(), tensors, 1, 0));

@@ -83,8 +83,8 @@ void describe_reduction(const ReductionEffect& effect, const gpemu_cuda_launch& 
     Places places = read_places(
         static_cast<const std::byte*>(argument) + offset + kConfigBytes + kInputsBytes, 2, 0);
     if (places.count() != count) places = in_a_row(count, effect.element_bytes);
-    add_tensor(work, read<std::uint64_t>(argument, source + 8), places, effect.element_bytes,
-               Uncomputed::kWritten);
+    add_tensor(work, read<std::uint64_t>(argument, source + 8), places,
+               std::min<Bytes>(effect.element_bytes, places.closest()), Uncomputed::kWritten);
     // If there is only one result, the second one's address is not set.
     if (read<std::int32_t>(argument, source + 60) == 2) {
       const auto second = read<std::uint64_t>(argument, source + 16);
@@ -99,6 +99,15 @@ void describe_reduction(const ReductionEffect& effect, const gpemu_cuda_launch& 
     }
     return;
   }
+}
+
+std::optional<ReductionEffect> jitted_reduction_effect(std::string_view name,
+                                                       const FindCode& find_code) {
+  if (!find_code || !name.starts_with("reduction_") || !name.ends_with("_kernel")) return {};
+  const CodeFacts facts = find_code();
+  if (facts.places.size() != 1 || !facts.access.known || facts.access.widest == 0) return {};
+  const auto bytes = static_cast<std::uint32_t>(facts.access.widest);
+  return ReductionEffect{.element_bytes = bytes, .second_bytes = bytes};
 }
 
 ReductionEffect reduction_effect(const KernelName& name) {

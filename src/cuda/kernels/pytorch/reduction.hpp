@@ -2,9 +2,12 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
+#include <string_view>
 
 #include "gpemu/cuda.h"
 
+#include "kernels/code_facts.hpp"
 #include "kernels/kernel_name.hpp"
 #include "kernels/kernel_work.hpp"
 #include "kernels/pytorch/tensor_work.hpp"
@@ -21,6 +24,11 @@ struct ReductionEffect {
 };
 
 [[nodiscard]] ReductionEffect reduction_effect(const KernelName& name);
+
+/// PyTorch compiles some reductions at run time, with the same members in the argument. Source:
+/// ReduceJitOp in PyTorch's Reduce.cuh.
+[[nodiscard]] std::optional<ReductionEffect> jitted_reduction_effect(std::string_view name,
+                                                                     const FindCode& find_code);
 
 void describe_reduction(const ReductionEffect& effect, const gpemu_cuda_launch& launch,
                         KernelWork* work);
