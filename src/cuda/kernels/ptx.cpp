@@ -8,6 +8,7 @@
 #include <limits>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 
 #include "kernels/arguments.hpp"
@@ -156,7 +157,9 @@ class KernelReader {
       const auto is = [parameter](std::string_view part) { return contains(parameter, part); };
       names_.push_back(name);
       const Origins bit = Origins{1} << index;
-      if (is(".u64") || is(".b64") || is(".s64")) pointers_ |= bit;
+      const bool wide = is(".u64") || is(".b64") || is(".s64");
+      facts_.wide.push_back(wide);
+      if (wide) pointers_ |= bit;
       if (is(".ptr")) marked |= bit;
       any_marked |= is(".ptr");
       if (is(".u32") || is(".b32") || is(".s32")) {
@@ -234,10 +237,17 @@ class KernelReader {
         const auto found = by_name_.find(name);
         if (found != by_name_.end()) origins = Origins{1} << found->second;
       });
+      copies_.insert(operands[0]);
       return set(operands[0], origins);
     }
     if (operation.starts_with("ld") || operation.starts_with("atom")) {
       return set(operands[0], access_bytes(operation).first == 8 ? kLoaded : 0);
+    }
+    const bool moves = operation.starts_with("cvta") || operation.starts_with("mov");
+    if (moves && operands.size() == 2 && copies_.contains(operands[1])) {
+      copies_.insert(operands[0]);
+    } else {
+      copies_.erase(operands[0]);
     }
     Origins origins = 0;
     for (std::size_t i = 1; i < operands.size(); ++i) {
@@ -289,7 +299,7 @@ class KernelReader {
       if (!writes) continue;
       if ((origins & pointers_) == 0) known_ = false;
       note(origins, &Use::first_write, at);
-      add_write(origins, at, access_bytes(operation));
+      add_write(origins, at, operand);
     }
   }
 
@@ -299,7 +309,22 @@ class KernelReader {
     }
   }
 
-  void add_write(Origins origins, std::size_t at, std::pair<std::uint32_t, Bytes> bytes) {
+  /// Returns whether an operand such as "[ %rd1 + 0 ]" is what a parameter holds.
+  [[nodiscard]] bool is_pointer_itself(std::string_view operand) const {
+    std::size_t names = 0;
+    bool itself = true;
+    for_each_name(operand, [&](std::string_view name) {
+      ++names;
+      itself &= copies_.contains(name);
+    });
+    const std::size_t offset = operand.find_first_of("+-");
+    return itself && names == 1 &&
+           (offset == std::string_view::npos || unpadded(operand.substr(offset)) == "+ 0]" ||
+            unpadded(operand.substr(offset)) == "+ 0 ]");
+  }
+
+  void add_write(Origins origins, std::size_t at, std::string_view operand) {
+    const std::pair<std::uint32_t, Bytes> bytes = access_bytes(statements_[at].operation);
     const bool in_loop = std::ranges::any_of(
         loops_, [at](const auto& loop) { return at >= loop.first && at < loop.second; });
     for (std::size_t i = 0; i < uses_.size(); ++i) {
@@ -307,6 +332,7 @@ class KernelReader {
       WrittenParameter& written = uses_[i].written;
       written.in_loop |= in_loop;
       written.bytes_of_thread += bytes.second;
+      written.fixed &= is_pointer_itself(operand);
       written.element_bytes = std::max(written.element_bytes, bytes.first);
     }
   }
@@ -333,6 +359,7 @@ class KernelReader {
   std::unordered_map<std::string_view, std::size_t> labels_;  ///< the statement after each.
   std::vector<std::pair<std::size_t, std::size_t>> loops_;    ///< of statements.
   std::unordered_map<std::string_view, Origins> origins_;     ///< of registers.
+  std::unordered_set<std::string_view> copies_;               ///< registers that hold a parameter.
   std::vector<Use> uses_;                                     ///< of parameters.
   PtxFacts facts_;
   bool changed_ = false;

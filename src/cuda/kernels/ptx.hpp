@@ -16,6 +16,7 @@ struct WrittenParameter {
   bool updates = false;       ///< it is read earlier in the text.
   bool in_loop = false;       ///< written in a loop.
   Bytes bytes_of_thread = 0;  ///< written by the instructions of a thread, each once.
+  bool fixed = true;          ///< every thread writes the same bytes, the first ones.
   std::uint32_t element_bytes = 4;
 };
 
@@ -32,6 +33,7 @@ struct PtxFacts {
   std::vector<WrittenParameter> written;
   std::vector<std::uint32_t> read;        ///< the arguments that lead to memory that is read.
   std::vector<IntegerArgument> integers;  ///< of 4 bytes.
+  std::vector<bool> wide;                 ///< for each parameter, whether it has 8 bytes.
 };
 
 /// Finds out from a kernel's PTX to which memory it writes. Lines may end in zeros, as in

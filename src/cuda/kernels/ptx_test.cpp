@@ -30,6 +30,7 @@ TEST(Ptx, SaysWhatIsWritten) {
   EXPECT_FALSE(facts->written[0].in_loop);
   EXPECT_EQ(facts->written[0].bytes_of_thread, 16U);
   EXPECT_EQ(facts->written[0].element_bytes, 4U);
+  EXPECT_FALSE(facts->written[0].fixed);
   EXPECT_EQ(facts->integers, std::vector<IntegerArgument>{{.argument = 2}});
 }
 
@@ -42,6 +43,7 @@ TEST(Ptx, TellsUpdatesAndLoops) {
   ASSERT_EQ(facts->written.size(), 2U);
   EXPECT_TRUE(facts->written[0].updates);
   EXPECT_TRUE(facts->written[0].in_loop);
+  EXPECT_TRUE(facts->written[0].fixed);
   // A value that is read after it was written is new.
   EXPECT_FALSE(facts->written[1].updates);
   EXPECT_EQ(facts->written[1].element_bytes, 8U);
