@@ -19,6 +19,8 @@
 #include "gpemu/profile/topology_spec.hpp"
 #include "gpemu/topology/shared_links.hpp"
 
+#include "assertion.hpp"
+
 namespace gpemu::cuda {
 
 /// The parts that the process keeps for a context, in the order in which they end with it.
@@ -45,8 +47,9 @@ struct DeviceState {
   /// The primary context; null until it is needed.
   std::unique_ptr<device::Device> device;
   std::atomic<bool> active{false};  ///< whether the context exists and was not reset.
-  /// Whether any are planned for it, or others may end it, as with MPS.
-  bool has_faults = false;
+  /// Whether any are planned for it, others may end it, as with MPS, or an assertion failed.
+  std::atomic<bool> has_faults{false};
+  FailedAssertion assertion;
   /// Not SUCCESS after a fatal error: from then on, all calls that use the device fail with it.
   std::atomic<gpemu_cuda_status> fatal{GPEMU_CUDA_SUCCESS};
   std::string uuid;    ///< as NVML shows it.

@@ -4,7 +4,9 @@
 #include <algorithm>
 #include <csignal>
 #include <cstdint>
+#include <string>
 #include <unistd.h>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -44,9 +46,20 @@ void count_kernel_for_faults(DeviceState& device) {
   }
 }
 
+void fail_assertion(DeviceState& device, const device::Moment& end, std::string text) {
+  device.assertion.set(end, std::move(text));
+  device.has_faults.store(true, std::memory_order_relaxed);
+}
+
 Status check_faulty_device(DeviceState& device) {
   const Status fatal = device.fatal.load(std::memory_order_relaxed);
   if (fatal != GPEMU_CUDA_SUCCESS) return fatal;
+  if (const auto failed = device.assertion.due(clock().now())) {
+    if (end_one_context(device, GPEMU_CUDA_ERROR_ASSERT)) {
+      tell(fmt::format("a device-side assertion failed on GPU {}: {}", device.index, *failed));
+    }
+    return device.fatal.load(std::memory_order_relaxed);
+  }
   if (clock().now() < process().node->lost_from(device.index)) return GPEMU_CUDA_SUCCESS;
   if (!device.told_lost.exchange(true)) {
     tell(fmt::format("Xid ({}): 79, GPU {} of node '{}' has fallen off the bus, as its faults say",

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <atomic>
 #include <optional>
+#include <string>
 
 #include "gpemu/base/units.hpp"
 #include "gpemu/device/moment.hpp"
@@ -23,7 +25,8 @@ inline constexpr Status kLostStatus = GPEMU_CUDA_ERROR_UNKNOWN;
 /// Errors: kLostStatus if a device has fallen off the bus; that of a fatal error of its context.
 /// Every call that uses a device asks.
 [[nodiscard]] inline Status check_device(DeviceState& device) {
-  return device.has_faults ? check_faulty_device(device) : GPEMU_CUDA_SUCCESS;
+  return device.has_faults.load(std::memory_order_relaxed) ? check_faulty_device(device)
+                                                           : GPEMU_CUDA_SUCCESS;
 }
 
 /// Returns whether a device has fallen off the bus, or its context has had a fatal error. Then
@@ -54,6 +57,10 @@ void wait_on_device(const device::Moment& moment, const DeviceState* device);
 /// From now on, faults that begin at a given time end this process. Called when it makes its first
 /// context on the device.
 void start_faults(const DeviceState& device);
+
+/// An assertion of a kernel has failed that ends at a moment. From then on, the context has the
+/// error ASSERT. `text` says what failed, for the user.
+void fail_assertion(DeviceState& device, const device::Moment& end, std::string text);
 
 /// Counts a kernel of a device, with which a fatal error of its context may begin.
 void count_kernel_for_faults(DeviceState& device);

@@ -108,6 +108,7 @@ void describe_work(const KernelEffect& effect, const gpemu_cuda_launch& launch, 
   work->ranges.clear();
   work->scattered.clear();
   work->compute = nullptr;
+  work->checks.clear();
   work->reads.clear();
   work->moved = 0;
   work->fill_address = 0;

@@ -4,6 +4,10 @@
 #include <algorithm>
 #include <utility>
 
+#include <fmt/format.h>
+
+#include "faults.hpp"
+#include "kernels/kernel_name.hpp"
 #include "memory_content.hpp"
 #include "stream_state.hpp"
 
@@ -75,6 +79,11 @@ void add_tensor(KernelWork* work, std::uint64_t address, const Places& places, B
   work->scattered.push_back(tensor);
 }
 
+void add_check(KernelWork* work, const IndexCheck& check) {
+  work->reads.push_back({.start = check.address, .bytes = bytes_of(check), .writes = false});
+  work->checks.push_back(check);
+}
+
 void sort_ranges(KernelWork* work) {
   // A range that seems to reach into another parameter's memory must not hide where that begins.
   std::ranges::stable_sort(work->ranges, {}, &KernelWork::Range::address);
@@ -99,9 +108,27 @@ void perform_now(const KernelWork& work) {
   }
 }
 
+namespace {
+
+/// Makes a context fail if an index of a kernel that ends at a moment is out of bounds.
+void check_indices(const KernelWork& work, DeviceState& device, const device::Moment& end) {
+  for (const IndexCheck& check : work.checks) {
+    if (const auto wrong = find_wrong_index(check)) {
+      return fail_assertion(
+          device, end, fmt::format("{} in {}", *wrong, readable_name(writer_name(work.writer))));
+    }
+  }
+}
+
+}  // namespace
+
 void perform(const KernelWork& work, gpemu_cuda_stream* stream) {
   const bool beside = moves_much(work);
-  if (!beside && !mover().busy()) return perform_now(work);
+  const bool checks = stream != nullptr && !work.checks.empty();
+  if (!beside && !mover().busy()) {
+    if (checks) check_indices(work, *stream->device, stream->stream->last_end());
+    return perform_now(work);
+  }
   std::vector<Access> accesses = work.reads;
   for (const KernelWork::Range& range : work.ranges) {
     accesses.push_back({.start = range.address, .bytes = range.bytes, .writes = true});
@@ -114,11 +141,17 @@ void perform(const KernelWork& work, gpemu_cuda_stream* stream) {
                         .bytes = work.fill_value.size() * work.fill_count,
                         .writes = true});
   }
-  if (!beside) return mover().in_order(accesses, [work] { perform_now(work); });
+  DeviceState* const device = checks ? stream->device : nullptr;
+  const device::Moment end = stream == nullptr ? device::Moment() : stream->stream->last_end();
+  auto run = [work, device, end] {
+    if (device != nullptr) check_indices(work, *device, end);
+    perform_now(work);
+  };
+  if (!beside) return mover().in_order(accesses, std::move(run));
   mover().add({.accesses = std::move(accesses),
-               .end = stream == nullptr ? device::Moment() : stream->stream->last_end(),
+               .end = end,
                .lane = Mover::Lane::kToDevice,
-               .work = [work] { perform_now(work); }});
+               .work = std::move(run)});
 }
 
 }  // namespace gpemu::cuda

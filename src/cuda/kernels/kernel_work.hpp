@@ -10,6 +10,7 @@
 
 #include "content.hpp"
 #include "kernel_memory.hpp"
+#include "kernels/index_check.hpp"
 #include "kernels/places.hpp"
 #include "mover.hpp"
 
@@ -43,7 +44,9 @@ struct KernelWork {
   /// Computes the values instead, if its inputs are known. Returns whether it did; null: the values
   /// cannot be computed.
   std::function<bool()> compute;
-  std::vector<Access> reads;       ///< of `compute`.
+  /// Indices for which the kernel asserts that they are in bounds.
+  std::vector<IndexCheck> checks;
+  std::vector<Access> reads;       ///< of `compute` and the checks.
   Bytes moved = 0;                 ///< that `compute` only moves.
   std::uint64_t fill_address = 0;  ///< 0: nothing is filled.
   Bytes fill_count = 0;
@@ -57,13 +60,17 @@ void add_range(KernelWork* work, std::uint64_t address, Bytes bytes, Uncomputed 
 void add_tensor(KernelWork* work, std::uint64_t address, const Places& places, Bytes element_bytes,
                 Uncomputed how);
 
+/// Adds indices for which a launch asserts that they are in bounds.
+void add_check(KernelWork* work, const IndexCheck& check);
+
 /// Sorts the ranges by address, for parameters whose extent is not known.
 void sort_ranges(KernelWork* work);
 
 /// Returns work that may read and write any memory; `compute` finds out which.
 [[nodiscard]] KernelWork work_on_anything(WriterId writer);
 
-/// Performs it on memory, as far as that is on a device. What moves much content is left to the
+/// Performs it on memory, as far as that is on a device, and makes the context fail if an index is
+/// out of bounds. What moves much content is left to the
 /// mover, until the last work of `stream` ends; null: nobody waits for it.
 void perform(const KernelWork& work, gpemu_cuda_stream* stream);
 

@@ -181,11 +181,11 @@ std::vector<std::uint32_t> inputs_of(const KernelName& name) {
 }
 
 /// The parameters of a kernel whose writes are known. Returns nothing if one leads to no memory.
-std::optional<ParametersEffect> known_effect(const KernelName& name,
-                                             const std::vector<KnownWrite>& writes,
+std::optional<ParametersEffect> known_effect(const KernelName& name, const KnownWrites& known,
                                              const FindCode& find_code) {
-  ParametersEffect effect{.integers = {}, .parameters = {}, .inputs = inputs_of(name)};
-  for (const KnownWrite& write : writes) {
+  ParametersEffect effect{
+      .integers = {}, .parameters = {}, .inputs = inputs_of(name), .checks = {}};
+  for (const KnownWrite& write : known.writes) {
     Parameter parameter{.how = write.how,
                         .argument = static_cast<std::uint32_t>(write.argument),
                         .count = write.count,
@@ -199,7 +199,8 @@ std::optional<ParametersEffect> known_effect(const KernelName& name,
     if (!is_tensor && !write.count && write.how != Uncomputed::kSomewhere) return {};
     // A type that the name does not tell, as a lambda's result.
     std::string_view type = name.parameters[write.argument];
-    if (type.ends_with('*') && type_bytes(type.substr(0, type.size() - 1)) == 0 && find_code) {
+    if (parameter.kind == Parameter::Kind::kPointer &&
+        type_bytes(type.substr(0, type.size() - 1)) == 0 && find_code) {
       const MemoryAccess access = find_code().access;
       if (access.known && access.widest > 0) {
         parameter.element_bytes = static_cast<std::uint32_t>(access.widest);
@@ -208,6 +209,17 @@ std::optional<ParametersEffect> known_effect(const KernelName& name,
     // A struct that is only a pointer, as thrust's.
     if (parameter.kind == Parameter::Kind::kWords) parameter.kind = Parameter::Kind::kPointer;
     effect.parameters.push_back(parameter);
+  }
+  for (const KnownCheck& check : known.checks) {
+    std::string_view type = name.parameters[check.argument];
+    if (!type.ends_with(" const*")) return {};
+    type.remove_suffix(std::string_view(" const*").size());
+    effect.checks.push_back({.check = check,
+                             .type = number_type(type),
+                             .size_bytes = integer_bytes(name.parameters[check.size]),
+                             .ignored_bytes = check.ignored
+                                                  ? integer_bytes(name.parameters[*check.ignored])
+                                                  : std::uint8_t{0}});
   }
   return effect;
 }
@@ -222,7 +234,8 @@ std::optional<ParametersEffect> known_parameters(const KernelName& name,
 
 std::optional<ParametersEffect> parameters_effect(const KernelName& name,
                                                   const std::vector<ParameterPlace>& places) {
-  ParametersEffect effect{.integers = {}, .parameters = {}, .inputs = inputs_of(name)};
+  ParametersEffect effect{
+      .integers = {}, .parameters = {}, .inputs = inputs_of(name), .checks = {}};
   // Numba mangles Python's arguments, each of which is several parameters of the kernel.
   const bool named = name.is_cpp && (places.empty() || places.size() == name.parameters.size());
   const std::size_t count = named ? name.parameters.size() : places.size();
@@ -304,10 +317,29 @@ void describe_words(const Parameter& parameter, const Bound& bound, const gpemu_
   }
 }
 
+/// Adds the indices that a known kernel checks.
+void add_checks(const ParametersEffect& effect, const gpemu_cuda_launch& launch, KernelWork* work) {
+  const auto integer = [&launch](std::size_t argument, std::uint8_t bytes) {
+    const void* const from = launch.arguments[argument];
+    return bytes == 4 ? std::int64_t{read<std::int32_t>(from)} : read<std::int64_t>(from);
+  };
+  for (const ParametersEffect::Check& own : effect.checks) {
+    const KnownCheck& check = own.check;
+    IndexCheck indices{.address = read<std::uint64_t>(launch.arguments[check.argument]),
+                       .type = own.type,
+                       .places = in_a_row(check.count->of(launch), number_bytes(own.type)),
+                       .size = integer(check.size, own.size_bytes),
+                       .ignored = {}};
+    if (check.ignored) indices.ignored = integer(*check.ignored, own.ignored_bytes);
+    if (number_bytes(own.type) > 0 && indices.places.count() > 0) add_check(work, indices);
+  }
+}
+
 }  // namespace
 
 void describe_parameters(const ParametersEffect& effect, const gpemu_cuda_launch& launch,
                          KernelWork* work) {
+  add_checks(effect, launch, work);
   const Bound bound = bound_of(effect, launch);
   for (const Parameter& parameter : effect.parameters) {
     const void* const from = launch.arguments[parameter.argument];

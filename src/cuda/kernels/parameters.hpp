@@ -14,6 +14,7 @@
 #include "kernels/kernel_name.hpp"
 #include "kernels/kernel_work.hpp"
 #include "kernels/ptx.hpp"
+#include "kernels/pytorch/known_writes.hpp"
 
 namespace gpemu::cuda {
 
@@ -43,6 +44,13 @@ struct ParametersEffect {
   std::vector<IntegerArgument> integers;
   std::vector<Parameter> parameters;
   std::vector<std::uint32_t> inputs;  ///< arguments that begin with the address of what is read.
+  /// Indices that a known kernel checks, with the types of these and of two arguments.
+  struct Check {
+    KnownCheck check;
+    NumberType type = NumberType::kInt64;
+    std::uint8_t size_bytes = 8, ignored_bytes = 8;
+  };
+  std::vector<Check> checks;
 };
 
 /// Whether the name leaves the size of a parameter open.

@@ -58,6 +58,7 @@ std::uint32_t result_bytes(std::string_view functor) {
   std::uint32_t bytes = 0;
   for (const std::string_view type : types) bytes = std::max(bytes, type_bytes(type));
   if (bytes == 0) bytes = contains(functor, "double") || contains(functor, "long") ? 8 : 4;
+  if (is_in("batch_norm_calc_invstd")) return std::max(bytes, 4U);  // The type that sums have.
   return std::ranges::any_of(kComplexFunctors, is_in) ? 2 * bytes : bytes;
 }
 

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <cstring>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -107,6 +109,26 @@ void describe_indexed(const HeldEffect& effect, void* const* arguments, KernelWo
                target.strides[dimension] * Bytes{effect.element_bytes});
   }
   add_tensor(work, target.address, places, effect.element_bytes, Uncomputed::kUpdated);
+  const TensorInfo indices = read_tensor_info(arguments[2]);
+  if (indices.dimensions != 1 || !on_device(indices.address)) return;
+  add_check(work, {.address = indices.address,
+                   .type = effect.index_type,
+                   .places = indices.places(number_bytes(effect.index_type)),
+                   .size = size,
+                   .ignored = {}});
+}
+
+/// The number's address, then a text of at most 256 characters. Source: _assert_async_cuda_kernel
+/// in TensorCompare.cu.
+void describe_assert(const HeldEffect& effect, void* const* arguments, KernelWork* work) {
+  constexpr std::size_t kMostCharacters = 256;
+  const auto* const text = static_cast<const char*>(arguments[1]);
+  const std::string message(text, ::strnlen(text, kMostCharacters));
+  add_check(work, {.address = read<std::uint64_t>(arguments[0]),
+                   .type = effect.index_type,
+                   .places = in_a_row(1, number_bytes(effect.index_type)),
+                   .ignored = {},
+                   .message = message.empty() ? "a value is zero" : message});
 }
 
 /// Partial results, then the addresses, one for each block. Source: lpnorm_cleanup in
@@ -218,6 +240,14 @@ std::optional<HeldEffect> of_type(HeldEffect effect, std::string_view text, std:
   return effect.element_bytes > 0 ? std::optional(effect) : std::nullopt;
 }
 
+/// The template's second argument is the type of the indices.
+std::optional<HeldEffect> indexed_effect(HeldEffect effect, std::string_view text,
+                                         std::string_view of) {
+  const auto arguments = template_arguments(text, of);
+  if (arguments.size() > 1) effect.index_type = number_type(arguments[1]);
+  return number_bytes(effect.index_type) > 0 ? of_type(effect, text, of) : std::nullopt;
+}
+
 /// MAGMA's kernels that compute addresses.
 std::optional<HeldEffect> pointers_effect(const KernelName& name) {
   const std::string_view function = name.function;
@@ -286,12 +316,20 @@ std::optional<HeldEffect> held_effect(const KernelName& name) {
     return of_type({.kind = HeldBy::kConjugate}, function, "::_fft_conjugate_copy_kernel");
   }
   if (is("::indexFuncSmallIndex", 10) && contains(name.parameters[0], "unsigned int>")) {
-    return of_type({.kind = HeldBy::kIndexed, .address_at = 6}, function, "::indexFuncSmallIndex");
+    return indexed_effect({.kind = HeldBy::kIndexed, .address_at = 6}, function,
+                          "::indexFuncSmallIndex");
   }
   if (is("::indexFuncLargeIndex", 11) && contains(name.parameters[0], "unsigned int>")) {
-    return of_type({.kind = HeldBy::kIndexed, .address_at = 7}, function, "::indexFuncLargeIndex");
+    return indexed_effect({.kind = HeldBy::kIndexed, .address_at = 7}, function,
+                          "::indexFuncLargeIndex");
   }
   if (is("::unique_bool_write_output", 4)) return HeldEffect{.kind = HeldBy::kUniqueBool};
+  if (is("::_assert_async_cuda_kernel", 2)) {
+    HeldEffect effect{.kind = HeldBy::kAssert};
+    const auto arguments = template_arguments(function, "::_assert_async_cuda_kernel");
+    if (!arguments.empty()) effect.index_type = number_type(arguments[0]);
+    return number_bytes(effect.index_type) > 0 ? std::optional(effect) : std::nullopt;
+  }
   if (is("::lpnorm_cleanup", 3)) {
     return of_type({.kind = HeldBy::kNorms}, function, "::lpnorm_cleanup", 2);
   }
@@ -317,6 +355,8 @@ void describe_held(const HeldEffect& effect, const gpemu_cuda_launch& launch, Ke
       return describe_conjugate(effect, arguments, work);
     case HeldBy::kIndexed:
       return describe_indexed(effect, arguments, work);
+    case HeldBy::kAssert:
+      return describe_assert(effect, arguments, work);
     case HeldBy::kNorms:
       return describe_norms(effect, launch, work);
     case HeldBy::kUniqueBool:

@@ -8,6 +8,7 @@
 
 #include "kernels/kernel_name.hpp"
 #include "kernels/kernel_work.hpp"
+#include "kernels/number.hpp"
 
 namespace gpemu::cuda {
 
@@ -20,6 +21,7 @@ enum class HeldBy : std::uint8_t {
   kGatedBackward,     ///< both halves of a gradient.
   kConjugate,         ///< the other half of a real transform.
   kIndexed,           ///< rows of the target that indices choose.
+  kAssert,            ///< no result: asserts that a number is not zero.
   kNorms,             ///< one number for each tensor of a list.
   kUniqueBool,        ///< the values of a tensor of bool, and how often each occurs.
   kThrust,            ///< the output iterator of a functor of thrust's.
@@ -36,6 +38,7 @@ enum class HeldBy : std::uint8_t {
 struct HeldEffect {
   HeldBy kind = HeldBy::kLambda;
   std::uint32_t element_bytes = 4;
+  NumberType index_type = NumberType::kInt64;
   Bytes tensors = 0;     ///< of a lambda's calculator.
   Bytes address_at = 0;  ///< of a functor of thrust's.
   bool strided = false;  ///< whether a lambda has a calculator.

@@ -18,6 +18,9 @@ namespace {
 ///     5[2:3]     the same, along a further dimension of argument 2 elements, argument 3 apart
 ///     5~:6       changed in place, or at some places only: known content stays
 ///     5?         changed at places in a tensor whose end the arguments do not show
+///     !3:6<8     no result: the pointer 3 leads to as many indices as the formula says, and the
+///                kernel asserts that they are less than argument 8
+///     !3:6<8-9   the same, or equal to argument 9
 ///
 /// Buffers that only the next kernels read are left out.
 struct KnownKernel {
@@ -29,7 +32,6 @@ struct KnownKernel {
 // Sources: the kernels of these names, and the calls that launch them, in PyTorch's
 // aten/src/ATen/native/cuda, aten/src/ATen/cuda and in CUB.
 constexpr std::array kNative = {
-    KnownKernel{"_assert_async_cuda_kernel", 2, ""},
     KnownKernel{"_embedding_bag_per_sample_weights_backward_kernel", 12, "10:8"},
     KnownKernel{"adaptive_average_gradinput", 6, "0:gx*2*3"},
     KnownKernel{"adaptive_average_gradinput_nhwc", 14, "0:2*3*4*5"},
@@ -99,8 +101,8 @@ constexpr std::array kNative = {
     KnownKernel{"cunn_SpatialSoftMaxForward", 5, "0:2*3*4"},
     KnownKernel{"embedding_backward_feature_kernel", 6, "2?"},
     KnownKernel{"EmbeddingBag_accGradParametersKernel_max", 7, "2~:3*6"},
-    KnownKernel{"EmbeddingBag_updateOutputKernel_max", 14, "3:6*7 4:5 10:6 11:6*7"},
-    KnownKernel{"EmbeddingBag_updateOutputKernel_sum_mean", 16, "3:6*7 4:5 11:6"},
+    KnownKernel{"EmbeddingBag_updateOutputKernel_max", 14, "3:6*7 4:5 10:6 11:6*7 !0:5<13"},
+    KnownKernel{"EmbeddingBag_updateOutputKernel_sum_mean", 16, "3:6*7 4:5 11:6 !0:5<15"},
     KnownKernel{"fill", 3, "0:2"},
     KnownKernel{"fill_index_and_segment_kernel", 3, "0:1"},
     KnownKernel{"fill_reverse_indices_kernel", 3, "0:1"},
@@ -135,17 +137,17 @@ constexpr std::array kNative = {
     KnownKernel{"multilabel_margin_loss_backward_kernel", 9, "0:gx*6"},
     KnownKernel{"multilabel_margin_loss_forward_kernel", 7, "0:gx 3:4*5"},
     KnownKernel{"MultiMarginLoss_backward_kernel", 10, "0:gx*6"},
-    KnownKernel{"MultiMarginLoss_forward_kernel", 8, "0:gx"},
+    KnownKernel{"MultiMarginLoss_forward_kernel", 8, "0:gx !2:4<5"},
     KnownKernel{"nll_loss2d_backward_kernel", 10, "0?"},
     KnownKernel{"nll_loss2d_backward_no_reduce_kernel", 6, "3"},
-    KnownKernel{"nll_loss2d_forward_kernel", 9, "0~:#1 1~:#1"},
+    KnownKernel{"nll_loss2d_forward_kernel", 9, "0~:#1 1~:#1 !3:6*gx/7<5-8"},
     KnownKernel{"nll_loss2d_forward_no_reduce_kernel", 6, "3"},
     KnownKernel{"nll_loss2d_forward_size_average_kernel", 2, "0~:#1"},
     KnownKernel{"nll_loss_backward_reduce_cuda_kernel_1d", 8, "0~:6"},
     KnownKernel{"nll_loss_backward_reduce_cuda_kernel_2d", 10, "0~:6*7"},
-    KnownKernel{"nll_loss_forward_no_reduce_cuda_kernel", 7, "3:0"},
-    KnownKernel{"nll_loss_forward_reduce_cuda_kernel_1d", 8, "0:#1 1:#1"},
-    KnownKernel{"nll_loss_forward_reduce_cuda_kernel_2d", 10, "0:#1 1:#1"},
+    KnownKernel{"nll_loss_forward_no_reduce_cuda_kernel", 7, "3:0 !2:0<5-6"},
+    KnownKernel{"nll_loss_forward_reduce_cuda_kernel_1d", 8, "0:#1 1:#1 !3:#1<6-7"},
+    KnownKernel{"nll_loss_forward_reduce_cuda_kernel_2d", 10, "0:#1 1:#1 !3:6<8-9"},
     KnownKernel{"op_dense_esuhm", 0, "2?"},
     KnownKernel{"pdist_backward_kernel_cuda_impl", 11, "0:7*6*#2"},
     KnownKernel{"pdist_kernel_cuda_impl", 7, "0:gx"},
@@ -342,20 +344,50 @@ std::optional<KnownWrite> read_write(std::string_view text, const KernelName& na
   return text.empty() ? std::optional(write) : std::nullopt;
 }
 
+/// Reads a check after its "!".
+std::optional<KnownCheck> read_check(std::string_view text, const KernelName& name) {
+  const auto argument = take_number(text);
+  const std::size_t less = text.find('<');
+  if (!argument || *argument >= name.parameters.size() || less == std::string_view::npos ||
+      !take(text, ':')) {
+    return std::nullopt;
+  }
+  KnownCheck check{.argument = *argument,
+                   .count = ElementCount::read(text.substr(0, less - 1), name),
+                   .ignored = {}};
+  text.remove_prefix(less);
+  const auto size = take_number(text);
+  const auto is_integer = [&name](std::size_t of) {
+    return of < name.parameters.size() && integer_bytes(name.parameters[of]) > 0;
+  };
+  if (!check.count || !size || !is_integer(*size)) return std::nullopt;
+  check.size = *size;
+  if (text.empty()) return check;
+  if (!take(text, '-')) return std::nullopt;
+  check.ignored = take_number(text);
+  return check.ignored && is_integer(*check.ignored) ? std::optional(check) : std::nullopt;
+}
+
 }  // namespace
 
-std::optional<std::vector<KnownWrite>> known_writes(const KernelName& name) {
+std::optional<KnownWrites> known_writes(const KernelName& name) {
   const KnownKernel* const kernel = find_kernel(name);
   if (kernel == nullptr) return std::nullopt;
-  std::vector<KnownWrite> writes;
+  KnownWrites known;
   for (std::string_view left = kernel->writes; !left.empty();) {
-    const std::size_t end = std::min(left.find(' '), left.size());
-    const auto write = read_write(left.substr(0, end), name);
+    std::string_view text = left.substr(0, left.find(' '));
+    left.remove_prefix(std::min(text.size() + 1, left.size()));
+    if (take(text, '!')) {
+      const auto check = read_check(text, name);
+      if (!check) return std::nullopt;
+      known.checks.push_back(*check);
+      continue;
+    }
+    const auto write = read_write(text, name);
     if (!write) return std::nullopt;
-    writes.push_back(*write);
-    left.remove_prefix(std::min(end + 1, left.size()));
+    known.writes.push_back(*write);
   }
-  return writes;
+  return known;
 }
 
 }  // namespace gpemu::cuda

@@ -21,8 +21,21 @@ struct KnownWrite {
   std::optional<ElementCount> size, stride;
 };
 
-/// Returns what a kernel of PyTorch, or of CUB, writes, with the exact extents; nothing for other
-/// kernels, or if the parameters are not as expected.
-[[nodiscard]] std::optional<std::vector<KnownWrite>> known_writes(const KernelName& name);
+/// Indices in memory for which a kernel asserts that they are in bounds.
+struct KnownCheck {
+  std::size_t argument = 0;            ///< their address.
+  std::optional<ElementCount> count;   ///< of indices.
+  std::size_t size = 0;                ///< the argument with the size of the dimension.
+  std::optional<std::size_t> ignored;  ///< that with an index that is allowed.
+};
+
+struct KnownWrites {
+  std::vector<KnownWrite> writes;
+  std::vector<KnownCheck> checks;
+};
+
+/// Returns what a kernel of PyTorch, or of CUB, writes, with the exact extents, and what it
+/// asserts; nothing for other kernels, or if the parameters are not as expected.
+[[nodiscard]] std::optional<KnownWrites> known_writes(const KernelName& name);
 
 }  // namespace gpemu::cuda

@@ -22,14 +22,14 @@ TEST(KnownWrites, FindKernelsByTheLastPartOfTheirNames) {
       .mangled = {}};
   const auto writes = known_writes(softmax);
   ASSERT_TRUE(writes.has_value());
-  ASSERT_EQ(writes->size(), 1U);
-  EXPECT_EQ((*writes)[0].argument, 0U);
-  EXPECT_EQ((*writes)[0].how, Uncomputed::kWritten);
+  ASSERT_EQ(writes->writes.size(), 1U);
+  EXPECT_EQ(writes->writes[0].argument, 0U);
+  EXPECT_EQ(writes->writes[0].how, Uncomputed::kWritten);
   std::int32_t batches = 3, stride = 10, elements = 10;
   std::array<void*, 5> arguments = {nullptr, nullptr, &batches, &stride, &elements};
   gpemu_cuda_launch launch{};
   launch.arguments = arguments.data();
-  EXPECT_EQ((*writes)[0].count->of(launch), 30U);
+  EXPECT_EQ(writes->writes[0].count->of(launch), 30U);
 }
 
 TEST(KnownWrites, AreNotThoseOfOthersKernelsOfTheSameName) {
@@ -55,7 +55,7 @@ TEST(KnownWrites, MayHaveNone) {
                             .mangled = {}};
   const auto writes = known_writes(check);
   ASSERT_TRUE(writes.has_value());
-  EXPECT_TRUE(writes->empty());
+  EXPECT_TRUE(writes->writes.empty());
 }
 
 TEST(KnownWrites, SayWhichSumsOfBlocksAre) {
@@ -73,9 +73,9 @@ TEST(KnownWrites, SayWhichSumsOfBlocksAre) {
   launch.grid[1] = 4;
   launch.block[1] = 2;
   launch.arguments = arguments.data();
-  EXPECT_EQ(known_writes(name)->at(0).count->of(launch), 10U);
+  EXPECT_EQ(known_writes(name)->writes.at(0).count->of(launch), 10U);
   name.function.replace(name.function.find("false"), 5, "true");
-  EXPECT_EQ(known_writes(name)->at(0).count->of(launch), 80U);
+  EXPECT_EQ(known_writes(name)->writes.at(0).count->of(launch), 80U);
 }
 
 class ElementsOfGridTest : public testing::Test {

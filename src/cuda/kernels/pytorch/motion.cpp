@@ -45,16 +45,19 @@ void add_reads(const ElementMove& move, KernelWork* work) {
                                     (move.shifts_target ? 0 : reached) + move.element_bytes,
                            .writes = false});
   }
-  for (const ElementMove::Index& index : move.indices) {
-    work->reads.push_back({.start = index.address,
-                           .bytes = index.places.extent() + number_bytes(index.type),
-                           .writes = false});
-  }
 }
 
 /// Adds a move to the work, with its reads and writes.
 void add_move(ElementMove move, bool combines, KernelWork* work) {
   add_target(move, combines, work);
+  for (const ElementMove::Index& index : move.indices) {
+    add_check(work, {.address = index.address,
+                     .type = index.type,
+                     .places = index.places,
+                     .size = index.size,
+                     .wraps = index.wraps,
+                     .ignored = {}});
+  }
   if (combines || move.to_places.count() > Bytes{kMostElements}) return;
   add_reads(move, work);
   work->compute = [move = std::move(move)] { return compute_move(move); };
@@ -137,6 +140,7 @@ bool describe_index_fill(const MotionEffect& effect, const Held& held, KernelWor
       {.address = held.at<std::uint64_t>(8),
        .places = held.places(1),
        .size = held.at<std::int64_t>(size_at),
+       .wraps = !copies,
        .step = held.at<std::uint64_t>(size_at + 8) * Bytes{effect.element_bytes}});
   if (copies) {
     move.from = held.at<std::uint64_t>(16);
@@ -210,6 +214,7 @@ bool describe_scatter(const MotionEffect& effect, const Held& held, KernelWork* 
                           .type = effect.index_type,
                           .places = held.places(fills ? 1 : 2),
                           .size = held.at<std::int64_t>(8),
+                          .wraps = false,
                           .step = held.at<std::uint64_t>(32) * width});
   if (fills) {
     move.value.assign(held.bytes_at(48), held.bytes_at(48) + width);
@@ -246,6 +251,7 @@ bool describe_rows(const MotionEffect& effect, void* const* arguments, KernelWor
                            .type = effect.index_type,
                            .places = in_a_row(row / width, 0),
                            .size = read<std::int64_t>(arguments[5]),
+                           .wraps = read<std::uint8_t>(arguments[8]) != 0,
                            .step = read<std::uint64_t>(arguments[6])};
   index.places.add(count, number_bytes(index.type));
   if (!on_device(index.address)) return false;
@@ -281,6 +287,7 @@ bool describe_select(const MotionEffect& effect, void* const* arguments, Bytes a
                            .type = effect.index_type,
                            .places = in_a_row(move.to_places.count(), 0),
                            .size = read<std::int64_t>(arguments[argument_count - 1]),
+                           .wraps = false,
                            .step = from.strides[from_dimension] * width};
   move.to_places.add(count, to.strides[to_dimension] * width);
   move.from_places.add(count, 0);

@@ -99,7 +99,7 @@ bool shift(const ElementMove::Index& index, std::vector<std::int64_t>* offsets) 
   }
   for (std::size_t i = 0; i < offsets->size(); ++i) {
     std::int64_t place = loaded.at(index.places.offset(i), index.type).whole;
-    if (place < 0) place += index.size;
+    if (place < 0 && index.wraps) place += index.size;
     if (place < 0 || place >= index.size) return false;
     (*offsets)[i] += place * static_cast<std::int64_t>(index.step);
   }

@@ -34,7 +34,8 @@ struct ElementMove {
     std::uint64_t address = 0;
     NumberType type = NumberType::kInt64;
     Places places;          ///< one for each element moved.
-    std::int64_t size = 0;  ///< of what is indexed; negative indices count from its end.
+    std::int64_t size = 0;  ///< of what is indexed.
+    bool wraps = true;      ///< negative indices count from its end.
     Bytes step = 0;         ///< bytes from one index to the next.
   };
   Bytes element_bytes = 0;
