@@ -310,6 +310,7 @@ constexpr int kDeviceLocation = 1;
 /// CU_MEM_ALLOCATION_TYPE_PINNED and CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR.
 constexpr int kPinnedAllocation = 1;
 constexpr int kFileDescriptorHandle = 1;
+constexpr int kFabricHandle = 8;
 
 /// CUmemAccessDesc and cudaMemAccessDesc.
 struct Access {

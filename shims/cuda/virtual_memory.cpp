@@ -9,6 +9,11 @@ int check(const AllocationProperties* properties) {
   if (properties == nullptr || properties->type != kPinnedAllocation) {
     return kInvalidValue;
   }
+  // As without a fabric, which PyTorch asks for before it takes descriptors. Source: cuMemCreate in
+  // the CUDA Driver API.
+  if ((properties->handle_types & kFabricHandle) != 0) {
+    return GPEMU_CUDA_ERROR_NOT_SUPPORTED;
+  }
   if (properties->location.type != kDeviceLocation ||
       (properties->handle_types & ~kFileDescriptorHandle) != 0 || properties->compression != 0) {
     return not_supported(

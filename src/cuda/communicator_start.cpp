@@ -9,6 +9,7 @@
 #include <cstring>
 #include <functional>
 #include <iterator>
+#include <map>
 #include <mutex>
 #include <poll.h>
 #include <set>
@@ -282,16 +283,18 @@ Status check_members(const std::vector<Member>& members) {
                      failed - members.begin(), failed->status));
     return failed->status;
   }
-  std::set<int> devices;
+  std::map<int, int> devices;  // with the first rank on each.
   for (const Member& member : members) {
     if (member.host != members.front().host || member.node != members.front().node) {
       record_not_supported("libnccl.so.2", "ranks in several nodes");
       return GPEMU_CUDA_ERROR_NOT_SUPPORTED;
     }
-    if (!devices.insert(member.device).second) {
-      tell(fmt::format("two ranks of a communicator use the same GPU, number {} of the node",
-                       member.device));
-      return GPEMU_CUDA_ERROR_INVALID_VALUE;
+    const auto rank = static_cast<int>(&member - members.data());
+    if (const auto [first, is_new] = devices.try_emplace(member.device, rank); !is_new) {
+      // The words of NCCL, which programs and people look for.
+      tell(fmt::format("Duplicate GPU detected : rank {} and rank {} both on GPU {} of the node",
+                       rank, first->second, member.device));
+      return GPEMU_CUDA_ERROR_INVALID_DEVICE;
     }
   }
   return check_network(members);

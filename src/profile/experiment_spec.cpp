@@ -198,14 +198,14 @@ class ExperimentReader {
   }
 
   /// Reads the tables `[[key]]`, of which there must be one.
-  Result<void> read_each(std::string_view key, ReadEntry read) {
+  Result<void> read_each(std::string_view key, ReadEntry read_entry) {
     const toml::node* node = root_.get(key);
     if (node == nullptr || !node->is_array_of_tables()) {
       return file_.fault(node == nullptr ? root_ : *node, key, "expected [[{}]]", key);
     }
     names_.clear();
     for (const toml::node& entry : *node->as_array()) {
-      GPEMU_TRY((this->*read)(*entry.as_table()));
+      GPEMU_TRY((this->*read_entry)(*entry.as_table()));
     }
     return {};
   }

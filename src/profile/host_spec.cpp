@@ -47,22 +47,22 @@ class HostReader {
  private:
   using ReadTable = Result<void> (HostReader::*)(const toml::table&, const std::string&);
 
-  Result<void> read_table(const std::string& key, ReadTable read) {
+  Result<void> read_table(const std::string& key, ReadTable read_one) {
     const toml::node* node = root_.get(key);
     if (node == nullptr) return file_.fault(root_, key, "missing; expected [{}]", key);
     if (!node->is_table()) return file_.fault(*node, key, "expected a table");
     GPEMU_TRY(file_.cite(*node->as_table(), key));
-    return (this->*read)(*node->as_table(), key);
+    return (this->*read_one)(*node->as_table(), key);
   }
 
   /// Reads the tables `[[key]]`, of which there must be one.
-  Result<void> read_each(const std::string& key, ReadTable read) {
+  Result<void> read_each(const std::string& key, ReadTable read_one) {
     const toml::node* node = root_.get(key);
     if (node == nullptr || !node->is_array_of_tables()) {
       return file_.fault(node == nullptr ? root_ : *node, key, "expected [[{}]]", key);
     }
     for (const toml::node& entry : *node->as_array()) {
-      GPEMU_TRY((this->*read)(*entry.as_table(), key));
+      GPEMU_TRY((this->*read_one)(*entry.as_table(), key));
     }
     return {};
   }

@@ -102,12 +102,12 @@ class PairReader {
 }  // namespace
 
 Result<std::vector<MeasuredPair>> read_pairs(const std::filesystem::path& file) {
-  GPEMU_ASSIGN(const std::string csv, read_file(file));
-  const std::string header = csv.substr(0, csv.find('\n'));
-  if (header.ends_with('\r')) {
-    return fail(ErrorCode::kCorruptData, "{}:1: a carriage return; lines end with LF only",
-                file.string());
+  GPEMU_ASSIGN(std::string csv, read_file(file));
+  // Spreadsheets end lines with CR LF.
+  for (std::size_t at = csv.find("\r\n"); at != std::string::npos; at = csv.find("\r\n", at)) {
+    csv.erase(at, 1);
   }
+  const std::string header = csv.substr(0, csv.find('\n'));
   std::string missing;
   const auto find = [&](const std::string& name) {
     const std::optional<std::size_t> column = column_of(header, name);

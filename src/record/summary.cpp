@@ -149,6 +149,11 @@ OrderedJson without_work(const OrderedJson& summary, const std::vector<LoadedLib
   });
   if (launched || communicated) return processes;
   for (const LoadedLibrary& one : loaded) {
+    // A program that allocates memory uses the GPU, and may need no more.
+    const auto device = std::ranges::find_if(summary["devices"], [&one](const OrderedJson& entry) {
+      return entry["pid"] == one.process && entry["peak_memory_bytes"].get<std::uint64_t>() > 0;
+    });
+    if (device != summary["devices"].end()) continue;
     processes.push_back({{"pid", one.process}, {"program", one.program}, {"library", one.library}});
   }
   return processes;
@@ -221,7 +226,14 @@ std::string program_verdict(const OrderedJson& summary) {
           ? ""
           : fmt::format("; {} operations on GPUs beyond the first {} of a process are not included",
                         left_out, cuda::ProcessRecord::kMaxDevices);
-  if (span <= 0) return "no CUDA call gave the emulated GPU work" + beyond;
+  if (span <= 0) {
+    const bool allocated = std::ranges::any_of(summary["devices"], [](const OrderedJson& device) {
+      return device["peak_memory_bytes"].get<std::uint64_t>() > 0;
+    });
+    return (allocated ? "the program allocated memory, but gave the emulated GPU no work"
+                      : "no CUDA call gave the emulated GPU work") +
+           beyond;
+  }
   const double share = percent(busy, span);
   if (2 * busy >= span) {
     return fmt::format("limited by the GPU: it is busy {:.1f} % of the time{}", share, beyond);

@@ -90,6 +90,18 @@ TEST(Summary, KnowsThatAProgramOfCollectivesUsesItsGpus) {
   EXPECT_TRUE(summarise({process}, loaded)["without_work"].empty());
 }
 
+TEST(Summary, KnowsThatAProgramThatAllocatesUsesItsGpus) {
+  RecordedProcess process{};
+  process.totals.process = 7;
+  process.totals.devices[0].used = 1;
+  const std::vector<LoadedLibrary> loaded{{.process = 7, .program = "p", .library = "l"}};
+  EXPECT_EQ(summarise({process}, loaded)["without_work"].size(), 1U);
+  process.totals.devices[0].peak_memory_bytes = 4096;
+  const nlohmann::ordered_json summary = summarise({process}, loaded);
+  EXPECT_TRUE(summary["without_work"].empty());
+  EXPECT_EQ(summary["verdict"], "the program allocated memory, but gave the emulated GPU no work");
+}
+
 TEST(ProgramVerdict, IsInTheSummary) {
   const nlohmann::ordered_json summary = summarise({process_with(80 * kMs, 20 * kMs, 0)});
   EXPECT_EQ(summary["verdict"], program_verdict(summary));
