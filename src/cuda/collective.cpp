@@ -221,13 +221,17 @@ bool reduces(gpemu_cuda_collective kind) {
          kind == GPEMU_CUDA_REDUCE_SCATTER;
 }
 
-bool CollectiveCall::matches(const CollectiveCall& other) const {
+bool CollectiveCall::resembles(const CollectiveCall& other) const {
   // A send belongs to a receive.
   const auto pair = [](gpemu_cuda_collective one) {
     return one == GPEMU_CUDA_RECEIVE ? GPEMU_CUDA_SEND : one;
   };
-  return pair(kind) == pair(other.kind) && type == other.type && reduction == other.reduction &&
-         root == other.root && count == other.count;
+  return pair(kind) == pair(other.kind) && root == other.root;
+}
+
+bool CollectiveCall::matches(const CollectiveCall& other) const {
+  return resembles(other) && type == other.type && reduction == other.reduction &&
+         count == other.count;
 }
 
 std::string CollectiveCall::to_string() const {

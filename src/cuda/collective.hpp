@@ -26,6 +26,9 @@ struct CollectiveCall {
 
   /// Returns whether two calls belong to the same collective.
   [[nodiscard]] bool matches(const CollectiveCall& other) const;
+  /// Returns whether they differ only in how much they move, or in what they do with it. NCCL does
+  /// not notice that.
+  [[nodiscard]] bool resembles(const CollectiveCall& other) const;
   /// Returns the call as text, for a message.
   [[nodiscard]] std::string to_string() const;
 };

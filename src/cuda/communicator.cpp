@@ -366,11 +366,30 @@ Result<void> Communicator::open_meetings() {
   return {};
 }
 
-void Communicator::tell_mismatch(const CollectiveCall& own, int other_rank,
+bool Communicator::tell_mismatch(const CollectiveCall& own, int other_rank,
                                  const CollectiveCall& other) {
-  if (has_told_.exchange(true)) return;
-  tell(fmt::format("the calls of a communicator do not match: rank {} called {}, rank {} called {}",
-                   place().rank, own.to_string(), other_rank, other.to_string()));
+  const int ranks = place().ranks;
+  const bool finishes =
+      own.resembles(other) && call_fits(other, ranks) &&
+      topology::finishes(fabric(), collective_of(own.kind), collective_bytes(own, ranks),
+                         collective_bytes(other, ranks));
+  if (has_told_.exchange(true)) return finishes;
+  tell(fmt::format(
+      "the calls of a communicator do not match: rank {} called {}, rank {} called {}; {}",
+      place().rank, own.to_string(), other_rank, other.to_string(),
+      finishes ? "as with NCCL, they end, but the results mean nothing"
+               : "as with NCCL, all its ranks wait from now on"));
+  if (!finishes) end_if_strict("at collectives that do not match");
+  return finishes;
+}
+
+Status Communicator::hang(device::Stream& stream, device::Moment* end) {
+  const Lock lock(mutex_);
+  auto moment = parts_.rendezvous->never_arrive(stream);
+  if (!moment) return GPEMU_CUDA_ERROR_NOT_FOUND;
+  last_ = *moment;
+  *end = *std::move(moment);
+  return GPEMU_CUDA_SUCCESS;
 }
 
 std::shared_ptr<Communicator> Communicator::pair(int sender, int receiver) const {

@@ -434,10 +434,13 @@ void record_not_supported(std::string_view library, std::string_view function) {
   if (count_call(state, library, function) == 1) {
     tell(fmt::format("{} ({}) is not supported", function, library));
   }
-  if (state.settings.strict) {
-    notice(fmt::format("--strict ends the program at {}", function));
-    ::_exit(kStrictExitCode);
-  }
+  end_if_strict(fmt::format("at {}", function));
+}
+
+void end_if_strict(std::string_view where) {
+  if (!recorder().settings.strict) return;
+  notice(fmt::format("--strict ends the program {}", where));
+  ::_exit(kStrictExitCode);
 }
 
 std::int64_t recorded_not_computed_bytes() {

@@ -73,6 +73,9 @@ void record_allocation(int ordinal, std::uint64_t address, std::int64_t bytes);
 /// Counts an unsupported call and reports it once. Under --strict it ends the program.
 void record_not_supported(std::string_view library, std::string_view function);
 
+/// Ends the process with --strict. `where`: a part of the message, such as "at a function".
+void end_if_strict(std::string_view where);
+
 /// Returns how many bytes record_not_computed has counted.
 [[nodiscard]] std::int64_t recorded_not_computed_bytes();
 

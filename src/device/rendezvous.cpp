@@ -102,6 +102,13 @@ Result<Moment> Rendezvous::arrive_open(Stream& stream, Duration cost, Begin begi
                                       std::move(inner), std::move(observer));
 }
 
+Result<Moment> Rendezvous::never_arrive(Stream& stream) {
+  GPEMU_TRY(check_stream(stream));
+  const Lock lock(state_->schedule.mutex);
+  GPEMU_TRY(state_->check());
+  return state_->schedule.never_arrive(state_->party, stream.lane(), state_->clock.now());
+}
+
 Result<void> Rendezvous::check_stream(const Stream& stream) const {
   GPEMU_TRY(state_->segment.check_owner());
   if (&stream.node() == state_->node.get()) return {};

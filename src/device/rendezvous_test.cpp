@@ -195,6 +195,20 @@ TEST_F(RendezvousTest, APartyWithNothingOutsideWaitsForTheOthers) {
   EXPECT_EQ(first.time(), second.time());
 }
 
+TEST_F(RendezvousTest, ARoundThatAPartyNeverReachesStaysOpenUntilItAborts) {
+  const Moment first = parties_[0]->never_arrive(*streams_[0]).value();
+  const Moment second = parties_[1]->arrive(*streams_[1], 5us).value();
+  clock_.wait_until(moment_at(1s));
+  EXPECT_TRUE(first.is_open());
+  EXPECT_TRUE(second.is_open());
+  ASSERT_TRUE(parties_[0]->abort());
+  EXPECT_EQ(first.time(), moment_at(1s));
+  streams_[0]->synchronize();
+  EXPECT_TRUE(second.is_open()) << "the other one does not take it for an arrival";
+  ASSERT_TRUE(parties_[1]->abort());
+  streams_[1]->synchronize();
+}
+
 TEST_F(RendezvousTest, AnAbortEndsWhatIsOutside) {
   OpenEnd outside;
   const auto begin = [&](const RoundTimes&, const OpenEnd& end) { outside = end; };

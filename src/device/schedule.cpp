@@ -100,6 +100,18 @@ Moment Schedule::arrive_open(Party& party, Lane& lane, TimePoint now, Duration c
   return {TimePoint{}, mark};
 }
 
+Moment Schedule::never_arrive(Party& party, Lane& lane, TimePoint now) {
+  enter(now);
+  const MarkReference outside = timeline_.wait_for_open_mark(lane, now, Duration());
+  count_open_mark();
+  Party::Round& round = queue_round(party, lane, now, Duration(), {});
+  round.outside = outside;
+  const MarkReference mark = round.mark;
+  advance(now);
+  call_settler(plan_look(now));
+  return {TimePoint{}, mark};
+}
+
 void Schedule::end_outside(Mark& outside, TimePoint now, TimePoint earliest) {
   enter(now);
   if (!outside.is_open()) return;

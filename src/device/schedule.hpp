@@ -146,6 +146,8 @@ class Schedule {
   /// As Rendezvous::arrive_open. `begin`: null if nothing is outside for this party.
   Moment arrive_open(Party& party, Lane& lane, TimePoint now, Duration cost, Begin begin,
                      std::function<void(const RoundTimes&)> observer) GPEMU_REQUIRES(mutex);
+  /// As Rendezvous::never_arrive.
+  Moment never_arrive(Party& party, Lane& lane, TimePoint now) GPEMU_REQUIRES(mutex);
   /// Ends what is outside now, or at `earliest` if that is later, unless it has ended.
   void end_outside(Mark& outside, TimePoint now, TimePoint earliest) GPEMU_REQUIRES(mutex);
 

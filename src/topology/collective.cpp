@@ -237,6 +237,40 @@ Choice choose(const Fabric& fabric, Collective collective, Bytes bytes) {
   return std::ranges::min(choices(fabric, collective, bytes), {}, &Choice::expected_s);
 }
 
+namespace {
+
+/// What a rank does in a ring with Simple: on how many channels, and how often each goes round.
+/// Source: NCCL 2.27: a channel needs 64 bytes for each of 512 threads
+/// (NCCL_SIMPLE_THREAD_THRESHOLD, NCCL_SIMPLE_MAX_NTHREADS); a chunk is 4 of the 8 steps of a
+/// buffer of 4 MiB in an all-reduce, a gathering or a scattering (ALLREDUCE_CHUNKSTEPS and its
+/// like), else one step.
+struct Steps {
+  Bytes channels = 0, rounds = 0;
+
+  bool operator==(const Steps&) const = default;
+};
+
+Steps steps_of(const Fabric& fabric, Collective collective, Bytes bytes) {
+  constexpr Bytes kOfChannel = Bytes{64} * 512, kStep = 512 * kKiB;
+  const bool passes_on = collective == Collective::kBroadcast || collective == Collective::kReduce;
+  const Bytes chunk = passes_on ? kStep : 4 * kStep * static_cast<Bytes>(fabric.ranks);
+  const auto most = std::max<Bytes>(static_cast<Bytes>(fabric.channels), 1);
+  const Bytes channels = std::clamp<Bytes>(bytes / kOfChannel, 1, most);
+  return {.channels = channels, .rounds = (bytes + channels * chunk - 1) / (channels * chunk)};
+}
+
+}  // namespace
+
+bool finishes(const Fabric& fabric, Collective collective, Bytes one, Bytes other) {
+  if (one == other) return true;
+  const auto is_simple_ring = [&](Bytes bytes) {
+    const Choice choice = choose(fabric, collective, bytes);
+    return choice.algorithm == Algorithm::kRing && choice.protocol == Protocol::kSimple;
+  };
+  return is_simple_ring(one) && is_simple_ring(other) &&
+         steps_of(fabric, collective, one) == steps_of(fabric, collective, other);
+}
+
 double seconds(const Fabric& fabric, Collective collective, Bytes bytes, const Choice& choice,
                const Shares& shares) {
   const auto share = [&](Share which) { return shares[index(which)]; };

@@ -46,6 +46,26 @@ TEST(Choices, OfARingAreWhatNcclExpects) {
   EXPECT_NEAR(ring.expected_s, 56.0e-6 + 1073741824.0 / (240e9 * 8 / 14), 1e-9);
 }
 
+TEST(Finishes, IfTwoSizesTakeAsManySteps) {
+  // Two GPUs over PCIe, on two channels, which go round once for each 8 MiB.
+  const Fabric fabric{.ranks = 2,
+                      .generation = Generation::kVolta,
+                      .inside = LinkClass::kPciePeer,
+                      .line_rate = 10 * kGigabyte,
+                      .searched_rate = 10 * kGigabyte,
+                      .channels = 2};
+  const auto all_reduce = [&fabric](Bytes one, Bytes other) {
+    return finishes(fabric, Collective::kAllReduce, one, other);
+  };
+  ASSERT_EQ(choose(fabric, Collective::kAllReduce, kMiB).protocol, Protocol::kSimple);
+  EXPECT_TRUE(all_reduce(1'024'000, 2'048'000));
+  EXPECT_TRUE(all_reduce(kMiB, 8 * kMiB));
+  EXPECT_FALSE(all_reduce(kMiB, 8 * kMiB + 4)) << "a second round";
+  EXPECT_FALSE(all_reduce(10'240, 20'480)) << "LL waits for each line of data";
+  EXPECT_FALSE(all_reduce(10'240, 2'048'000)) << "another protocol";
+  EXPECT_TRUE(all_reduce(10'240, 10'240));
+}
+
 // LL: 6.6 us + 14 x 0.6 us; at most 87.7 GB/s on one node of Ampere.
 TEST(Choices, OfLlAreLimitedByTheGeneration) {
   const Choice ring =

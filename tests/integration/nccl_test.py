@@ -23,6 +23,7 @@ import time
 NODE = "ranks"
 SECONDS = 60  # that a scenario may take
 SUCCESS, INVALID_ARGUMENT, INVALID_USAGE, REMOTE_ERROR, IN_PROGRESS = 0, 4, 5, 6, 7
+NOT_READY = 600  # of CUDA
 SHRINK_ABORT = 1
 HOST_TO_DEVICE, DEVICE_TO_HOST, DEVICE_TO_DEVICE = 1, 2, 3
 SUM, PROD, MAX, MIN, AVG = range(5)
@@ -310,16 +311,26 @@ def grouped(own):
 
 
 def mismatched(own):
+    """Ranks that reduce in different ways end, with results that mean nothing."""
     source, target = own.memory(b"\1" * 16), own.memory(b"\2" * 16)
-    own.call("AllReduce", source, target, 2 if own.rank == 0 else 3, INT32, SUM)
-    # The destination ends where each rank thinks it does.
-    size = 8 if own.rank == 0 else 12
-    if own.rank in (0, 1):
-        own.expect(target, bytes(size) + b"\2" * (16 - size), "calls that do not match")
+    own.call("AllReduce", source, target, 2, INT32, SUM if own.rank == 0 else MAX)
+    own.expect(target, bytes(8) + b"\2" * 8, "calls that do not match")
     own.wait()
     # The next calls match.
     own.call("AllReduce", source, target, 1, INT8, SUM)
     own.expect(target, bytes([own.ranks]) + bytes(7), "calls that match again")
+
+
+def hanging(own):
+    """Ranks that give different sizes wait for each other until they abort."""
+    source, target = own.memory(b"\1" * 16), own.memory(b"\2" * 16)
+    own.call("AllReduce", source, target, 2 if own.rank == 0 else 3, INT32, SUM)
+    time.sleep(0.3)
+    own.libraries.cuda("StreamQuery", own.stream, expected=NOT_READY)
+    time.sleep(0.3)
+    own.libraries.call("CommAbort", own.comm)
+    own.wait()
+    own.comm = None
 
 
 def late(own):
@@ -724,7 +735,7 @@ def measured(own):
         )
 
 
-SCENARIOS = [reductions, moves, uncomputed, transfers, scaled, grouped, mismatched, late, divided,
+SCENARIOS = [reductions, moves, uncomputed, transfers, scaled, grouped, mismatched, hanging, late, divided,
              captured, aborted, aborted_first, aborted_transfer, killed, shrunk, first_killed,
              nonblocking, nonblocking_aborted, simulated, named,
              many, mixed, measured]
@@ -836,7 +847,7 @@ def run_single(arguments):
             libraries.call("CommDestroy", own.comm)
     run_one_by_one(libraries, count)
     same = (ctypes.c_int * 2)(0, 0)
-    libraries.call("CommInitAll", by_all, 2, same, expected=INVALID_ARGUMENT)
+    libraries.call("CommInitAll", by_all, 2, same, expected=INVALID_USAGE)
 
 
 # ---- The processes
@@ -875,8 +886,10 @@ def run_scenario(arguments, scenario, ranks, processes):
                 print(out, end="")
         assert not failed, f"{scenario} with {ranks} ranks:\n" + "\n".join(failed)
         if scenario == "mismatched":
-            line = "do not match: rank 0 called ncclAllReduce of 2 elements"
-            assert any(line in errors and "called ncclAllReduce of 3" in errors for errors in said)
+            assert any("results mean nothing" in errors for errors in said), said
+        if scenario == "hanging" and ranks > 1:
+            assert any("called ncclAllReduce of 3 elements" in errors and
+                       "all its ranks wait" in errors for errors in said), said
         if scenario == "killed":
             assert "is gone" in said[0], said[0]
     print(f"{scenario}, {ranks} ranks in {processes} processes: "

@@ -107,6 +107,10 @@ class Rendezvous {
   [[nodiscard]] Result<Moment> arrive_open(Stream& stream, Duration cost, Begin begin,
                                            std::function<void(const RoundTimes&)> observer = {});
 
+  /// Queues a round that this party never reaches, so that it stays open for all parties until one
+  /// aborts. Errors: those of arrive().
+  [[nodiscard]] Result<Moment> never_arrive(Stream& stream);
+
   /// Errors: kUnavailable once a party has died or left without arriving at a round for which this
   /// one waits; the message names that party. On a real clock, this is noticed within about 20 ms.
   [[nodiscard]] Result<void> check();

@@ -75,6 +75,11 @@ struct Choice {
 /// Returns the one that NCCL chooses: the one with the smallest expected time.
 [[nodiscard]] Choice choose(const Fabric& fabric, Collective collective, Bytes bytes);
 
+/// Returns whether NCCL finishes a collective for which two ranks give different sizes, with
+/// results that mean nothing: with the protocol Simple, a rank counts steps and not bytes, so both
+/// may take as many. Otherwise, a rank waits for data that never come.
+[[nodiscard]] bool finishes(const Fabric& fabric, Collective collective, Bytes one, Bytes other);
+
 /// Returns the time of a collective on idle GPUs whose ranks all arrive at once, in seconds.
 [[nodiscard]] double seconds(const Fabric& fabric, Collective collective, Bytes bytes,
                              const Choice& choice, const Shares& shares);
