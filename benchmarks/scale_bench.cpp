@@ -46,11 +46,11 @@ struct Outcome {
 Outcome train(device::Device& device, Duration span) {
   sim::Clock& clock = device.clock();
   const auto stream = device.create_stream();
-  TimePoint end = stream->launch(kStep).end;
+  TimePoint end = stream->launch(kStep).expected.end;
   const TimePoint last_end = end - kStep + span + kStep / 2;
   Outcome outcome;
   while (true) {
-    const TimePoint next_end = stream->launch(kStep).end;
+    const TimePoint next_end = stream->launch(kStep).expected.end;
     clock.wait_until(end);
     const TimePoint now = clock.now();
     if (now > last_end) return outcome;
@@ -98,13 +98,13 @@ void BM_ThousandGpusVirtualHour(benchmark::State& state) {
     using StepEnd = std::pair<TimePoint, std::size_t>;
     std::priority_queue<StepEnd, std::vector<StepEnd>, std::greater<>> queue;
     for (std::size_t i = 0; i < kGpus; ++i) {
-      queue.emplace(devices[i]->default_stream().launch(kStep).end, i);
+      queue.emplace(devices[i]->default_stream().launch(kStep).expected.end, i);
     }
     while (queue.top().first <= TimePoint(kSpan)) {
       const auto [end, gpu] = queue.top();
       queue.pop();
       clock.wait_until(end);
-      queue.emplace(devices[gpu]->default_stream().launch(kStep).end, gpu);
+      queue.emplace(devices[gpu]->default_stream().launch(kStep).expected.end, gpu);
       ++events;
     }
     if (events % (kGpus * (kSpan / kStep)) != 0) state.SkipWithError("steps were lost");

@@ -165,12 +165,13 @@ typedef enum gpemu_copy_direction GPEMU_INT {
   GPEMU_COPY_DEVICE_TO_HOST = 1
 } gpemu_copy_direction;
 
-/* When a piece of work runs on the node's clock, as far as is known when it is queued. Work that is
- * queued later in other streams of the process may delay it. */
-typedef struct gpemu_interval {
+/* When a piece of work is expected to run on the node's clock: when it runs if nothing else is
+ * queued. What this or another process queues later may still move it, so this is never the time at
+ * which it ran: record an event after the work, and ask gpemu_event_time once that is over. */
+typedef struct gpemu_expected_interval {
   int64_t start_ns;
   int64_t end_ns;
-} gpemu_interval;
+} gpemu_expected_interval;
 
 /* Errors: INVALID_ARGUMENT for an unknown kind. Release with gpemu_stream_destroy; queued work
  * still runs. */
@@ -180,15 +181,16 @@ GPEMU_API gpemu_status gpemu_stream_create(gpemu_device* device, gpemu_stream_ki
 GPEMU_API gpemu_status gpemu_stream_default(gpemu_device* device, gpemu_stream** stream);
 GPEMU_API void gpemu_stream_destroy(gpemu_stream* stream);
 
-/* Queues work on the compute engine. `interval` may be NULL. Work that would end after the time
+/* Queues work on the compute engine. `expected` may be NULL. Blocks as long as the node's sharing
+ * policy holds this process back. Work that would end after the time
  * INT64_MAX ends there. Errors: INVALID_ARGUMENT for a negative duration. */
 GPEMU_API gpemu_status gpemu_stream_launch(gpemu_stream* stream, int64_t duration_ns,
-                                           gpemu_interval* interval);
+                                           gpemu_expected_interval* expected);
 /* Queues a copy on the copy engine of its direction; otherwise like gpemu_stream_launch. Errors:
  * INVALID_ARGUMENT also for an unknown direction. */
 GPEMU_API gpemu_status gpemu_stream_copy(gpemu_stream* stream, gpemu_copy_direction direction,
                                          uint64_t bytes, int64_t duration_ns,
-                                         gpemu_interval* interval);
+                                         gpemu_expected_interval* expected);
 
 /* Returns GPEMU_OK if all work queued so far has ended, else GPEMU_ERROR_NOT_READY. */
 GPEMU_API gpemu_status gpemu_stream_query(const gpemu_stream* stream);

@@ -66,7 +66,7 @@ TEST_F(CApi, AForkedChildCannotUseTheDeviceOfItsParent) {
   int status = -1;
   ASSERT_EQ(::waitpid(child, &status, 0), child);
   EXPECT_EQ(status, 0);
-  gpemu_interval kernel{};
+  gpemu_expected_interval kernel{};
   ASSERT_EQ(gpemu_stream_launch(stream_, kMillisecond, &kernel), GPEMU_OK);
   EXPECT_EQ(kernel.start_ns, 0) << "the child's work is on the timeline";
   gpemu_event_destroy(event);

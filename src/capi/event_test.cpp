@@ -30,7 +30,7 @@ TEST_F(CApi, EventsTimeAndOrderWork) {
   gpemu_stream* other = nullptr;
   ASSERT_EQ(gpemu_stream_create(device_, GPEMU_STREAM_NON_BLOCKING, &other), GPEMU_OK);
   ASSERT_EQ(gpemu_stream_wait_event(other, end), GPEMU_OK);
-  gpemu_interval copy{};
+  gpemu_expected_interval copy{};
   ASSERT_EQ(gpemu_stream_copy(other, GPEMU_COPY_HOST_TO_DEVICE, 1, kMillisecond, &copy), GPEMU_OK);
   EXPECT_EQ(copy.start_ns, 3 * kMillisecond);
 

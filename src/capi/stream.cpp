@@ -10,9 +10,9 @@
 namespace gpemu {
 namespace {
 
-void put_interval(gpemu_interval* destination, const device::Interval& interval) {
+void put_expected(gpemu_expected_interval* destination, const device::QueuedWork& work) {
   if (destination == nullptr) return;
-  *destination = {.start_ns = to_ns(interval.start), .end_ns = to_ns(interval.end)};
+  *destination = {.start_ns = to_ns(work.expected.start), .end_ns = to_ns(work.expected.end)};
 }
 
 }  // namespace
@@ -54,18 +54,18 @@ void gpemu_stream_destroy(gpemu_stream* stream) {
 }
 
 gpemu_status gpemu_stream_launch(gpemu_stream* stream, int64_t duration_ns,
-                                 gpemu_interval* interval) {
+                                 gpemu_expected_interval* expected) {
   return guard([=]() -> Result<void> {
     GPEMU_TRY(require("gpemu_stream_launch", stream));
     GPEMU_TRY(stream->device.device->check_owner());
     GPEMU_TRY(gpemu::check_duration(duration_ns, "gpemu_stream_launch"));
-    gpemu::put_interval(interval, stream->stream->launch(gpemu::Duration(duration_ns)));
+    gpemu::put_expected(expected, stream->stream->launch(gpemu::Duration(duration_ns)));
     return {};
   });
 }
 
 gpemu_status gpemu_stream_copy(gpemu_stream* stream, gpemu_copy_direction direction, uint64_t bytes,
-                               int64_t duration_ns, gpemu_interval* interval) {
+                               int64_t duration_ns, gpemu_expected_interval* expected) {
   return guard([&]() -> Result<void> {
     GPEMU_TRY(require("gpemu_stream_copy", stream));
     GPEMU_TRY(stream->device.device->check_owner());
@@ -75,7 +75,7 @@ gpemu_status gpemu_stream_copy(gpemu_stream* stream, gpemu_copy_direction direct
     const auto engine = direction == GPEMU_COPY_HOST_TO_DEVICE
                             ? gpemu::device::Engine::kCopyHostToDevice
                             : gpemu::device::Engine::kCopyDeviceToHost;
-    gpemu::put_interval(interval,
+    gpemu::put_expected(expected,
                         stream->stream->copy(engine, bytes, gpemu::Duration(duration_ns)));
     return {};
   });

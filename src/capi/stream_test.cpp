@@ -11,8 +11,8 @@
 namespace {
 
 TEST_F(CApi, RunsWorkOnTheTimeline) {
-  gpemu_interval kernel{};
-  gpemu_interval copy{};
+  gpemu_expected_interval kernel{};
+  gpemu_expected_interval copy{};
   ASSERT_EQ(gpemu_stream_launch(stream_, 5 * kMillisecond, &kernel), GPEMU_OK);
   ASSERT_EQ(gpemu_stream_copy(stream_, GPEMU_COPY_DEVICE_TO_HOST, 4096, kMillisecond, &copy),
             GPEMU_OK);
@@ -40,7 +40,7 @@ TEST_F(CApi, RefusesKindsAndDirectionsWithoutAName) {
 }
 
 TEST_F(CApi, WorkThatEndsNeverIsNotDone) {
-  gpemu_interval kernel{};
+  gpemu_expected_interval kernel{};
   ASSERT_EQ(gpemu_stream_launch(stream_, 1, nullptr), GPEMU_OK);
   ASSERT_EQ(gpemu_stream_launch(stream_, INT64_MAX, &kernel), GPEMU_OK);
   EXPECT_EQ(kernel.start_ns, 1);

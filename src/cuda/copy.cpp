@@ -161,8 +161,8 @@ Duration beside_others(const gpemu_cuda_stream& stream,
 }
 
 /// Not inlined: in its caller, g++ assumes that it is rarely used and makes it small and slow.
-[[gnu::noinline]] device::Interval queue_copy(gpemu_cuda_stream& stream, const Side& to,
-                                              const Side& from, Bytes bytes) {
+[[gnu::noinline]] device::QueuedWork queue_copy(gpemu_cuda_stream& stream, const Side& to,
+                                                const Side& from, Bytes bytes) {
   const DeviceState& device = *stream.device;
   const bool pinned =
       to.kind != GPEMU_CUDA_MEMORY_UNREGISTERED && from.kind != GPEMU_CUDA_MEMORY_UNREGISTERED;
@@ -290,7 +290,7 @@ Status run_copy(const gpemu_cuda_copy& copy, gpemu_cuda_stream& stream, bool blo
     return GPEMU_CUDA_SUCCESS;
   }
   GPEMU_CUDA_TRY(check_link_between(to, from));
-  const device::Interval interval = queue_copy(stream, to, from, bytes);
+  const device::QueuedWork queued = queue_copy(stream, to, from, bytes);
   copy_host_calls(stream, movement.calls);
   if (rule.wait != CopyWait::kEnd) {
     // Other processes write shared memory, so the order of copies there is not known.
@@ -303,9 +303,10 @@ Status run_copy(const gpemu_cuda_copy& copy, gpemu_cuda_stream& stream, bool blo
     return GPEMU_CUDA_SUCCESS;
   }
   const device::Moment end = stream.stream->last_end();
-  // The host copies while the device does, unless it must wait for a host function.
+  // The host copies while the device does, unless it must wait for a host function. Until that
+  // has returned, it does not matter whether the copy starts later than expected.
   if (!have_returned(movement.calls)) {
-    wait_until(device::Moment(interval.start), stream.device);
+    wait_until(device::Moment(queued.expected.start), stream.device);
     GPEMU_CUDA_TRY(check_device(*stream.device));
     wait_for_host_functions(movement.calls);
   }

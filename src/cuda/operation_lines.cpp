@@ -84,13 +84,13 @@ std::string name_line(int number, std::string_view text) {
 
 std::string operation_line(const RecordedWork& work, int name, std::int64_t thread) {
   const std::string id =
-      work.interval.number == 0 ? "" : fmt::format(R"(,"id":{})", work.interval.number);
+      work.queued.number == 0 ? "" : fmt::format(R"(,"id":{})", work.queued.number);
   std::string line = fmt::format(
       R"({{"op":"{}","name":{}{},"device":{},"stream":{},"thread":{},"asked_ns":{},"start_ns":{},)"
       R"("end_ns":{},"duration_ns":{},"class":"{}","evidence":"{}")",
       kind_of(work), name, id, work.device->ordinal, work.stream_id, thread,
-      to_ns(work.interval.asked), to_ns(work.interval.start), to_ns(work.interval.end),
-      work.interval.busy.count(), cost::operation_class_name(work.operation_class),
+      to_ns(work.queued.asked), to_ns(work.queued.expected.start), to_ns(work.queued.expected.end),
+      work.queued.busy.count(), cost::operation_class_name(work.operation_class),
       cost::evidence_name(work.evidence));
   if (work.operation != nullptr) {
     const gpemu_operation& operation = *work.operation;

@@ -12,10 +12,9 @@ class OperationLine : public testing::Test {
     device_.ordinal = 1;
     work_ = {.device = &device_,
              .stream_id = 7,
-             .interval = {.start = at_ns(200),
-                          .end = at_ns(350),
-                          .busy = Duration(100),
-                          .asked = at_ns(150)},
+             .queued = {.expected = {.start = at_ns(200), .end = at_ns(350)},
+                        .busy = Duration(100),
+                        .asked = at_ns(150)},
              .operation_class = cost::OperationClass::kCopy,
              .evidence = cost::Evidence::kAnalytic,
              .name = "copy to peer",
@@ -33,7 +32,7 @@ TEST_F(OperationLine, NamesACopyOverALinkByItsName) {
 }
 
 TEST_F(OperationLine, HasANumberIfItsTimesMayChange) {
-  work_.interval.number = 12;
+  work_.queued.number = 12;
   EXPECT_TRUE(operation_line(work_, 3, 42)
                   .starts_with(R"({"op":"copy_to_peer","name":3,"id":12,"device":1,)"));
   EXPECT_EQ(moved_line({.start = at_ns(250), .end = at_ns(400), .moved = 12}),

@@ -14,7 +14,7 @@ namespace gpemu::cuda {
 struct RecordedWork {
   const DeviceState* device = nullptr;
   std::uint64_t stream_id = 0;
-  device::Interval interval;
+  device::QueuedWork queued;
   cost::OperationClass operation_class = cost::OperationClass::kOther;
   cost::Evidence evidence = cost::Evidence::kAnalytic;
   const char* name = "";  ///< copied.

@@ -244,8 +244,8 @@ void record_device(const DeviceState& device) {
 
 void record(const RecordedWork& work) {
   Recorder& state = recorder();
-  const std::int64_t time_ns = work.interval.busy.count();
-  const std::int64_t asked_ns = to_ns(work.interval.asked);
+  const std::int64_t time_ns = work.queued.busy.count();
+  const std::int64_t asked_ns = to_ns(work.queued.asked);
   const auto ordinal = static_cast<std::size_t>(work.device->ordinal);
   const bool device_counts = ordinal < ProcessRecord::kMaxDevices;
   std::int64_t gap_ns = 0;
@@ -254,7 +254,7 @@ void record(const RecordedWork& work) {
     count(state.totals->classes[static_cast<std::size_t>(work.operation_class)], time_ns);
     count(state.totals->evidence[static_cast<std::size_t>(work.evidence)], time_ns);
     if (device_counts) {
-      if (state.totals->devices[ordinal].operations++ > 0) gap_ns = work.interval.idle.count();
+      if (state.totals->devices[ordinal].operations++ > 0) gap_ns = work.queued.idle.count();
     }
   }
   if (gap_ns > 0) count_gap(state.totals->devices[ordinal], gap_ns, asked_ns);

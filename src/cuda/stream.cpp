@@ -72,44 +72,44 @@ void destroy_stream(gpemu_cuda_stream& stream) {
   streams().destroy(&stream);
 }
 
-device::Interval enqueue(gpemu_cuda_stream& stream, device::Engine engine, Bytes bytes,
-                         Duration duration, const char* name) {
+device::QueuedWork enqueue(gpemu_cuda_stream& stream, device::Engine engine, Bytes bytes,
+                           Duration duration, const char* name) {
   follow(stream);
   // A copy by the multiprocessors waits for memory or a link.
-  const device::Interval interval = engine == device::Engine::kCompute
+  const device::QueuedWork queued = engine == device::Engine::kCompute
                                         ? stream.stream->launch(duration, 1)
                                         : stream.stream->copy(engine, bytes, duration);
   record({.device = stream.device,
           .stream_id = stream.id,
-          .interval = interval,
+          .queued = queued,
           .operation_class = cost::OperationClass::kCopy,
           .name = name,
           .bytes = bytes});
-  return interval;
+  return queued;
 }
 
-device::Interval enqueue_peer_copy(gpemu_cuda_stream& stream, Bytes bytes, Duration duration) {
+device::QueuedWork enqueue_peer_copy(gpemu_cuda_stream& stream, Bytes bytes, Duration duration) {
   follow(stream);
   // The engine counts what goes from and to the host.
-  const device::Interval interval =
+  const device::QueuedWork queued =
       stream.stream->copy(device::Engine::kCopyDeviceToHost, 0, duration);
   record({.device = stream.device,
           .stream_id = stream.id,
-          .interval = interval,
+          .queued = queued,
           .operation_class = cost::OperationClass::kCopy,
           .name = "copy to peer",
           .bytes = bytes});
-  return interval;
+  return queued;
 }
 
 void queue_operation(const cost::OperationCost& cost, const gpemu_operation& operation,
                      gpemu_cuda_stream& stream) {
   follow(stream);
-  const device::Interval interval =
+  const device::QueuedWork queued =
       stream.stream->launch(cost.estimate.time, cost.memory_share, cost.width, cost.waves);
   record({.device = stream.device,
           .stream_id = stream.id,
-          .interval = interval,
+          .queued = queued,
           .operation_class = cost.operation_class,
           .evidence = cost.estimate.evidence,
           .name = operation.name,

@@ -22,11 +22,11 @@ namespace gpemu::cuda {
 void destroy_stream(gpemu_cuda_stream& stream);
 
 /// Queues a copy between two devices.
-device::Interval enqueue_peer_copy(gpemu_cuda_stream& stream, Bytes bytes, Duration duration);
+device::QueuedWork enqueue_peer_copy(gpemu_cuda_stream& stream, Bytes bytes, Duration duration);
 
 /// Queues work of known duration; `name` goes to trace and report and must stay valid.
-device::Interval enqueue(gpemu_cuda_stream& stream, device::Engine engine, Bytes bytes,
-                         Duration duration, const char* name);
+device::QueuedWork enqueue(gpemu_cuda_stream& stream, device::Engine engine, Bytes bytes,
+                           Duration duration, const char* name);
 
 /// Queues an operation on a stream that is not capturing.
 void queue_operation(const cost::OperationCost& cost, const gpemu_operation& operation,

@@ -344,7 +344,7 @@ const Node& Stream::node() const {
   return *device_.state_->node;
 }
 
-Interval Stream::launch(Duration cost, double memory_share, double width, int waves) {
+QueuedWork Stream::launch(Duration cost, double memory_share, double width, int waves) {
   Device::State& device = *device_.state_;
   if (device.asks) [[unlikely]]
     wait_to_launch(cost, memory_share, width);
@@ -385,7 +385,7 @@ TimePoint Stream::launch_from(Duration cost, double memory_share, double width) 
   return std::min(from, saturating_add(now, kLongestHold));
 }
 
-Interval Stream::copy(Engine engine, Bytes bytes, Duration cost) {
+QueuedWork Stream::copy(Engine engine, Bytes bytes, Duration cost) {
   GPEMU_CHECK(engine != Engine::kCompute, "a copy needs a copy engine");
   const Device::State& device = *device_.state_;
   const Lock lock(device.schedule->mutex);
@@ -408,6 +408,12 @@ void Stream::wait(const Moment& moment) {
   const Device::State& device = *device_.state_;
   const Lock lock(device.schedule->mutex);
   device.schedule->wait_in_stream(*lane_, device.clock->now(), moment);
+}
+
+void Stream::pause(Duration time) {
+  const Device::State& device = *device_.state_;
+  const Lock lock(device.schedule->mutex);
+  device.schedule->pause_stream(*lane_, device.clock->now(), time);
 }
 
 Moment Stream::tail() const {

@@ -34,12 +34,12 @@ class DeviceTest : public testing::Test {
 
 TEST_F(DeviceTest, RunsTheWorkOfAStreamInOrderWithoutGaps) {
   const auto stream = device_->create_stream();
-  const Interval first = stream->launch(3ms);
-  const Interval second = stream->launch(2ms);
-  EXPECT_EQ(first.start, at(0ms));
-  EXPECT_EQ(first.end, at(3ms));
-  EXPECT_EQ(second.start, at(3ms));
-  EXPECT_EQ(second.end, at(5ms));
+  const QueuedWork first = stream->launch(3ms);
+  const QueuedWork second = stream->launch(2ms);
+  EXPECT_EQ(first.expected.start, at(0ms));
+  EXPECT_EQ(first.expected.end, at(3ms));
+  EXPECT_EQ(second.expected.start, at(3ms));
+  EXPECT_EQ(second.expected.end, at(5ms));
   EXPECT_EQ(clock_.now(), at(0ms)) << "queueing takes no emulated time";
   stream->synchronize();
   EXPECT_EQ(clock_.now(), at(5ms));
@@ -54,33 +54,63 @@ TEST_F(DeviceTest, ReservesNoMoreThanWasQueued) {
   copies->copy(Engine::kCopyHostToDevice, 1, 25ms);
   stream->wait(copies->tail());
   stream->launch(10ms);
-  EXPECT_EQ(late->launch(5ms).start, at(55ms)) << "as far as known";
+  EXPECT_EQ(late->launch(5ms).expected.start, at(55ms)) << "as far as known";
   EXPECT_EQ(late->tail().time(), at(65ms));
   EXPECT_EQ(snapshot().engines[0].idle_from, at(90ms)) << "it fits in before";
+}
+
+TEST_F(DeviceTest, APauseTakesTimeButNoEngine) {
+  const auto stream = device_->create_stream(StreamKind::kNonBlocking);
+  const auto other = device_->create_stream(StreamKind::kNonBlocking);
+  stream->launch(10ms);
+  stream->pause(5ms);
+  stream->launch(1ms);
+  other->launch(2ms);
+  EXPECT_EQ(stream->tail().time(), at(16ms)) << "the other stream's work fits into the pause";
+  EXPECT_EQ(other->tail().time(), at(12ms));
+  stream->synchronize();
+  stream->pause(3ms);
+  EXPECT_EQ(stream->tail().time(), at(19ms));
+}
+
+TEST_F(DeviceTest, APauseMovesWithWhatComesBeforeIt) {
+  const auto stream = device_->create_stream(StreamKind::kNonBlocking);
+  const auto other = device_->create_stream(StreamKind::kNonBlocking);
+  other->launch(4ms);
+  stream->wait(other->tail());
+  stream->launch(1ms);
+  stream->pause(2ms);
+  const Moment end = stream->last_end();
+  EXPECT_EQ(end.time(), at(7ms));
+  const auto third = device_->create_stream(StreamKind::kNonBlocking);
+  third->launch(10ms);  // It is ready earlier than the first stream's kernel.
+  EXPECT_EQ(end.time(), at(17ms));
+  end.wait(clock_);
+  EXPECT_EQ(clock_.now(), at(17ms));
 }
 
 TEST_F(DeviceTest, StartsWorkNoEarlierThanItWasQueued) {
   const auto stream = device_->create_stream();
   stream->launch(1ms);
   clock_.wait_until(at(10ms));
-  EXPECT_EQ(stream->launch(1ms).start, at(10ms));
+  EXPECT_EQ(stream->launch(1ms).expected.start, at(10ms));
 }
 
 TEST_F(DeviceTest, SharesTheComputeEngineAmongStreams) {
   const auto a = device_->create_stream(StreamKind::kNonBlocking);
   const auto b = device_->create_stream(StreamKind::kNonBlocking);
   a->launch(4ms);
-  EXPECT_EQ(b->launch(1ms).start, at(4ms));
+  EXPECT_EQ(b->launch(1ms).expected.start, at(4ms));
 }
 
 TEST_F(DeviceTest, OverlapsCopiesInBothDirectionsWithCompute) {
   const auto compute = device_->create_stream();
   const auto in = device_->create_stream();
   const auto out = device_->create_stream();
-  EXPECT_EQ(compute->launch(4ms).start, at(0ms));
-  EXPECT_EQ(in->copy(Engine::kCopyHostToDevice, 100, 3ms).start, at(0ms));
-  EXPECT_EQ(out->copy(Engine::kCopyDeviceToHost, 100, 2ms).start, at(0ms));
-  EXPECT_EQ(in->copy(Engine::kCopyDeviceToHost, 1, 1ms).start, at(3ms))
+  EXPECT_EQ(compute->launch(4ms).expected.start, at(0ms));
+  EXPECT_EQ(in->copy(Engine::kCopyHostToDevice, 100, 3ms).expected.start, at(0ms));
+  EXPECT_EQ(out->copy(Engine::kCopyDeviceToHost, 100, 2ms).expected.start, at(0ms));
+  EXPECT_EQ(in->copy(Engine::kCopyDeviceToHost, 1, 1ms).expected.start, at(3ms))
       << "after the copy before it in its stream";
 }
 
@@ -88,13 +118,13 @@ TEST_F(DeviceTest, WorkBeyondTheEndOfTimeEndsThereAndIsNotDone) {
   const auto stream = device_->create_stream();
   clock_.wait_until(at(1ms));
   stream->launch(1ms);
-  const Interval endless = stream->launch(Duration::max());
-  EXPECT_EQ(endless.start, at(2ms));
-  EXPECT_EQ(endless.end, TimePoint::max());
+  const QueuedWork endless = stream->launch(Duration::max());
+  EXPECT_EQ(endless.expected.start, at(2ms));
+  EXPECT_EQ(endless.expected.end, TimePoint::max());
   EXPECT_EQ(endless.busy, Duration::max() - 2ms);
-  const Interval after = stream->launch(Duration::max());
-  EXPECT_EQ(after.start, TimePoint::max());
-  EXPECT_EQ(after.end, TimePoint::max());
+  const QueuedWork after = stream->launch(Duration::max());
+  EXPECT_EQ(after.expected.start, TimePoint::max());
+  EXPECT_EQ(after.expected.end, TimePoint::max());
   EXPECT_EQ(after.busy, 0ns);
   EXPECT_FALSE(stream->idle());
   EXPECT_EQ(snapshot().engines[0].busy, 0ns) << "nothing of it has run";
@@ -108,14 +138,14 @@ TEST_F(DeviceTest, EventsOrderWorkAcrossStreams) {
   copies->record(copied);
   copies->copy(Engine::kCopyHostToDevice, 100, 5ms);
   compute->wait(copied);
-  EXPECT_EQ(compute->launch(1ms).start, at(3ms));
+  EXPECT_EQ(compute->launch(1ms).expected.start, at(3ms));
 }
 
 TEST_F(DeviceTest, WorkThatWaitsHoldsUpNoWorkOfOtherStreams) {
   const auto waiting = device_->create_stream(StreamKind::kNonBlocking);
   const auto ready = device_->create_stream(StreamKind::kNonBlocking);
   waiting->wait(Event(at(100ms)));
-  EXPECT_EQ(waiting->launch(10ms).start, at(100ms));
+  EXPECT_EQ(waiting->launch(10ms).expected.start, at(100ms));
   ready->launch(30ms);
   EXPECT_EQ(ready->tail().time(), at(30ms));
   EXPECT_EQ(waiting->tail().time(), at(110ms));
@@ -210,7 +240,7 @@ TEST_F(DeviceTest, TheLegacyStreamWaitsForWorkOfStreamsThatAreDestroyed) {
 TEST_F(DeviceTest, WaitingForAStreamWaitsForTheEventsItWaitsFor) {
   const auto blocking = device_->create_stream();
   blocking->wait(Event(at(5ms)));
-  EXPECT_EQ(device_->default_stream().launch(1ms).start, at(5ms));
+  EXPECT_EQ(device_->default_stream().launch(1ms).expected.start, at(5ms));
   device_->synchronize();
   EXPECT_EQ(clock_.now(), at(6ms));
 }
@@ -218,7 +248,7 @@ TEST_F(DeviceTest, WaitingForAStreamWaitsForTheEventsItWaitsFor) {
 TEST_F(DeviceTest, WaitingForAnEventThatWasNeverRecordedDoesNothing) {
   const auto stream = device_->create_stream();
   stream->wait(Event());
-  EXPECT_EQ(stream->launch(1ms).start, at(0ms));
+  EXPECT_EQ(stream->launch(1ms).expected.start, at(0ms));
 }
 
 TEST_F(DeviceTest, EventsTimeTheWorkBetweenThem) {
@@ -249,10 +279,10 @@ TEST_F(DeviceTest, LegacyDefaultStreamSynchronisesWithBlockingStreamsOnly) {
   const auto free_running = device_->create_stream(StreamKind::kNonBlocking);
   blocking->copy(Engine::kCopyHostToDevice, 1, 5ms);
   // A kernel on the default stream waits for the copy on the blocking stream …
-  EXPECT_EQ(device_->default_stream().launch(1ms).start, at(5ms));
+  EXPECT_EQ(device_->default_stream().launch(1ms).expected.start, at(5ms));
   // … and later work on the blocking stream waits for that kernel, though its engine is free.
-  EXPECT_EQ(blocking->copy(Engine::kCopyHostToDevice, 1, 1ms).start, at(6ms));
-  EXPECT_EQ(free_running->copy(Engine::kCopyDeviceToHost, 1, 1ms).start, at(0ms));
+  EXPECT_EQ(blocking->copy(Engine::kCopyHostToDevice, 1, 1ms).expected.start, at(6ms));
+  EXPECT_EQ(free_running->copy(Engine::kCopyDeviceToHost, 1, 1ms).expected.start, at(0ms));
 }
 
 TEST_F(DeviceTest, SynchronizeWaitsForAllStreams) {
@@ -282,7 +312,7 @@ TEST_F(DeviceTest, CountsNoWaitingAsWorkThatIsQueued) {
   clock_.wait_until(at(100ms));
   EXPECT_EQ(snapshot().engines[1].busy, 6ms);
   // The next step's copy waits for the compute of this one.
-  EXPECT_EQ(stream->copy(Engine::kCopyHostToDevice, 1, 6ms).start, at(406ms));
+  EXPECT_EQ(stream->copy(Engine::kCopyHostToDevice, 1, 6ms).expected.start, at(406ms));
   for (const Duration time : {100ms, 300ms, 406ms}) {
     clock_.wait_until(at(time));
     EXPECT_EQ(snapshot().engines[1].busy, 6ms);
@@ -314,7 +344,7 @@ TEST_F(DeviceTest, CountsWorkThatFillsAGapAsItRuns) {
   waiting->launch(10ms);
   const auto ready = device_->create_stream(StreamKind::kNonBlocking);
   clock_.wait_until(at(40ms));
-  EXPECT_EQ(ready->launch(30ms).start, at(40ms));
+  EXPECT_EQ(ready->launch(30ms).expected.start, at(40ms));
   EXPECT_EQ(snapshot().engines[0].busy, 0ms);
   clock_.wait_until(at(60ms));
   EXPECT_EQ(snapshot().engines[0].busy, 20ms);

@@ -30,8 +30,8 @@ bool EngineQueue::is_alone(TimePoint now) const {
 }
 
 /// As serve(), by turns that are only expected.
-Interval EngineQueue::serve_moving(TimePoint now, TimePoint from, Duration cost) {
-  Interval interval{.start = from, .end = from, .busy = {}};
+Service EngineQueue::serve_moving(TimePoint now, TimePoint from, Duration cost) {
+  Service interval{.start = from, .end = from, .busy = {}};
   std::size_t next = 0;
   bool has_asked = false;
   while (interval.busy < cost) {
@@ -72,9 +72,9 @@ Interval EngineQueue::serve_moving(TimePoint now, TimePoint from, Duration cost)
 }
 
 /// As serve(), by turns that may have been reserved before.
-Interval EngineQueue::serve_by_turns(TimePoint now, TimePoint from, Duration cost) {
+Service EngineQueue::serve_by_turns(TimePoint now, TimePoint from, Duration cost) {
   if (moves()) return serve_moving(now, from, cost);
-  Interval interval{.start = from, .end = from, .busy = {}};
+  Service interval{.start = from, .end = from, .busy = {}};
   for (const Turn& turn : turns_) {
     if (turn.end <= interval.end) continue;
     use({.start = turn.start, .end = turn.end}, cost, interval);

@@ -15,6 +15,13 @@
 
 namespace gpemu::device {
 
+/// When an engine does a piece of work, as far as is known.
+struct Service {
+  TimePoint start;
+  TimePoint end;
+  Duration busy;  ///< as QueuedWork::busy.
+};
+
 /// The time that this process has on one engine, and what other processes see of it.
 ///
 /// The device's sharing policy says which time that is. Within its own time, the process orders its
@@ -62,7 +69,7 @@ class EngineQueue {
 
   /// Returns when work runs that may start at `from`. Reserves missing time. Inline, as far as most
   /// launches get.
-  [[gnu::always_inline]] Interval serve(TimePoint now, TimePoint from, Duration cost) {
+  [[gnu::always_inline]] Service serve(TimePoint now, TimePoint from, Duration cost) {
     if (moves_ || (!turns_.empty() && from < turns_.back().end)) {
       return serve_by_turns(now, from, cost);
     }
@@ -113,7 +120,7 @@ class EngineQueue {
     return time;
   }
   /// Lets work of that cost go on in a time.
-  static void use(const Reservation& time, Duration cost, Interval& interval) {
+  static void use(const Reservation& time, Duration cost, Service& interval) {
     const TimePoint start = std::max(time.start, interval.end);
     const TimePoint end = std::min(time.end, saturating_add(start, cost - interval.busy));
     if (start > end) return;
@@ -121,8 +128,8 @@ class EngineQueue {
     interval.end = end;
     interval.busy += end - start;
   }
-  Interval serve_by_turns(TimePoint now, TimePoint from, Duration cost);
-  Interval serve_moving(TimePoint now, TimePoint from, Duration cost);
+  Service serve_by_turns(TimePoint now, TimePoint from, Duration cost);
+  Service serve_moving(TimePoint now, TimePoint from, Duration cost);
 
   DeviceSharing* sharing_;
   std::size_t engine_;

@@ -56,7 +56,7 @@ class EngineQueueTest : public testing::Test {
   EngineQueue other_ = {*other_sharing_, 0, engine_, other_use_};
 };
 
-void expect_interval(const Interval& interval, Duration start, Duration end, Duration busy) {
+void expect_interval(const Service& interval, Duration start, Duration end, Duration busy) {
   EXPECT_EQ(interval.start, t(start));
   EXPECT_EQ(interval.end, t(end));
   EXPECT_EQ(interval.busy, busy);

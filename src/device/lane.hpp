@@ -66,7 +66,7 @@ class Queue {
   Item* piece_end_ = nullptr;  ///< unless the last piece is full.
 };
 
-/// A piece of work in a lane, or a wait for another lane.
+/// A piece of work in a lane, or a wait for another lane or for some time.
 ///
 /// A task goes through these states:
 ///
@@ -93,7 +93,7 @@ struct Task {
   std::uint16_t before = 0;           ///< pieces before the last one; the lane has their ends.
   std::uint64_t number = 0;           ///< of the last piece, in the order of queueing.
   TimePoint asked{};                  ///< the first piece cannot start earlier.
-  Duration cost{};                    ///< engine time of the first piece.
+  Duration cost{};                    ///< engine time of the first piece, or the time of a wait.
   TimePoint start{};                  ///< once placed; before that, when its engine may start it.
   TimePoint end{};                    ///< as expected until it is placed.
   MarkReference waits_for{};          ///< of a wait.

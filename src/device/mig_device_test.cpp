@@ -104,29 +104,32 @@ TEST_F(MigDeviceTest, ABusyNeighbourDoesNotDelayWork) {
     stream->copy(Engine::kCopyHostToDevice, 1, 1s);
   }
   Stream& own = device->default_stream();
-  EXPECT_EQ(own.copy(Engine::kCopyHostToDevice, 1, 3ms).end, TimePoint(3ms));
-  EXPECT_EQ(own.launch(5ms).end, TimePoint(8ms));
-  EXPECT_EQ(own.copy(Engine::kCopyDeviceToHost, 1, 2ms).end, TimePoint(10ms));
+  EXPECT_EQ(own.copy(Engine::kCopyHostToDevice, 1, 3ms).expected.end, TimePoint(3ms));
+  EXPECT_EQ(own.launch(5ms).expected.end, TimePoint(8ms));
+  EXPECT_EQ(own.copy(Engine::kCopyDeviceToHost, 1, 2ms).expected.end, TimePoint(10ms));
 }
 
 TEST_F(MigDeviceTest, ComputeInstancesOfAGpuInstanceShareItsCopyEnginesOnly) {
   const auto two = open(1);
   const auto one = open(2);
-  EXPECT_EQ(two->default_stream().launch(5ms).end, TimePoint(5ms));
-  EXPECT_EQ(one->default_stream().launch(5ms).end, TimePoint(5ms));
-  EXPECT_EQ(
-      two->create_stream(StreamKind::kNonBlocking)->copy(Engine::kCopyHostToDevice, 1, 4ms).end,
-      TimePoint(4ms));
-  EXPECT_EQ(
-      one->create_stream(StreamKind::kNonBlocking)->copy(Engine::kCopyHostToDevice, 1, 4ms).end,
-      TimePoint(8ms));
+  EXPECT_EQ(two->default_stream().launch(5ms).expected.end, TimePoint(5ms));
+  EXPECT_EQ(one->default_stream().launch(5ms).expected.end, TimePoint(5ms));
+  EXPECT_EQ(two->create_stream(StreamKind::kNonBlocking)
+                ->copy(Engine::kCopyHostToDevice, 1, 4ms)
+                .expected.end,
+            TimePoint(4ms));
+  EXPECT_EQ(one->create_stream(StreamKind::kNonBlocking)
+                ->copy(Engine::kCopyHostToDevice, 1, 4ms)
+                .expected.end,
+            TimePoint(8ms));
 }
 
 TEST_F(MigDeviceTest, ACopyWaitsForTheKernelBeforeIt) {
   const auto one = open(2);
   one->default_stream().launch(5ms);
-  EXPECT_EQ(one->default_stream().copy(Engine::kCopyDeviceToHost, 1, 1ms).start, TimePoint(5ms));
-  EXPECT_EQ(one->default_stream().launch(1ms).start, TimePoint(6ms));
+  EXPECT_EQ(one->default_stream().copy(Engine::kCopyDeviceToHost, 1, 1ms).expected.start,
+            TimePoint(5ms));
+  EXPECT_EQ(one->default_stream().launch(1ms).expected.start, TimePoint(6ms));
   one->synchronize();
   EXPECT_EQ(clock_.now(), TimePoint(7ms));
 }

@@ -281,8 +281,8 @@ TEST_F(NodeTest, SharesMemoryAndTheTimelineFirstInFirstOut) {
   EXPECT_EQ(b->memory_info().free, 256 * kKiB);
 
   a->default_stream().launch(Duration(30));
-  EXPECT_EQ(b->default_stream().launch(Duration(10)).start, at_ns(30));
-  EXPECT_EQ(a->default_stream().launch(Duration(5)).start, at_ns(40));
+  EXPECT_EQ(b->default_stream().launch(Duration(10)).expected.start, at_ns(30));
+  EXPECT_EQ(a->default_stream().launch(Duration(5)).expected.start, at_ns(40));
 }
 
 /// While this lives, no file can be opened.
@@ -355,7 +355,8 @@ TEST_F(NodeTest, DropsTheWorkOfTheDeadAndNotTheTimeTheyWaited) {
     EXPECT_GE(seen.engines[0].busy, Duration(1000)) << who;
     EXPECT_LT(seen.engines[0].busy, std::chrono::minutes(30)) << who;
     EXPECT_LE(seen.engines[0].idle_from, now) << who;
-    EXPECT_LT(device->default_stream().launch(Duration(0)).end, now + std::chrono::minutes(30))
+    EXPECT_LT(device->default_stream().launch(Duration(0)).expected.end,
+              now + std::chrono::minutes(30))
         << who;
   }
 }

@@ -32,8 +32,8 @@ class PowerTest : public testing::Test {
     return node_->device_snapshot(0, clock_.now()).power;
   }
   Duration launch(Duration cost, double memory_share = 0) {
-    const Interval interval = device_->default_stream().launch(cost, memory_share);
-    return interval.end - interval.start;
+    const QueuedWork interval = device_->default_stream().launch(cost, memory_share);
+    return interval.expected.end - interval.expected.start;
   }
   void wait_until(Duration time) { clock_.wait_until(TimePoint(time)); }
   [[nodiscard]] bool limit(double watts) {

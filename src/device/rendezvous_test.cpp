@@ -262,7 +262,7 @@ TEST_F(RendezvousTest, AnObserverLearnsTheFinalTimesOfWorkAfterARound) {
   std::vector<StartedWork> told;
   devices_[0]->observe([&told](const StartedWork& work) { told.push_back(work); });
   ASSERT_TRUE(parties_[0]->arrive(*streams_[0], 5us));
-  const Interval queued = streams_[0]->launch(3us);
+  const QueuedWork queued = streams_[0]->launch(3us);
   EXPECT_NE(queued.number, 0U);
   clock_.wait_until(moment_at(1s));
   ASSERT_TRUE(parties_[1]->arrive(*streams_[1], 5us));
@@ -338,7 +338,7 @@ TEST_F(RendezvousTest, WorkBehindAnOpenRoundLeavesTheEngineToOthers) {
   streams_[0]->launch(1s);
   EXPECT_EQ(node_->device_snapshot(0, clock_.now()).processes.size(), 1);
   const auto other = devices_[0]->create_stream(StreamKind::kNonBlocking);
-  EXPECT_EQ(other->launch(1us).start, moment_at(0us));
+  EXPECT_EQ(other->launch(1us).expected.start, moment_at(0us));
 }
 
 TEST_F(RendezvousTest, AskingManyTimesForWhatIsOpenKeepsNothing) {

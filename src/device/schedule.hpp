@@ -53,19 +53,19 @@ class Schedule {
   }
 
   /// As Timeline::queue. `waves`: in so many of them a kernel runs, if there are more urgent ones.
-  Interval queue(Lane& lane, std::size_t engine, TimePoint now, Duration cost, Bytes bytes,
-                 Room room = {}, int waves = 1) GPEMU_REQUIRES(mutex) {
+  QueuedWork queue(Lane& lane, std::size_t engine, TimePoint now, Duration cost, Bytes bytes,
+                   Room room = {}, int waves = 1) GPEMU_REQUIRES(mutex) {
     enter(now);
     if (timeline_.keeps_promises() && timeline_.is_used_by_other(lane, engine, now)) {
       now = take_back_arrivals(now);
     }
-    const Interval interval = waves > 1 && timeline_.has_more_urgent(lane, engine)
-                                  ? timeline_.queue_waves(lane, engine, now, cost, room, waves)
-                                  : timeline_.queue(lane, engine, now, cost, bytes, room);
+    const QueuedWork work = waves > 1 && timeline_.has_more_urgent(lane, engine)
+                                ? timeline_.queue_waves(lane, engine, now, cost, room, waves)
+                                : timeline_.queue(lane, engine, now, cost, bytes, room);
     if (timeline_.has_work_in_line()) advance(now);
     // It sleeps as long as this process has no work that others can move.
     if (!watches_turns_ && timeline_.is_shared()) ring_own();
-    return interval;
+    return work;
   }
   /// As Timeline::join.
   [[nodiscard]] bool join(std::size_t device, TimePoint now, const SharingRole& role)
@@ -90,6 +90,11 @@ class Schedule {
   void wait_in_stream(Lane& lane, TimePoint now, const Moment& moment) GPEMU_REQUIRES(mutex) {
     enter(now);
     timeline_.wait_in_stream(lane, now, moment);
+  }
+  /// As Timeline::pause_stream.
+  void pause_stream(Lane& lane, TimePoint now, Duration time) GPEMU_REQUIRES(mutex) {
+    enter(now);
+    timeline_.pause_stream(lane, now, time);
   }
   /// As Timeline::last_end.
   Moment last_end(Lane& lane, TimePoint now) GPEMU_REQUIRES(mutex) {

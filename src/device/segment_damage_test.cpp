@@ -98,7 +98,7 @@ TEST_F(SegmentDamageTest, NobodyWaitsForWorkThatNobodyQueued) {
     for (std::size_t i = 0; i < kEngineCount; ++i) {
       write_number(kOffsets.engines + i * sizeof(layout::EngineRecord), tail);
     }
-    EXPECT_LT(device->default_stream().launch(1us).end, clock_.now() + 1s) << tail;
+    EXPECT_LT(device->default_stream().launch(1us).expected.end, clock_.now() + 1s) << tail;
     const auto seen = node_->device_snapshot(0, clock_.now());
     EXPECT_LT(seen.engines[1].idle_from, clock_.now() + 1s) << tail;
   }
@@ -108,7 +108,7 @@ TEST_F(SegmentDamageTest, NobodyWaitsForYearsThatALivingProcessPublished) {
   const auto other = Device::open(Node::open("n", directory_).value(), 0, clock_).value();
   other->default_stream().launch(Duration::max());
   const auto device = Device::open(node_, 0, clock_).value();
-  EXPECT_LT(device->default_stream().launch(1us).end, clock_.now() + 1s);
+  EXPECT_LT(device->default_stream().launch(1us).expected.end, clock_.now() + 1s);
 }
 
 std::atomic<std::int64_t>* attacked_tail = nullptr;
@@ -128,7 +128,7 @@ TEST_F(SegmentDamageTest, NobodyWaitsForATailThatChangesWhileTheyLookAtIt) {
   const itimerval often{.it_interval = {.tv_sec = 0, .tv_usec = 20}, .it_value = {0, 20}};
   ::setitimer(ITIMER_REAL, &often, nullptr);
   for (int i = 0; i < 1'000'000 && attacks < 2'000 && !HasFailure(); ++i) {
-    EXPECT_LT(device->default_stream().launch(1ns).end, clock_.now() + 1s);
+    EXPECT_LT(device->default_stream().launch(1ns).expected.end, clock_.now() + 1s);
   }
   const itimerval never{};
   ::setitimer(ITIMER_REAL, &never, nullptr);

@@ -70,18 +70,18 @@ void Timeline::set_priority(Lane& lane, std::int8_t priority) {
   engines_[engine].least_urgent = 0;
 }
 
-Interval Timeline::queue_waves(Lane& lane, std::size_t engine_index, TimePoint now, Duration cost,
-                               Room room, int waves) {
+QueuedWork Timeline::queue_waves(Lane& lane, std::size_t engine_index, TimePoint now, Duration cost,
+                                 Room room, int waves) {
   const std::int64_t count = std::clamp<std::int64_t>(waves, 1, std::max(cost.count(), kOne));
-  Interval all;
+  QueuedWork all;
   Duration done{};
   for (std::int64_t i = 0; i < count; ++i) {
     const Duration part = (cost - done) / (count - i);
     done += part;
-    const Interval wave = queue(lane, engine_index, now, part, 0, room);
-    const Interval before = std::exchange(all, wave);
+    const QueuedWork wave = queue(lane, engine_index, now, part, 0, room);
+    const QueuedWork before = std::exchange(all, wave);
     if (i == 0) continue;
-    all.start = before.start;
+    all.expected.start = before.expected.start;
     all.busy += before.busy;
     all.idle = before.idle;
   }
@@ -91,9 +91,9 @@ Interval Timeline::queue_waves(Lane& lane, std::size_t engine_index, TimePoint n
 }
 
 /// Compiled once for most launches, which fill the GPU, and once for the others.
-[[gnu::always_inline]] inline Interval Timeline::queue_with(Lane& lane, std::size_t engine_index,
-                                                            TimePoint now, Duration cost,
-                                                            Bytes bytes, Room room) {
+[[gnu::always_inline]] inline QueuedWork Timeline::queue_with(Lane& lane, std::size_t engine_index,
+                                                              TimePoint now, Duration cost,
+                                                              Bytes bytes, Room room) {
   LaneGroup& group = *lane.group;
   // Urgent work does not put off what starts now: otherwise, it would matter who has asked for it.
   if (engines_[engine_index].has_priorities && has_work_in_line()) place_until(now);
@@ -115,13 +115,14 @@ Interval Timeline::queue_waves(Lane& lane, std::size_t engine_index, TimePoint n
   const bool is_known = waiting_.empty() && lane.placed == lane.tasks.size() &&
                         !engine.queue.moves() && (!engine.follows || lane.tasks.empty());
   const std::uint64_t number = next_number_;
-  Interval interval = is_known && in_order
-                          ? queue_placed(lane, engine_index, ready, cost, bytes, room)
-                          : queue_unplaced(lane, engine_index, ready, cost, bytes, room, in_order);
-  interval.asked = now;
-  interval.idle = idle;
-  if (next_number_ != number) interval.number = number;
-  return interval;
+  const Service time = is_known && in_order
+                           ? queue_placed(lane, engine_index, ready, cost, bytes, room)
+                           : queue_unplaced(lane, engine_index, ready, cost, bytes, room, in_order);
+  return {.expected = {.start = time.start, .end = time.end},
+          .busy = time.busy,
+          .asked = now,
+          .idle = idle,
+          .number = next_number_ != number ? number : 0};
 }
 
 /// Notes work whose time is final. Inline, because most launches get here.
@@ -158,13 +159,13 @@ Interval Timeline::queue_waves(Lane& lane, std::size_t engine_index, TimePoint n
 
 /// Queues work that runs after all work that was queued before on its engine. Inline, because most
 /// launches get here.
-[[gnu::always_inline]] inline Interval Timeline::queue_placed(Lane& lane, std::size_t engine_index,
-                                                              TimePoint ready, Duration cost,
-                                                              Bytes bytes, Room room) {
+[[gnu::always_inline]] inline Service Timeline::queue_placed(Lane& lane, std::size_t engine_index,
+                                                             TimePoint ready, Duration cost,
+                                                             Bytes bytes, Room room) {
   EngineState& engine = engines_[engine_index];
   const TimePoint from = room_from(engine, ready, room);
   const TimePoint busy_until = engine.placed_end;
-  const Interval interval = engine.queue.serve(
+  const Service interval = engine.queue.serve(
       now_, from,
       engine.speed == nullptr
           ? cost
@@ -194,23 +195,23 @@ Interval Timeline::queue_waves(Lane& lane, std::size_t engine_index, TimePoint n
   return interval;
 }
 
-Interval Timeline::queue_whole(Lane& lane, std::size_t engine, TimePoint now, Duration cost,
-                               Bytes bytes) {
+QueuedWork Timeline::queue_whole(Lane& lane, std::size_t engine, TimePoint now, Duration cost,
+                                 Bytes bytes) {
   return queue_with(lane, engine, now, cost, bytes, {});
 }
 
-[[gnu::noinline]] Interval Timeline::queue_part(Lane& lane, std::size_t engine, TimePoint now,
-                                                Duration cost, Bytes bytes, Room room) {
+[[gnu::noinline]] QueuedWork Timeline::queue_part(Lane& lane, std::size_t engine, TimePoint now,
+                                                  Duration cost, Bytes bytes, Room room) {
   return queue_with(lane, engine, now, cost, bytes, room);
 }
 
 /// Queues work whose time depends on work without a time, or that puts off other work.
-Interval Timeline::queue_unplaced(Lane& lane, std::size_t engine_index, TimePoint ready,
-                                  Duration cost, Bytes bytes, Room room, bool in_order) {
+Service Timeline::queue_unplaced(Lane& lane, std::size_t engine_index, TimePoint ready,
+                                 Duration cost, Bytes bytes, Room room, bool in_order) {
   EngineState& engine = engines_[engine_index];
   const TimePoint end = saturating_add(
       ready, engine.speed == nullptr ? cost : engine.speed->time_of(engine_index, ready, cost));
-  const Interval expected{.start = ready, .end = end, .busy = end - ready};
+  const Service expected{.start = ready, .end = end, .busy = end - ready};
   const bool is_next = lane.placed == lane.tasks.size();
   lane.expected_end = end;
   engine.queue.count(expected.busy, bytes);
@@ -244,7 +245,7 @@ Demand Timeline::demand_of(Lane& lane, std::size_t engine, TimePoint ready, Dura
     if (task.engine == static_cast<std::int16_t>(engine)) {
       return {.earliest = {}, .after = after, .cost = cost};
     }
-    if (task.engine != Task::kWait) after += task.cost;
+    after += task.cost;
     if (lane.tasks.size() - i == kMostLookedAt) break;
   }
   return {.earliest = ready, .after = {}, .cost = cost};
@@ -327,6 +328,31 @@ void Timeline::wait_in_stream(Lane& lane, TimePoint now, const Moment& moment) {
   wait(lane, now, moment);
 }
 
+void Timeline::pause_stream(Lane& lane, TimePoint now, Duration time) {
+  follow_group(lane, now);
+  drop_started(lane, now);
+  const TimePoint start = std::max({now, lane.expected_end, lane.started_end});
+  lane.expected_end = saturating_add(start, time);
+  if (lane.tasks.empty()) return note_end(lane, lane.expected_end);
+  const bool is_next = lane.placed == lane.tasks.size();
+  if (lane.open) {
+    lane.ready.time = saturating_add(std::max(lane.ready.time, now), time);
+    for (Ready::Term& term : lane.ready.terms) {
+      term.after = Duration(saturating_add(term.after.count(), time.count()));
+    }
+  }
+  Task& task = push(lane, Task::kWait, now);
+  task.cost = time;
+  task.start = start;
+  task.end = lane.expected_end;
+  if (!is_next) return;
+  if (waiting_.empty()) {
+    ++lane.placed;
+  } else {
+    look_at(lane);
+  }
+}
+
 void Timeline::wait(Lane& lane, TimePoint now, const Moment& moment) {
   const Mark* const mark = moment.mark_.get();
   TimePoint time = moment.time_;
@@ -352,6 +378,7 @@ void Timeline::wait(Lane& lane, TimePoint now, const Moment& moment) {
   }
   lane.expected_end = end;
   Task& task = push(lane, Task::kWait, is_known ? time : moment.time_);
+  task.cost = {};
   task.start = task.end = end;
   if (!is_known) {
     task.waits_for = moment.mark_;
@@ -426,7 +453,7 @@ void Timeline::abandon(std::unique_ptr<Lane> lane, TimePoint now) {
 /// Returns whether work can join a lane's last task, so that its order among all work is known
 /// without it. Requires: all work is placed.
 [[gnu::always_inline]] inline bool Timeline::can_join_last(Lane& lane, std::size_t engine_index,
-                                                           const Interval& interval,
+                                                           const Service& interval,
                                                            Room room) const {
   // On a disturbed device, each task keeps what it would cost on a healthy one.
   if (lane.tasks.empty() || engines_[engine_index].speed != nullptr) return false;
@@ -477,7 +504,7 @@ Task& Timeline::push(Lane& lane, std::int16_t engine, TimePoint asked) {
 }
 
 void Timeline::push_work(Lane& lane, std::size_t engine_index, TimePoint ready,
-                         const Interval& interval, Duration cost, Room room) {
+                         const Service& interval, Duration cost, Room room) {
   // If no unstarted work is before it, it waits for times that nothing else remembers.
   const TimePoint earliest = lane.tasks.empty() ? ready : now_;
   Task& task = push(lane, static_cast<std::int16_t>(engine_index), earliest);
@@ -786,7 +813,7 @@ bool Timeline::get_in_line(Lane& lane) {
     }
     task.start = std::max(task.start, mark->time());
   }
-  task.end = task.start;
+  task.end = saturating_add(task.start, task.cost);
   return true;
 }
 
@@ -881,7 +908,7 @@ Lane* Timeline::place_next(TimePoint until) {
       engine.speed == nullptr
           ? task.cost
           : engine.speed->time_of(static_cast<std::size_t>(task.engine), first.start, task.cost);
-  Interval interval;
+  Service interval;
   if (engine.follows && !engine.queue.moves() && first.start > now_) {
     // When it starts, it takes its place among the work of others.
     interval = {.start = first.start, .end = saturating_add(first.start, cost), .busy = cost};

@@ -90,8 +90,8 @@ class Timeline {
   /// Queues work in a lane on an engine of a device, and returns when it will run, as far as is
   /// known. `room`: what it takes of the compute engine. Requires: the lane's group was added;
   /// cost >= 0.
-  Interval queue(Lane& lane, std::size_t engine, TimePoint now, Duration cost, Bytes bytes,
-                 Room room = {}) {
+  QueuedWork queue(Lane& lane, std::size_t engine, TimePoint now, Duration cost, Bytes bytes,
+                   Room room = {}) {
     if (room.fills_gpu()) [[likely]]
       return queue_whole(lane, engine, now, cost, bytes);
     return queue_part(lane, engine, now, cost, bytes, room);
@@ -99,8 +99,8 @@ class Timeline {
 
   /// Queues a kernel that runs in so many waves of blocks. Between them, kernels of more urgent
   /// streams can run.
-  Interval queue_waves(Lane& lane, std::size_t engine, TimePoint now, Duration cost, Room room,
-                       int waves);
+  QueuedWork queue_waves(Lane& lane, std::size_t engine, TimePoint now, Duration cost, Room room,
+                         int waves);
 
   /// Returns whether kernels of a lane can be put off by more urgent ones.
   [[nodiscard]] bool has_more_urgent(const Lane& lane, std::size_t engine) const {
@@ -110,6 +110,10 @@ class Timeline {
   /// Makes work that is queued in a lane from now on wait for a moment. Source: CUDA Runtime API,
   /// "Stream synchronization behavior": in the legacy default stream, a wait is like work.
   void wait_in_stream(Lane& lane, TimePoint now, const Moment& moment);
+
+  /// Queues a pause in a lane: time that takes no engine, and that nothing but what comes before it
+  /// can move.
+  void pause_stream(Lane& lane, TimePoint now, Duration time);
 
   /// Queues a wait for a mark that has no time until it is resolved. Returns the mark.
   MarkReference wait_for_open_mark(Lane& lane, TimePoint now, Duration cost);
@@ -252,20 +256,20 @@ class Timeline {
   [[nodiscard]] static TimePoint room_from(const EngineState& engine, const Task& task) {
     return room_from(engine, task.start, task.room());
   }
-  Interval queue_whole(Lane& lane, std::size_t engine, TimePoint now, Duration cost, Bytes bytes);
-  Interval queue_part(Lane& lane, std::size_t engine, TimePoint now, Duration cost, Bytes bytes,
-                      Room room);
-  Interval queue_with(Lane& lane, std::size_t engine, TimePoint now, Duration cost, Bytes bytes,
-                      Room room);
-  Interval queue_placed(Lane& lane, std::size_t engine_index, TimePoint ready, Duration cost,
-                        Bytes bytes, Room room);
-  Interval queue_unplaced(Lane& lane, std::size_t engine_index, TimePoint ready, Duration cost,
-                          Bytes bytes, Room room, bool in_order);
+  QueuedWork queue_whole(Lane& lane, std::size_t engine, TimePoint now, Duration cost, Bytes bytes);
+  QueuedWork queue_part(Lane& lane, std::size_t engine, TimePoint now, Duration cost, Bytes bytes,
+                        Room room);
+  QueuedWork queue_with(Lane& lane, std::size_t engine, TimePoint now, Duration cost, Bytes bytes,
+                        Room room);
+  Service queue_placed(Lane& lane, std::size_t engine_index, TimePoint ready, Duration cost,
+                       Bytes bytes, Room room);
+  Service queue_unplaced(Lane& lane, std::size_t engine_index, TimePoint ready, Duration cost,
+                         Bytes bytes, Room room, bool in_order);
   Task& push(Lane& lane, std::int16_t engine, TimePoint asked);
-  [[nodiscard]] bool can_join_last(Lane& lane, std::size_t engine_index, const Interval& interval,
+  [[nodiscard]] bool can_join_last(Lane& lane, std::size_t engine_index, const Service& interval,
                                    Room room) const;
   static void split(Lane& lane);
-  void push_work(Lane& lane, std::size_t engine_index, TimePoint ready, const Interval& interval,
+  void push_work(Lane& lane, std::size_t engine_index, TimePoint ready, const Service& interval,
                  Duration cost, Room room);
   void wait(Lane& lane, TimePoint now, const Moment& moment);
   void follow_rounds_of(Lane& lane, const MarkReference& mark);

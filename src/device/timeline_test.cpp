@@ -46,11 +46,11 @@ class TimelineTest : public testing::Test {
     return lane;
   }
   /// Queues work in a lane at time 0.
-  Interval queue(Lane& lane, std::size_t engine, std::int64_t cost) {
+  QueuedWork queue(Lane& lane, std::size_t engine, std::int64_t cost) {
     return timeline_->queue(lane, engine, at_ns(0), Duration(cost), 0);
   }
   /// The same of a kernel that fills a part of the GPU, in tenths.
-  Interval queue_part(Lane& lane, std::int64_t cost, int width, int memory = 0) {
+  QueuedWork queue_part(Lane& lane, std::int64_t cost, int width, int memory = 0) {
     const auto part = [](int tenths, std::uint32_t whole) {
       return static_cast<std::uint16_t>(tenths * static_cast<int>(whole) / 10);
     };
@@ -79,7 +79,7 @@ TEST_F(TimelineTest, WorkOfALaneRunsInOrderOnAllEngines) {
   Lane& lane = add_lane();
   queue(lane, kCopies, 3);
   queue(lane, kKernels, 10);
-  EXPECT_EQ(queue(lane, kCopies, 4).start, at_ns(13));
+  EXPECT_EQ(queue(lane, kCopies, 4).expected.start, at_ns(13));
   EXPECT_EQ(spans_of(lane), (Spans{{0, 3}, {3, 13}, {13, 17}}));
 }
 
@@ -87,7 +87,7 @@ TEST_F(TimelineTest, WorkThatIsReadyFirstPutsOffWorkThatWasQueuedFirst) {
   Lane& late = add_lane();
   Lane& early = add_lane();
   wait(late, at(5));
-  EXPECT_EQ(queue(late, kKernels, 10).start, at_ns(5));
+  EXPECT_EQ(queue(late, kKernels, 10).expected.start, at_ns(5));
   wait(early, at(1));
   queue(early, kKernels, 8);
   EXPECT_EQ(spans_of(early), (Spans{{1, 9}}));
@@ -148,11 +148,12 @@ TEST_F(TimelineTest, KernelsThatFillPartsOfTheGpuRunSideBySide) {
   Lane& second = add_lane();
   Lane& third = add_lane();
   Lane& fourth = add_lane();
-  EXPECT_EQ(queue_part(first, 1006, 5).start, at_ns(0));
-  EXPECT_EQ(queue_part(second, 1000, 5).start, at_ns(0));
-  EXPECT_EQ(queue_part(third, 1000, 7).start, at_ns(1006)) << "as soon as both halves are free";
-  EXPECT_EQ(queue(fourth, kKernels, 100).start, at_ns(2006));
-  EXPECT_EQ(queue_part(first, 10, 2).start, at_ns(2106));
+  EXPECT_EQ(queue_part(first, 1006, 5).expected.start, at_ns(0));
+  EXPECT_EQ(queue_part(second, 1000, 5).expected.start, at_ns(0));
+  EXPECT_EQ(queue_part(third, 1000, 7).expected.start, at_ns(1006))
+      << "as soon as both halves are free";
+  EXPECT_EQ(queue(fourth, kKernels, 100).expected.start, at_ns(2006));
+  EXPECT_EQ(queue_part(first, 10, 2).expected.start, at_ns(2106));
   EXPECT_EQ(to_ns(timeline_->now()), 0);
   EXPECT_EQ(own_.engines[kKernels].queued.busy_ns, 2116) << "time counts once";
   EXPECT_EQ(spans_of(second), (Spans{{0, 1000}}));
@@ -164,7 +165,8 @@ TEST_F(TimelineTest, AKernelThatDoesNotFitHoldsBackThoseThatAreReadyLater) {
   Lane& third = add_lane();
   queue_part(first, 100, 6);
   queue_part(second, 100, 6);
-  EXPECT_EQ(queue_part(third, 10, 2).start, at_ns(100)) << "its blocks come after the second one's";
+  EXPECT_EQ(queue_part(third, 10, 2).expected.start, at_ns(100))
+      << "its blocks come after the second one's";
 }
 
 TEST_F(TimelineTest, KernelsThatNeedTheWholeMemoryRateRunOneAfterTheOther) {
@@ -172,8 +174,8 @@ TEST_F(TimelineTest, KernelsThatNeedTheWholeMemoryRateRunOneAfterTheOther) {
   Lane& second = add_lane();
   Lane& third = add_lane();
   queue_part(first, 100, 3, 8);
-  EXPECT_EQ(queue_part(second, 100, 3, 2).start, at_ns(0));
-  EXPECT_EQ(queue_part(third, 100, 3, 1).start, at_ns(100));
+  EXPECT_EQ(queue_part(second, 100, 3, 2).expected.start, at_ns(0));
+  EXPECT_EQ(queue_part(third, 100, 3, 1).expected.start, at_ns(100));
 }
 
 TEST_F(TimelineTest, AnUrgentKernelStartsAtTheEndOfAWave) {
@@ -182,10 +184,10 @@ TEST_F(TimelineTest, AnUrgentKernelStartsAtTheEndOfAWave) {
   timeline_->set_priority(urgent, -1);
   ASSERT_TRUE(timeline_->has_more_urgent(normal, kKernels));
   ASSERT_FALSE(timeline_->has_more_urgent(urgent, kKernels));
-  const Interval all =
+  const QueuedWork all =
       timeline_->queue_waves(normal, kKernels, at_ns(0), Duration(1000), Room{}, 10);
-  EXPECT_EQ(all.start, at_ns(0));
-  EXPECT_EQ(all.end, at_ns(1000));
+  EXPECT_EQ(all.expected.start, at_ns(0));
+  EXPECT_EQ(all.expected.end, at_ns(1000));
   EXPECT_EQ(all.busy, Duration(1000));
   EXPECT_EQ(own_.engines[kKernels].queued.operations, 1U) << "it is one kernel";
   timeline_->pass(at_ns(150));
@@ -211,11 +213,12 @@ TEST_F(TimelineTest, AnUrgentKernelRunsBesideOthersIfThereIsRoom) {
 
 TEST_F(TimelineTest, AtMost128KernelsRunAtOnce) {
   for (int i = 0; i < 128; ++i) {
-    EXPECT_EQ(
-        timeline_->queue(add_lane(), kKernels, at_ns(0), Duration(100), 0, {.width = 1}).start,
-        at_ns(0));
+    EXPECT_EQ(timeline_->queue(add_lane(), kKernels, at_ns(0), Duration(100), 0, {.width = 1})
+                  .expected.start,
+              at_ns(0));
   }
-  EXPECT_EQ(timeline_->queue(add_lane(), kKernels, at_ns(0), Duration(100), 0, {.width = 1}).start,
+  EXPECT_EQ(timeline_->queue(add_lane(), kKernels, at_ns(0), Duration(100), 0, {.width = 1})
+                .expected.start,
             at_ns(100));
 }
 
@@ -243,7 +246,7 @@ TEST_F(TimelineTest, AWaitIsFinalAsSoonAsItIsKnownHowLongItIs) {
   timeline_->forget_started(at_ns(10));
   EXPECT_TRUE(lane.tasks.empty());
   EXPECT_EQ(timeline_->end_of(lane, at_ns(10)).time(), at_ns(50));
-  EXPECT_EQ(queue(lane, kKernels, 5).start, at_ns(50));
+  EXPECT_EQ(queue(lane, kKernels, 5).expected.start, at_ns(50));
 }
 
 TEST_F(TimelineTest, AWaitIsNotFinalBeforeWhatItWaitsFor) {

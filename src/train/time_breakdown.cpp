@@ -64,10 +64,10 @@ TimeBreakdown StallAccount::add_step(const GpuStep& step,
     wait += overlap({now, end}, batch_wait);
     now = end;
   };
-  for (const device::Interval& compute : step.compute) {
-    idle_until(compute.start);
-    time.compute += compute.end - compute.start;
-    now = std::max(now, compute.end);
+  for (const device::Interval& turn : step.turns) {
+    idle_until(turn.start);
+    time.compute += turn.end - turn.start;
+    now = std::max(now, turn.end);
   }
   for (const device::Interval& exchange : exchanges) {
     time.hidden_communication += exchange.end - exchange.start;

@@ -16,10 +16,10 @@ constexpr device::Interval kNoWait{};
 
 TEST(StallAccount, GivesAMomentToComputeBeforeCopyBeforeWaiting) {
   StallAccount account(TimePoint(0ms));
-  account.add_step({.compute = {span(0ms, 4ms), span(4ms, 10ms)}}, {}, kNoWait, {});
+  account.add_step({.turns = {span(0ms, 4ms), span(4ms, 10ms)}}, {}, kNoWait, {});
   // The host waits from 2 to 13, copies from 13 to 16 and computes from 17 to 20.
   const TimeBreakdown second =
-      account.add_step({.copy = span(13ms, 16ms), .compute = {span(17ms, 18ms), span(18ms, 20ms)}},
+      account.add_step({.copy = span(13ms, 16ms), .turns = {span(17ms, 18ms), span(18ms, 20ms)}},
                        {}, span(2ms, 13ms), {.fetch = 1ms, .prep = 2ms});
   EXPECT_EQ(second,
             (TimeBreakdown{
@@ -29,15 +29,15 @@ TEST(StallAccount, GivesAMomentToComputeBeforeCopyBeforeWaiting) {
 
 TEST(StallAccount, CountsOfAnOverlappingCopyOnlyWhatTheGpuIdles) {
   StallAccount account(TimePoint(0ms));
-  account.add_step({.compute = {span(0ms, 4ms), span(4ms, 10ms)}}, {}, kNoWait, {});
+  account.add_step({.turns = {span(0ms, 4ms), span(4ms, 10ms)}}, {}, kNoWait, {});
   const TimeBreakdown second = account.add_step(
-      {.copy = span(6ms, 12ms), .compute = {span(12ms, 16ms), span(16ms, 22ms)}}, {}, kNoWait, {});
+      {.copy = span(6ms, 12ms), .turns = {span(12ms, 16ms), span(16ms, 22ms)}}, {}, kNoWait, {});
   EXPECT_EQ(second, (TimeBreakdown{.compute = 10ms, .copy = 2ms}));
 }
 
 TEST(StallAccount, DividesAWaitWithoutLosingANanosecond) {
   StallAccount account(TimePoint(0ns));
-  const TimeBreakdown time = account.add_step({.compute = {span(10ns, 10ns), span(10ns, 10ns)}}, {},
+  const TimeBreakdown time = account.add_step({.turns = {span(10ns, 10ns), span(10ns, 10ns)}}, {},
                                               span(0ns, 10ns), {.fetch = 1ns, .prep = 2ns});
   EXPECT_EQ(time.fetch_wait, 3ns);
   EXPECT_EQ(time.prep_wait, 7ns);
@@ -46,14 +46,14 @@ TEST(StallAccount, DividesAWaitWithoutLosingANanosecond) {
 TEST(StallAccount, BlamesNobodyForAWaitWithoutWork) {
   StallAccount account(TimePoint(0ms));
   const TimeBreakdown time =
-      account.add_step({.compute = {span(5ms, 6ms), span(6ms, 7ms)}}, {}, span(0ms, 5ms), {});
+      account.add_step({.turns = {span(5ms, 6ms), span(6ms, 7ms)}}, {}, span(0ms, 5ms), {});
   EXPECT_EQ(time, (TimeBreakdown{.compute = 2ms, .other = 5ms}));
 }
 
 TEST(StallAccount, LeavesIdleTimeInsideAStepAndAtTheEndToOther) {
   StallAccount account(TimePoint(0ms));
   const std::vector exchanges = {span(9ms, 10ms)};
-  account.add_step({.compute = {span(0ms, 2ms), span(3ms, 5ms)}}, exchanges, kNoWait, {});
+  account.add_step({.turns = {span(0ms, 2ms), span(3ms, 5ms)}}, exchanges, kNoWait, {});
   account.finish(TimePoint(12ms));
   EXPECT_EQ(account.time(), (TimeBreakdown{.compute = 4ms, .communication = 1ms, .other = 7ms}));
   account.finish(TimePoint(11ms));
@@ -66,7 +66,7 @@ TEST(StallAccount, DividesExchangesIntoExposedAndHidden) {
   // next batch runs beside it.
   const std::vector exchanges = {span(4ms, 6ms), span(8ms, 13ms)};
   const TimeBreakdown time = account.add_step(
-      {.copy = span(9ms, 15ms), .compute = {span(0ms, 3ms), span(3ms, 10ms), span(14ms, 16ms)}},
+      {.copy = span(9ms, 15ms), .turns = {span(0ms, 3ms), span(3ms, 10ms), span(14ms, 16ms)}},
       exchanges, kNoWait, {});
   EXPECT_EQ(time,
             (TimeBreakdown{
@@ -78,7 +78,7 @@ TEST(StallAccount, TakesExchangesBeforeWaitingForABatch) {
   StallAccount account(TimePoint(0ms));
   const std::vector exchanges = {span(2ms, 4ms), span(5ms, 6ms)};
   const TimeBreakdown time =
-      account.add_step({.compute = {span(10ms, 11ms)}}, exchanges, span(1ms, 9ms), {.prep = 1ms});
+      account.add_step({.turns = {span(10ms, 11ms)}}, exchanges, span(1ms, 9ms), {.prep = 1ms});
   EXPECT_EQ(time,
             (TimeBreakdown{.compute = 1ms, .communication = 3ms, .prep_wait = 5ms, .other = 2ms}));
 }

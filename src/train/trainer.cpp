@@ -3,9 +3,11 @@
 
 #include <algorithm>
 #include <deque>
+#include <functional>
+#include <unordered_map>
 #include <utility>
 
-#include "gpemu/base/saturate.hpp"
+#include "gpemu/base/mutex.hpp"
 
 #include "run_faults.hpp"
 
@@ -42,42 +44,82 @@ class HeldMemory {
   std::vector<device::DeviceAddress> addresses_;
 };
 
+/// The times of work that did not run when it was expected to, or not in one go.
+///
+/// Thread safety: any thread, because any may find out that times are final.
+class MovedWork {
+ public:
+  void add(const device::StartedWork& work) {
+    if (work.moved == 0) return;
+    const Lock lock(mutex_);
+    Times& times = times_[work.moved];
+    times.whole = {.start = work.start, .end = work.end};
+    for (const device::Turn& turn : work.turns) times.turns.push_back({turn.start, turn.end});
+  }
+
+  /// Returns when work ran that has ended, and adds when its engine worked on it to `turns`.
+  device::Interval take(const device::QueuedWork& work, std::vector<device::Interval>* turns) {
+    const Lock lock(mutex_);
+    Times times{.whole = work.expected};
+    if (const auto found = times_.find(work.number); found != times_.end()) {
+      times = std::move(found->second);
+      times_.erase(found);
+    }
+    if (times.turns.empty()) times.turns = {times.whole};
+    if (turns != nullptr) turns->insert(turns->end(), times.turns.begin(), times.turns.end());
+    return times.whole;
+  }
+
+ private:
+  struct Times {
+    device::Interval whole;
+    std::vector<device::Interval> turns;
+  };
+  Mutex mutex_;
+  std::unordered_map<std::uint64_t, Times> times_ GPEMU_GUARDED_BY(mutex_);
+};
+
 /// One GPU of the run.
 struct Rank {
-  explicit Rank(device::Device& gpu) : device(&gpu), memory(gpu) {}
+  explicit Rank(device::Device& gpu)
+      : device(&gpu), memory(gpu), moved(std::make_shared<MovedWork>()) {
+    device->observe([moved = moved](const device::StartedWork& work) { moved->add(work); });
+  }
+  Rank(Rank&&) noexcept = default;
+  Rank(const Rank&) = delete;
+  Rank& operator=(const Rank&) = delete;
+  Rank& operator=(Rank&&) = delete;
+  ~Rank() {
+    if (moved) device->observe({});
+  }
 
   device::Device* device;
   HeldMemory memory;
+  std::shared_ptr<MovedWork> moved;
   std::unique_ptr<device::Stream> compute_stream;
   std::unique_ptr<device::Stream> copy_stream;  ///< only where copies overlap with compute.
-  TimePoint done;                               ///< when its queued work ends.
-  double stretch = 1;  ///< how much longer than planned its last computation takes.
-
-  void compute(const StepPart& part, GpuStep& record) {
-    const device::Interval interval = compute_stream->launch(part.cost.time);
-    const double planned = to_seconds(part.cost.time);
-    stretch = planned > 0 ? to_seconds(interval.end - interval.start) / planned : 1;
-    done = interval.end;
-    record.compute.push_back(interval);
-  }
-
-  /// Returns when it has the data of an exchange.
-  [[nodiscard]] TimePoint ready_for(const StepPart& exchange) const {
-    if (stretch == 1) return done - exchange.before_end;
-    return done - from_seconds(to_seconds(exchange.before_end) * stretch);
-  }
-
-  void wait_until(TimePoint time) {
-    if (time <= done) return;
-    compute_stream->wait(device::Moment(time));
-    done = time;
-  }
 };
 
-/// A step on the timeline whose end the host has not waited for yet.
+/// An exchange on the timeline. Other processes may still move what it waits for.
+struct QueuedExchange {
+  std::size_t computed = 0;           ///< how many parts of the step the GPUs compute before it.
+  std::vector<device::Moment> ready;  ///< when each GPU has the data.
+  device::Moment start, end;
+};
+
+/// The work of a step on one GPU.
+struct QueuedGpuStep {
+  std::optional<device::QueuedWork> copy;
+  std::vector<std::vector<device::QueuedWork>> compute;  ///< the pieces of each part.
+};
+
+/// A step on the timeline whose end the host has not waited for yet. Its record has no times of the
+/// GPUs until then.
 struct QueuedStep {
   ObservedStep record;
-  TimePoint copy_end;
+  std::vector<QueuedGpuStep> gpus;
+  std::vector<QueuedExchange> exchanges;
+  device::Moment copy_end, end;
   std::shared_ptr<void> buffer;
 };
 
@@ -95,11 +137,14 @@ struct Trainer::State {
   TrainOptions options;
   sim::Clock* clock = nullptr;
   std::vector<Rank> ranks;
+  /// If there are several GPUs: the exchanges, and what all GPUs have finished.
+  std::unique_ptr<device::Stream> exchange_stream;
+  std::unique_ptr<device::Stream> copies_stream;  ///< likewise, the copies that all have finished.
   std::optional<RunFaults> faults;
 
   // Of the run in progress.
   std::deque<QueuedStep> queue;
-  TimePoint exchanged;  ///< when the last exchange ends.
+  TimePoint exchanged;  ///< when the last exchange of the steps that have ended ended.
   std::vector<StallAccount> accounts;
   device::Interval feeding;  ///< when the host last was waiting for a batch and queueing its step.
   TrainResult result;
@@ -107,11 +152,17 @@ struct Trainer::State {
   void start();
   [[nodiscard]] bool far_ahead() const;
   [[nodiscard]] bool enqueue(SourceBatch batch, const device::Interval& batch_wait);
-  TimePoint enqueue_copies(ObservedStep& record);
-  void enqueue_parts(ObservedStep& record);
-  [[nodiscard]] device::Interval exchange(const StepPart& part);
-  void note_waits(const StepPart& part, TimePoint start);
+  void enqueue_copies(QueuedStep& step);
+  void enqueue_parts(QueuedStep& step);
+  void enqueue_exchange(const StepPart& part, std::vector<device::Moment> ready, QueuedStep& step);
+  [[nodiscard]] std::vector<std::vector<device::Moment>> compute(
+      const StepPart& part, std::span<const StepPart> exchanges, QueuedStep& step);
+  [[nodiscard]] device::Moment all_of(device::Stream& stream,
+                                      std::span<const device::Moment> moments) const;
+  void note_times(QueuedStep& step);
+  void note_waits(const QueuedExchange& exchange, const ObservedStep& record);
   void release_copied_buffers();
+  [[nodiscard]] bool wait_for_end(const QueuedStep& step);
   void complete_oldest(const Observer& observer);
   void account(const ObservedStep& record);
   void add_evidence(bool copied);
@@ -125,6 +176,7 @@ struct Trainer::State {
 void Trainer::State::start() {
   queue.clear();
   feeding = {};
+  exchanged = {};
   result = TrainResult{};
   result.start = clock->now();
   accounts.assign(ranks.size(), StallAccount(result.start));
@@ -137,84 +189,109 @@ void Trainer::State::start() {
 /// Returns whether the host is so far ahead that it has to wait for the oldest step.
 bool Trainer::State::far_ahead() const {
   if (queue.size() < static_cast<std::size_t>(options.run_ahead)) return false;
-  const ObservedStep& last = queue.back().record;
-  return last.copied || last.end - clock->now() >= options.queued_time;
+  const QueuedStep& last = queue.back();
+  return last.record.copied || last.end.time() - clock->now() >= options.queued_time;
 }
 
-/// Queues the copies of a batch, one GPU's share on each, and returns when the last one ends.
-TimePoint Trainer::State::enqueue_copies(ObservedStep& record) {
-  TimePoint last_end{};
+/// Returns the moment at which all of some moments, of each GPU, have come.
+device::Moment Trainer::State::all_of(device::Stream& stream,
+                                      std::span<const device::Moment> moments) const {
+  for (const device::Moment& moment : moments) stream.wait(moment);
+  return stream.last_end();
+}
+
+/// Queues the copies of a batch, one GPU's share on each.
+void Trainer::State::enqueue_copies(QueuedStep& step) {
+  std::vector<device::Moment> ends;
   for (std::size_t i = 0; i < ranks.size(); ++i) {
     device::Stream& compute = *ranks[i].compute_stream;
     device::Stream& stream = options.overlap_copy ? *ranks[i].copy_stream : compute;
-    record.gpus[i].copy =
-        stream.copy(Engine::kCopyHostToDevice, plan.input_bytes, copy_cost().time);
-    if (options.overlap_copy) {
-      device::Event copied;
-      stream.record(copied);
-      compute.wait(copied);
-    }
-    last_end = std::max(last_end, record.gpus[i].copy.end);
-    ranks[i].done = std::max(ranks[i].done, record.gpus[i].copy.end);
+    step.gpus[i].copy = stream.copy(Engine::kCopyHostToDevice, plan.input_bytes, copy_cost().time);
+    ends.push_back(stream.last_end());
+    if (options.overlap_copy) compute.wait(ends.back());
   }
-  if (!options.pinned) clock->wait_until(last_end);
-  return last_end;
+  step.copy_end = ranks.size() == 1 ? ends.front() : all_of(*copies_stream, ends);
+  if (!options.pinned) step.copy_end.wait(*clock);
 }
 
-/// Queues the parts of a step. Exchanges take no engine: their times follow from those of the
-/// computations, so the effort is linear in the number of devices.
-void Trainer::State::enqueue_parts(ObservedStep& record) {
-  const TimePoint now = clock->now();
-  for (Rank& rank : ranks) rank.done = std::max(rank.done, now);
-  for (const StepPart& part : plan.parts) {
-    if (part.exchange) {
-      record.exchanges.push_back(exchange(part));
-      continue;
-    }
-    for (std::size_t i = 0; i < ranks.size(); ++i) {
-      if (part.first_gpu_only && i > 0) {
-        record.gpus[i].compute.push_back({.start = ranks[i].done, .end = ranks[i].done});
-        ranks[i].stretch = 1;
-        continue;
+/// Queues a part that the GPUs compute, after all exchanges that are queued. Returns when each GPU
+/// has the data of each of the exchanges that follow.
+std::vector<std::vector<device::Moment>> Trainer::State::compute(
+    const StepPart& part, std::span<const StepPart> exchanges, QueuedStep& step) {
+  // The times before the end at which some exchange has its data cut it into pieces.
+  std::vector<Duration> cuts = {Duration()};
+  for (const StepPart& exchange : exchanges) {
+    cuts.push_back(std::clamp(exchange.before_end, Duration(), part.cost.time));
+  }
+  std::ranges::sort(cuts, std::greater());
+  std::vector<std::vector<device::Moment>> ready(exchanges.size());
+  for (std::size_t i = 0; i < ranks.size(); ++i) {
+    device::Stream& stream = *ranks[i].compute_stream;
+    std::vector<device::QueuedWork>& pieces = step.gpus[i].compute.emplace_back();
+    const bool takes_part = i == 0 || !part.first_gpu_only;
+    if (takes_part && !step.exchanges.empty()) stream.wait(step.exchanges.back().end);
+    Duration left = part.cost.time;
+    for (const Duration cut : cuts) {
+      if (takes_part && left > cut) pieces.push_back(stream.launch(left - cut));
+      left = cut;
+      for (std::size_t k = 0; k < exchanges.size(); ++k) {
+        if (std::clamp(exchanges[k].before_end, Duration(), part.cost.time) != cut) continue;
+        if (ready[k].size() == i) ready[k].push_back(stream.last_end());
       }
-      ranks[i].wait_until(exchanged);
-      ranks[i].compute(part, record.gpus[i]);
     }
   }
-  for (Rank& rank : ranks) rank.wait_until(exchanged);
+  return ready;
 }
 
-/// Returns when the GPUs exchange data.
-device::Interval Trainer::State::exchange(const StepPart& part) {
-  device::Interval exchange{.start = exchanged};
-  for (const Rank& rank : ranks) exchange.start = std::max(exchange.start, rank.ready_for(part));
-  note_waits(part, exchange.start);
+/// Queues an exchange, which takes no engine: it starts when the last GPU has the data, and the
+/// exchange before it has ended. `ready`: when each GPU has them.
+void Trainer::State::enqueue_exchange(const StepPart& part, std::vector<device::Moment> ready,
+                                      QueuedStep& step) {
+  QueuedExchange exchange{.computed = step.gpus.front().compute.size(), .ready = std::move(ready)};
+  exchange_stream->wait(device::Moment(clock->now()));
+  exchange.start = all_of(*exchange_stream, exchange.ready);
   Duration time = part.cost.time;
   if (faults) {
-    faults->count_exchange(exchange.start);
-    const double share = faults->link_share(exchange.start);
+    const TimePoint start = exchange.start.time();
+    faults->count_exchange(start);
+    const double share = faults->link_share(start);
     if (share < 1 && part.at_link_share) time = part.at_link_share(share);
-    if (!result.failure) result.failure = faults->broken_link(exchange.start);
+    if (!result.failure) result.failure = faults->broken_link(start);
   }
-  exchange.end = exchanged = saturating_add(exchange.start, time);
-  return exchange;
+  exchange_stream->pause(time);
+  exchange.end = exchange_stream->last_end();
+  step.exchanges.push_back(std::move(exchange));
 }
 
-/// Counts for how long GPUs stand still before an exchange because the last one is late.
-void Trainer::State::note_waits(const StepPart& part, TimePoint start) {
-  if (start == exchanged || ranks.size() < 2) return;
-  double waited_s = 0;
-  std::size_t last = 0;
-  for (std::size_t i = 0; i < ranks.size(); ++i) {
-    if (ranks[i].ready_for(part) == start) last = i;
-    // Until it has computed what it has queued, it does not stand still.
-    const TimePoint idle = std::min(std::max(ranks[i].done, exchanged), start);
-    // The last device stands for all further GPUs.
-    const std::size_t stands_for =
-        i + 1 == ranks.size() ? static_cast<std::size_t>(plan.gpus) - i : 1;
-    waited_s += to_seconds(start - idle) * static_cast<double>(stands_for);
+/// Queues the parts of a step. The effort is linear in the number of devices.
+void Trainer::State::enqueue_parts(QueuedStep& step) {
+  const std::span<const StepPart> parts = plan.parts;
+  for (std::size_t next = 0; next < parts.size();) {
+    const bool computes = !parts[next].exchange;
+    std::size_t end = next + (computes ? 1 : 0);
+    while (end < parts.size() && parts[end].exchange) ++end;
+    std::vector<std::vector<device::Moment>> ready;
+    const auto exchanges =
+        parts.subspan(next + (computes ? 1 : 0), end - next - (computes ? 1 : 0));
+    if (computes) {
+      ready = compute(parts[next], exchanges, step);
+    } else {
+      ready.resize(exchanges.size());
+      for (const Rank& rank : ranks) {
+        for (auto& each : ready) each.push_back(rank.compute_stream->last_end());
+      }
+    }
+    for (std::size_t k = 0; k < exchanges.size(); ++k) {
+      enqueue_exchange(exchanges[k], std::move(ready[k]), step);
+    }
+    next = end;
   }
-  result.waited_for[last] += from_seconds(waited_s / (plan.gpus - 1));
+  std::vector<device::Moment> ends;
+  for (const Rank& rank : ranks) {
+    if (!step.exchanges.empty()) rank.compute_stream->wait(step.exchanges.back().end);
+    ends.push_back(rank.compute_stream->last_end());
+  }
+  step.end = ranks.size() == 1 ? ends.front() : all_of(*exchange_stream, ends);
 }
 
 /// Returns false if a fault ends the run in this step, which then does not count.
@@ -227,12 +304,11 @@ bool Trainer::State::enqueue(SourceBatch batch, const device::Interval& batch_wa
   record.work = batch.work;
   record.batch_wait = batch_wait;
   record.copied = !batch.on_device;
-  record.gpus.resize(ranks.size());
-  if (record.copied) step.copy_end = enqueue_copies(record);
-  enqueue_parts(record);
-  for (const Rank& rank : ranks) record.end = std::max(record.end, rank.done);
+  step.gpus.resize(ranks.size());
+  if (record.copied) enqueue_copies(step);
+  enqueue_parts(step);
   if (faults) {
-    const TimePoint end = result.failure ? result.failure->time : record.end;
+    const TimePoint end = result.failure ? result.failure->time : step.end.time();
     if (auto first = faults->first_between(result.start, end)) result.failure = first;
     if (result.failure) return false;
   }
@@ -245,18 +321,92 @@ bool Trainer::State::enqueue(SourceBatch batch, const device::Interval& batch_wa
 void Trainer::State::release_copied_buffers() {
   const TimePoint now = clock->now();
   for (QueuedStep& step : queue) {
-    if (step.copy_end <= now) step.buffer.reset();
+    if (step.buffer && step.copy_end.is_over(now)) step.buffer.reset();
+  }
+}
+
+/// Waits for the end of a step. Returns false if a fault ends the run before that.
+bool Trainer::State::wait_for_end(const QueuedStep& step) {
+  if (!faults) {
+    step.end.wait(*clock);
+    return true;
+  }
+  while (true) {
+    const std::uint32_t seen = step.end.news();
+    const TimePoint now = clock->now();
+    const bool has_ended = step.end.is_over(now);
+    const TimePoint until = has_ended ? step.end.time() : TimePoint::max();
+    const std::optional<RunFailure> first = faults->first_between(result.start, until);
+    if (first && (has_ended || first->time <= now)) {
+      result.failure = first;
+      return false;
+    }
+    if (has_ended) return true;
+    step.end.wait_for_news(*clock, seen, first ? first->time : TimePoint::max());
   }
 }
 
 void Trainer::State::complete_oldest(const Observer& observer) {
-  ObservedStep& record = queue.front().record;
+  QueuedStep& step = queue.front();
+  ObservedStep& record = step.record;
   record.end_wait.start = clock->now();
-  clock->wait_until(record.end);
+  if (!wait_for_end(step)) return queue.clear();
   record.end_wait.end = clock->now();
+  note_times(step);
   account(record);
   if (observer) observer(record);
   queue.pop_front();
+}
+
+/// Notes when the work of a step that has ended ran. Nothing can move it any more.
+void Trainer::State::note_times(QueuedStep& step) {
+  ObservedStep& record = step.record;
+  record.end = step.end.time();
+  record.gpus.resize(ranks.size());
+  for (std::size_t i = 0; i < ranks.size(); ++i) {
+    GpuStep& gpu = record.gpus[i];
+    MovedWork& moved = *ranks[i].moved;
+    TimePoint last = accounts[i].accounted_until();
+    if (step.gpus[i].copy) {
+      gpu.copy = moved.take(*step.gpus[i].copy, nullptr);
+      last = std::max(last, gpu.copy.end);
+    }
+    for (const std::vector<device::QueuedWork>& pieces : step.gpus[i].compute) {
+      device::Interval part{.start = last, .end = last};
+      for (const device::QueuedWork& piece : pieces) {
+        const device::Interval time = moved.take(piece, &gpu.turns);
+        if (&piece == &pieces.front()) part.start = time.start;
+        part.end = last = time.end;
+      }
+      gpu.compute.push_back(part);
+    }
+  }
+  for (const QueuedExchange& exchange : step.exchanges) {
+    note_waits(exchange, record);
+    record.exchanges.push_back({.start = exchange.start.time(), .end = exchange.end.time()});
+    exchanged = record.exchanges.back().end;
+  }
+}
+
+/// Counts for how long GPUs stand still before an exchange because the last one is late.
+void Trainer::State::note_waits(const QueuedExchange& exchange, const ObservedStep& record) {
+  const TimePoint start = exchange.start.time();
+  if (start == exchanged || ranks.size() < 2) return;
+  double waited_s = 0;
+  std::size_t last = 0;
+  for (std::size_t i = 0; i < ranks.size(); ++i) {
+    const TimePoint ready = exchange.ready[i].time();
+    if (ready == start) last = i;
+    // Until it has computed what it has queued, it does not stand still.
+    const TimePoint done =
+        exchange.computed == 0 ? ready : record.gpus[i].compute[exchange.computed - 1].end;
+    const TimePoint idle = std::min(std::max(done, exchanged), start);
+    // The last device stands for all further GPUs.
+    const std::size_t stands_for =
+        i + 1 == ranks.size() ? static_cast<std::size_t>(plan.gpus) - i : 1;
+    waited_s += to_seconds(start - idle) * static_cast<double>(stands_for);
+  }
+  result.waited_for[last] += from_seconds(waited_s / (plan.gpus - 1));
 }
 
 void Trainer::State::account(const ObservedStep& record) {
@@ -338,6 +488,10 @@ Result<Trainer> Trainer::create(const StepPlan& plan, const TrainOptions& option
     GPEMU_TRY(take_memory(rank, plan, options));
     rank.compute_stream = device->create_stream();
     if (options.overlap_copy) rank.copy_stream = device->create_stream();
+  }
+  if (count > 1 || plan.gpus > 1) {
+    state->exchange_stream = devices.front()->create_stream(device::StreamKind::kNonBlocking);
+    state->copies_stream = devices.front()->create_stream(device::StreamKind::kNonBlocking);
   }
   if (!devices.front()->node().faults().empty()) state->faults.emplace(plan, devices);
   return Trainer(std::move(state));

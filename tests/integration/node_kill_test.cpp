@@ -106,8 +106,9 @@ TEST_F(NodeKillTest, ASurvivorGoesOnAndGetsTheMemoryOfTheKilled) {
     kill_while([this] { churn(); });
     // A survivor looks for dead processes at most once per millisecond.
     clock_.wait_until(clock_.now() + 1ms);
-    const Interval next = device->default_stream().launch(1us);
-    ASSERT_LE(next.end, clock_.now() + 1us) << "the dead's work is waited for, after kill " << i;
+    const QueuedWork next = device->default_stream().launch(1us);
+    ASSERT_LE(next.expected.end, clock_.now() + 1us)
+        << "the dead's work is waited for, after kill " << i;
     const auto address = device->allocate(kMemory / 4 * 3);
     ASSERT_TRUE(address) << "after kill " << i << ": " << address.error().message;
     ASSERT_TRUE(device->free(*address));

@@ -128,8 +128,9 @@ class _Handle:
 # ---- Results
 
 
-class Interval(NamedTuple):
-    """When a piece of work runs, on the node's clock."""
+class ExpectedInterval(NamedTuple):
+    """When a piece of work runs, on the node's clock, if nothing else is queued. What this or
+    another process queues later may still move it: Event.time tells when it really ended."""
 
     start_ns: int
     end_ns: int
@@ -250,7 +251,7 @@ _gpemu_event_synchronize = _wait("gpemu_event_synchronize", c_void_p)
 _gpemu_event_record = _call("gpemu_event_record", c_void_p, c_void_p)
 _gpemu_event_elapsed = _call("gpemu_event_elapsed", c_void_p, c_void_p, POINTER(c_int64))
 _gpemu_event_time = _call("gpemu_event_time", c_void_p, POINTER(c_int64))
-_gpemu_stream_launch = _call("gpemu_stream_launch", c_void_p, c_int64, POINTER(_Interval))
+_gpemu_stream_launch = _wait("gpemu_stream_launch", c_void_p, c_int64, POINTER(_Interval))
 _gpemu_stream_copy = _call(
     "gpemu_stream_copy", c_void_p, c_int, c_uint64, c_int64, POINTER(_Interval)
 )
@@ -304,31 +305,32 @@ class Stream(_Handle):
     __slots__ = ()
     _destroy = _end("gpemu_stream_destroy")
 
-    def launch(self, duration_ns: int) -> Interval:
-        """Queues work on the compute engine and returns at once, with the time at which it is
-        expected to run; later work of other streams may delay it. Raises InvalidArgumentError for
-        a negative duration."""
+    def launch(self, duration_ns: int) -> ExpectedInterval:
+        """Queues work on the compute engine and returns the time at which it is expected to run;
+        what is queued later, by this or another process, may move it. Waits as long as the node's
+        sharing policy holds this process back. Raises InvalidArgumentError for a negative
+        duration."""
         interval = _Interval()
         duration = _integer(duration_ns, _INT64, "duration_ns")
         if status := _gpemu_stream_launch(self._handle, duration, byref(interval)):
             _refuse(status)
-        return Interval(interval.start_ns, interval.end_ns)
+        return ExpectedInterval(interval.start_ns, interval.end_ns)
 
-    def copy_to_device(self, nbytes: int, duration_ns: int) -> Interval:
+    def copy_to_device(self, nbytes: int, duration_ns: int) -> ExpectedInterval:
         """Queues a copy on the engine for copies to the device; otherwise like launch."""
         return self._copy(_TO_DEVICE, nbytes, duration_ns)
 
-    def copy_to_host(self, nbytes: int, duration_ns: int) -> Interval:
+    def copy_to_host(self, nbytes: int, duration_ns: int) -> ExpectedInterval:
         """Queues a copy on the engine for copies to the host; otherwise like launch."""
         return self._copy(_TO_HOST, nbytes, duration_ns)
 
-    def _copy(self, direction: int, nbytes: int, duration_ns: int) -> Interval:
+    def _copy(self, direction: int, nbytes: int, duration_ns: int) -> ExpectedInterval:
         interval = _Interval()
         size = _integer(nbytes, _UINT64, "nbytes")
         duration = _integer(duration_ns, _INT64, "duration_ns")
         if status := _gpemu_stream_copy(self._handle, direction, size, duration, byref(interval)):
             _refuse(status)
-        return Interval(interval.start_ns, interval.end_ns)
+        return ExpectedInterval(interval.start_ns, interval.end_ns)
 
     def record(self, event: Event) -> None:
         """Makes the event stand for all work queued so far."""

@@ -65,24 +65,24 @@ class Stream {
   /// The stream's work still runs.
   ~Stream();
 
-  /// Queues work of duration `cost` on the compute engine and returns the interval in which it will
-  /// run. Work that is queued later in other streams may still put it off. Here and below, work
-  /// that would end after the last TimePoint (some 292 years) ends there. At a lower clock
-  /// (Node::set_power_limit), it takes longer, except for the share of its time in which it waits
-  /// for memory. `width`: the share of the multiprocessors that it fills. Kernels of several
-  /// streams run at the same time if these shares, and those of memory, sum to at most 1.
-  /// `waves`: how often the GPU fills with its blocks. After each of them, kernels of more urgent
-  /// streams that exist when it is queued go first.
+  /// Queues work of duration `cost` on the compute engine and returns when it is expected to run,
+  /// which is not when it will: last_end() is its end. Here and below, work that would end after
+  /// the last TimePoint (some 292 years) ends there. At a lower clock (Node::set_power_limit), it
+  /// takes longer, except for the share of its time in which it waits for memory. `width`: the
+  /// share of the multiprocessors that it fills. Kernels of several streams run at the same time if
+  /// these shares, and those of memory, sum to at most 1. `waves`: how often the GPU fills with its
+  /// blocks. After each of them, kernels of more urgent streams that exist when it is queued go
+  /// first.
   ///
   /// Blocks as long as the node's policy holds this process back.
-  Interval launch(Duration cost, double memory_share = 0, double width = 1, int waves = 1);
+  QueuedWork launch(Duration cost, double memory_share = 0, double width = 1, int waves = 1);
 
   /// Returns when such a kernel may be launched: not after now if at once; else when to ask again.
   [[nodiscard]] TimePoint launch_from(Duration cost, double memory_share = 0, double width = 1);
 
   /// Queues a copy of `bytes` that takes `cost` on a copy engine. Requires: `engine` is a copy
   /// engine.
-  Interval copy(Engine engine, Bytes bytes, Duration cost);
+  QueuedWork copy(Engine engine, Bytes bytes, Duration cost);
 
   /// Makes the event stand for all work queued so far.
   void record(Event& event);
@@ -91,6 +91,10 @@ class Stream {
   /// there is nothing to wait for.
   void wait(const Event& event);
   void wait(const Moment& moment);
+
+  /// Makes work that is queued later start only so long after all that was queued before, and after
+  /// now. No engine works for that.
+  void pause(Duration time);
 
   /// Returns the moment at which all work queued so far ends, including that of the streams with
   /// which this one synchronises.
@@ -159,8 +163,9 @@ class Device {
   void abandon();
 
   /// Calls `observer` when the times of work that this context has queued become final. Several
-  /// pieces that run without a break may be reported as one. `observer` is called under a lock and
-  /// must not call this device. Requires: nothing is queued yet.
+  /// pieces that run without a break, as expected, may be reported as one. `observer` is called
+  /// under a lock and must not call this device; it replaces an earlier one. Work that was queued
+  /// before may be reported, too.
   void observe(std::function<void(const StartedWork&)> observer);
 
   /// Returns a copy of an event. Other threads may record the event at the same time in streams of

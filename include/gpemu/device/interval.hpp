@@ -12,18 +12,29 @@
 
 namespace gpemu::device {
 
-/// When a piece of work runs on its engine.
+/// A time in which something happens.
 struct Interval {
   TimePoint start;
   TimePoint end;
-  /// The engine time that the work takes. It is less than end - start if other processes' work runs
-  /// in between. The sum over all work of an engine never exceeds the range of Duration.
-  Duration busy;
+};
+
+/// Work that a stream has queued, as far as is known at that time.
+///
+/// Work that is queued later, here or by another process, may still move it. So this has no time at
+/// which it runs, only one at which it is expected to. When it really ends is a Moment, as of
+/// Stream::last_end() or an Event; when it has run is what Device::observe() tells.
+struct QueuedWork {
+  /// When the work runs if nothing else is queued, by no process.
+  Interval expected;
+  /// The engine time that the work takes. It is less than the length of `expected` if other
+  /// processes' work runs in between. The sum over all work of an engine never exceeds the range
+  /// of Duration.
+  Duration busy{};
   /// When the host queued the work.
   TimePoint asked{};
   /// For how long the device had had no work of this process at that time.
   Duration idle{};
-  /// The work's number in its process, if the times above may still change; 0 if they are final.
+  /// The work's number in its process; 0 if the times above are final.
   std::uint64_t number = 0;
 };
 
@@ -67,7 +78,7 @@ struct StartedWork {
   Engine engine = Engine::kCompute;
   TimePoint start{};
   TimePoint end{};
-  /// Interval::number, if these times may differ from those that queueing the work returned; else
+  /// QueuedWork::number, if these times may differ from those that queueing the work returned; else
   /// 0.
   std::uint64_t moved = 0;
   /// When the engine worked on it, if it worked for other processes in between; else empty.

@@ -30,10 +30,13 @@ struct TimeBreakdown {
   friend bool operator==(const TimeBreakdown&, const TimeBreakdown&) = default;
 };
 
-/// When the work of one step runs on one GPU. For missing work, start equals end.
+/// When the work of one step ran on one GPU. For missing work, start equals end.
 struct GpuStep {
   device::Interval copy;
   std::vector<device::Interval> compute;  ///< in order, as the plan's parts that compute.
+  /// When its engine worked on these, in order, without the times in which it worked for other
+  /// processes.
+  std::vector<device::Interval> turns;
 };
 
 /// Accounts for every moment of one GPU, step by step in the order in which they run.
