@@ -14,6 +14,9 @@ gpemu_status gpemu_device_open(gpemu_node* node, int32_t index, gpemu_device** d
   return guard([=]() -> Result<void> {
     GPEMU_TRY(require("gpemu_device_open", node, device));
     GPEMU_ASSIGN(auto opened, gpemu::device::Device::open(node->node, index, *node->clock));
+    if (const auto limit = node->limits.limit(index, opened->memory_info().total)) {
+      opened->limit_memory(*limit);
+    }
     *device = new gpemu_device{.clock = node->clock, .device = std::move(opened)};
     return {};
   });

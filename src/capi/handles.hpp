@@ -7,6 +7,7 @@
 #include "gpemu/base/mutex.hpp"
 #include "gpemu/cost/step_cost.hpp"
 #include "gpemu/device/device.hpp"
+#include "gpemu/device/memory_limits.hpp"
 #include "gpemu/device/rendezvous.hpp"
 #include "gpemu/gpemu.h"
 #include "gpemu/profile/database.hpp"
@@ -17,6 +18,7 @@
 struct gpemu_node {
   std::shared_ptr<gpemu::sim::Clock> clock;
   std::shared_ptr<gpemu::device::Node> node;
+  gpemu::device::MemoryLimits limits{};  ///< of this process, on a node that others share.
 };
 
 struct gpemu_device {

@@ -102,7 +102,9 @@ gpemu_status gpemu_node_open(const char* name, gpemu_node** node) {
     GPEMU_ASSIGN(const auto priority, gpemu::device::process_priority(std::getenv));
     GPEMU_ASSIGN(auto opened, gpemu::device::Node::open(name));
     opened->set_priority(priority);
-    *node = new gpemu_node{.clock = gpemu::clock_of(opened), .node = std::move(opened)};
+    GPEMU_ASSIGN(auto limits, gpemu::device::MemoryLimits::read(std::getenv));
+    *node = new gpemu_node{
+        .clock = gpemu::clock_of(opened), .node = std::move(opened), .limits = std::move(limits)};
     return {};
   });
 }

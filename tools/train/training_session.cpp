@@ -2,6 +2,8 @@
 #include "train/training_session.hpp"
 
 #include <algorithm>
+#include <functional>
+#include <map>
 #include <optional>
 #include <unistd.h>
 #include <utility>
@@ -9,6 +11,7 @@
 #include "gpemu/base/log.hpp"
 #include "gpemu/base/variables.hpp"
 #include "gpemu/device/device_config.hpp"
+#include "gpemu/device/memory_limits.hpp"
 #include "gpemu/device/pinned_memory.hpp"
 #include "gpemu/device/process_priority.hpp"
 #include "gpemu/profile/database.hpp"
@@ -20,6 +23,9 @@
 
 namespace gpemu::tools {
 namespace {
+
+/// Limits what a client of MPS uses of the multiprocessors.
+constexpr const char* kThreadPercentage = "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE";
 
 /// Counts in `not_locked` the bytes that the user's limit did not allow to lock, and reports it
 /// once.
@@ -63,6 +69,16 @@ Result<void> TrainingSession::attach(const GpuOptions& options, const World& wor
   GPEMU_ASSIGN(const auto own,
                device::process_priority([&](const char* /*name*/) { return priority.c_str(); }));
   node_->set_priority(own);
+  const std::string percentage = world.variable(kThreadPercentage).value_or("");
+  if (device::is_side_by_side(node_->policy()) && !percentage.empty() && percentage != "100") {
+    return fail(ErrorCode::kUnsupported,
+                "{} is {}, but the costs of `gpemu train` are those of whole GPUs; unset it, or "
+                "train a program with `gpemu run`, which keeps to it",
+                kThreadPercentage, percentage);
+  }
+  // Its time may be ahead of the host's, if a run skips what all of its processes wait for.
+  clock_ = &node_->clock();
+  spun_before_ = clock_->spun();
   const auto last = std::int64_t{options.device} + options.gpus - 1;
   if (last >= node_->device_count()) {
     return fail(ErrorCode::kInvalidArgument,
@@ -107,7 +123,12 @@ Result<void> TrainingSession::create_node(const GpuOptions& options, const World
   return {};
 }
 
-Result<void> TrainingSession::open_devices(const GpuOptions& options) {
+Result<void> TrainingSession::open_devices(const GpuOptions& options, const World& world) {
+  std::map<std::string, std::string, std::less<>> values;
+  GPEMU_ASSIGN(const auto limits, device::MemoryLimits::read([&](const char* name) {
+                 const auto value = world.variable(name);
+                 return value ? (values[name] = *value).c_str() : nullptr;
+               }));
   const int first = options.node.empty() ? 0 : options.device;
   const int count = options.node.empty() ? node_->device_count() : options.gpus;
   for (int index = first; index < first + count; ++index) {
@@ -118,6 +139,9 @@ Result<void> TrainingSession::open_devices(const GpuOptions& options) {
     }
     GPEMU_ASSIGN(std::unique_ptr<device::Device> device,
                  device::Device::open(node_, index, *clock_));
+    if (const auto limit = limits.limit(index, device->memory_info().total)) {
+      device->limit_memory(*limit);
+    }
     devices_.push_back(std::move(device));
   }
   return {};
@@ -159,7 +183,7 @@ Result<TrainingSession> TrainingSession::create(const GpuOptions& options, bool 
          .cost = {.time = preprocessing, .evidence = cost::Evidence::kAnalytic}});
   }
   if (!session.node_) GPEMU_TRY(session.create_node(options, world));
-  GPEMU_TRY(session.open_devices(options));
+  GPEMU_TRY(session.open_devices(options, world));
 
   std::vector<device::Device*> devices;
   devices.reserve(session.devices_.size());

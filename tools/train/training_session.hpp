@@ -50,11 +50,11 @@ class TrainingSession {
   Result<void> attach(const GpuOptions& options, const World& world);
   Result<void> make_plan(const GpuOptions& options, const World& world);
   Result<void> create_node(const GpuOptions& options, const World& world);
-  Result<void> open_devices(const GpuOptions& options);
+  Result<void> open_devices(const GpuOptions& options, const World& world);
 
   // Declared in dependency order.
   std::unique_ptr<sim::VirtualClock> virtual_clock_;  ///< if the run is in virtual time.
-  sim::Clock* clock_ = nullptr;                       ///< that clock, or the world's.
+  sim::Clock* clock_ = nullptr;                       ///< that clock, the node's, or the world's.
   Duration spun_before_{};                            ///< by waits before this session.
   std::unique_ptr<cost::StepCostModel> model_;
   train::StepPlan plan_;
