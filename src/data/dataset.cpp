@@ -211,9 +211,11 @@ Result<Dataset> Dataset::open(const fs::path& root, const std::atomic<bool>* sto
     const std::size_t slash = std::min(rest.find('/'), rest.size());
     std::string prefix = slash < rest.size() ? rest.substr(slash + 1) : "";
     if (!prefix.empty() && !prefix.ends_with('/')) prefix += '/';
-    GPEMU_ASSIGN(dataset.objects_, ObjectStore::open(rest.substr(0, slash), objects));
-    GPEMU_ASSIGN(std::vector<StoredObject> found, dataset.objects_->list(prefix, stop));
-    GPEMU_ASSIGN(dataset.index_, index_objects(dataset.objects_->root(), prefix, std::move(found)));
+    ObjectStoreSettings settings = objects;
+    settings.stop = stop;
+    GPEMU_ASSIGN(dataset.objects_, ObjectStore::open(rest.substr(0, slash), std::move(settings)));
+    GPEMU_ASSIGN(const ObjectList found, dataset.objects_->list(prefix));
+    GPEMU_ASSIGN(dataset.index_, index_objects(dataset.objects_->root(), prefix, found));
   } else {
     GPEMU_ASSIGN(dataset.index_, find_index(dataset.root_, stop));
   }

@@ -44,7 +44,7 @@ inline constexpr std::string_view kClassesFile = "classes.txt";
 /// Takes the objects of a bucket, s3://BUCKET/, whose keys begin with `prefix` as a folder of
 /// images.
 [[nodiscard]] Result<DataIndex> index_objects(const std::string& bucket, const std::string& prefix,
-                                              std::vector<StoredObject> objects);
+                                              const ObjectList& objects);
 
 /// Returns whether a file's name ends as those of images do.
 [[nodiscard]] bool is_image_name(const std::filesystem::path& path);

@@ -30,20 +30,32 @@ constexpr auto kFirstPause = 100ms;
 /// Seconds until a connection must be there, and in which a byte must come.
 constexpr long kConnectS = 5;
 constexpr long kSilenceS = 10;
-/// Of a listing's page, which has up to 1,000 keys of up to 1,024 bytes; and of an error.
-constexpr std::size_t kMostText = 16 * kMiB;
-/// Pages of a listing: more keys than a data set has samples.
-constexpr int kMostPages = 1 << 22;
+/// Of a listing's page, which has up to 1,000 keys of up to 1,024 bytes, each encoded as up to
+/// three; and of an error.
+constexpr std::size_t kMostText = 4 * kMiB;
+/// Of an answer's headers. Source: Amazon's own answers have less than 1 KiB.
+constexpr std::size_t kMostHeaders = 64 * kKiB;
+/// Of a whole listing in memory: 1.4 million keys as those of ImageNet's images.
+constexpr Bytes kMostListed = 64'000'000;
+/// What a listing may take beside the patience: a thousandth of what servers need for a key.
+constexpr auto kTimeOfAKey = 1ms;
 
-/// The functions of libcurl that are used. Its programming interface has not changed since 2006.
+/// The functions of libcurl that are used. Source: the newest, curl_multi_poll, came with 7.66 in
+/// 2019.
 struct Curl {
   CURL* (*init)() = nullptr;
   void (*cleanup)(CURL*) = nullptr;
   void (*reset)(CURL*) = nullptr;
   CURLcode (*set)(CURL*, CURLoption, ...) = nullptr;
-  CURLcode (*perform)(CURL*) = nullptr;
   CURLcode (*info)(CURL*, CURLINFO, ...) = nullptr;
   const char* (*error)(CURLcode) = nullptr;
+  CURLM* (*init_multi)() = nullptr;
+  CURLMcode (*cleanup_multi)(CURLM*) = nullptr;
+  CURLMcode (*add)(CURLM*, CURL*) = nullptr;
+  CURLMcode (*remove)(CURLM*, CURL*) = nullptr;
+  CURLMcode (*step)(CURLM*, int*) = nullptr;
+  CURLMcode (*poll)(CURLM*, curl_waitfd*, unsigned, int, int*) = nullptr;
+  CURLMsg* (*message)(CURLM*, int*) = nullptr;
   curl_slist* (*append)(curl_slist*, const char*) = nullptr;
   void (*free_list)(curl_slist*) = nullptr;
 };
@@ -63,9 +75,15 @@ Result<Curl> load_curl() {
         find(library, "curl_easy_cleanup", curl.cleanup) &&
         find(library, "curl_easy_reset", curl.reset) &&
         find(library, "curl_easy_setopt", curl.set) &&
-        find(library, "curl_easy_perform", curl.perform) &&
         find(library, "curl_easy_getinfo", curl.info) &&
         find(library, "curl_easy_strerror", curl.error) &&
+        find(library, "curl_multi_init", curl.init_multi) &&
+        find(library, "curl_multi_cleanup", curl.cleanup_multi) &&
+        find(library, "curl_multi_add_handle", curl.add) &&
+        find(library, "curl_multi_remove_handle", curl.remove) &&
+        find(library, "curl_multi_perform", curl.step) &&
+        find(library, "curl_multi_poll", curl.poll) &&
+        find(library, "curl_multi_info_read", curl.message) &&
         find(library, "curl_slist_append", curl.append) &&
         find(library, "curl_slist_free_all", curl.free_list)) {
       return curl;
@@ -104,6 +122,7 @@ Result<std::string> decoded(std::string_view text) {
     if (i + 2 >= text.size() || std::from_chars(begin, begin + 2, value, 16).ptr != begin + 2) {
       return fail(ErrorCode::kCorruptData, "the name of an object is not encoded as asked for");
     }
+    if (value == 0) return fail(ErrorCode::kCorruptData, "the name of an object has a zero byte");
     result += static_cast<char>(value);
     i += 2;
   }
@@ -129,10 +148,24 @@ struct Received {
   std::size_t filled = 0;
   bool wants_text = false;
   std::string text;  ///< of a listing, or of an error.
+  std::size_t header_bytes = 0;
   const Curl* curl = nullptr;
   CURL* handle = nullptr;
   bool too_large = false;
 };
+
+/// A connection to the server, and what waits for it.
+struct Connection {
+  CURL* handle = nullptr;
+  CURLM* multi = nullptr;
+};
+
+std::size_t take_header(char* /*data*/, std::size_t size, std::size_t count, void* to) {
+  auto& received = *static_cast<Received*>(to);
+  received.header_bytes += size * count;
+  received.too_large = received.header_bytes > kMostHeaders;
+  return received.too_large ? 0 : size * count;
+}
 
 std::size_t take(char* data, std::size_t size, std::size_t count, void* to) {
   auto& received = *static_cast<Received*>(to);
@@ -172,23 +205,32 @@ struct ObjectStore::State {
   State(const State&) = delete;
   State& operator=(const State&) = delete;
   ~State() {
-    for (CURL* handle : idle) curl.cleanup(handle);
+    for (const Connection& connection : idle) close(connection);
   }
 
   /// Sends a request until it succeeds or has failed for good.
   Result<void> get(const std::string& url, const std::string& what, std::string_view range,
                    Received& received) GPEMU_EXCLUDES(mutex);
-  std::optional<Failure> try_once(CURL* handle, const std::string& url, std::string_view range,
-                                  Received& received);
+  std::optional<Failure> try_once(const Connection& connection, const std::string& url,
+                                  std::string_view range, Received& received,
+                                  const sim::Wait& wait);
+  CURLcode perform(const Connection& connection, const sim::Wait& wait) const;
   [[nodiscard]] std::optional<Failure> failure_of(CURLcode code, long status,
-                                                  const Received& received) const;
+                                                  const Received& received,
+                                                  const sim::Wait& wait) const;
   [[nodiscard]] std::string base_url() const;
+  Result<Connection> connection() GPEMU_EXCLUDES(mutex);
+  void close(const Connection& connection) const {
+    if (connection.handle != nullptr) curl.cleanup(connection.handle);
+    if (connection.multi != nullptr) curl.cleanup_multi(connection.multi);
+  }
 
   const Curl curl;
   const std::string bucket;
   const ObjectStoreSettings settings;
   Mutex mutex;
-  std::vector<CURL*> idle GPEMU_GUARDED_BY(mutex);  ///< each keeps its connection.
+  std::vector<Connection> idle GPEMU_GUARDED_BY(mutex);  ///< each keeps its connection.
+  sim::RealClock clock;                                  ///< libcurl knows no other.
 };
 
 std::string ObjectStore::State::base_url() const {
@@ -200,9 +242,18 @@ std::string ObjectStore::State::base_url() const {
 }
 
 std::optional<Failure> ObjectStore::State::failure_of(CURLcode code, long status,
-                                                      const Received& received) const {
+                                                      const Received& received,
+                                                      const sim::Wait& wait) const {
   if (received.too_large) {
     return Failure{.reason = "the server sends more than was asked for"};
+  }
+  if (code != CURLE_OK && wait.is_stopped()) {
+    return Failure{.reason = "stopped", .code = ErrorCode::kInterrupted};
+  }
+  if (code != CURLE_OK && wait.is_over()) {
+    return Failure{.reason = fmt::format("the server has not answered as a whole for {:g} s "
+                                         "(--patience)",
+                                         to_seconds(settings.patience))};
   }
   if (code != CURLE_OK) return Failure{.reason = curl.error(code), .may_pass = true};
   if (status >= 200 && status < 300) return std::nullopt;
@@ -221,8 +272,26 @@ std::optional<Failure> ObjectStore::State::failure_of(CURLcode code, long status
   return failure;
 }
 
-std::optional<Failure> ObjectStore::State::try_once(CURL* handle, const std::string& url,
-                                                    std::string_view range, Received& received) {
+/// Moves a request on until it has ended, or the wait is over.
+CURLcode ObjectStore::State::perform(const Connection& connection, const sim::Wait& wait) const {
+  if (curl.add(connection.multi, connection.handle) != CURLM_OK) return CURLE_FAILED_INIT;
+  CURLcode code = CURLE_OPERATION_TIMEDOUT;
+  int running = 1;
+  while (curl.step(connection.multi, &running) == CURLM_OK && running > 0 && !wait.is_over()) {
+    curl.poll(connection.multi, nullptr, 0, static_cast<int>(wait.step().count()), nullptr);
+  }
+  int left = 0;
+  if (const CURLMsg* const message = curl.message(connection.multi, &left); message != nullptr) {
+    code = message->data.result;
+  }
+  curl.remove(connection.multi, connection.handle);
+  return code;
+}
+
+std::optional<Failure> ObjectStore::State::try_once(const Connection& connection,
+                                                    const std::string& url, std::string_view range,
+                                                    Received& received, const sim::Wait& wait) {
+  CURL* const handle = connection.handle;
   curl.reset(handle);
   const std::string ranged(range);
   const std::string signing = fmt::format("aws:amz:{}:s3", settings.region);
@@ -240,6 +309,8 @@ std::optional<Failure> ObjectStore::State::try_once(CURL* handle, const std::str
   curl.set(handle, CURLOPT_LOW_SPEED_TIME, kSilenceS);
   curl.set(handle, CURLOPT_WRITEFUNCTION, &take);
   curl.set(handle, CURLOPT_WRITEDATA, &received);
+  curl.set(handle, CURLOPT_HEADERFUNCTION, &take_header);
+  curl.set(handle, CURLOPT_HEADERDATA, &received);
   if (!ranged.empty()) curl.set(handle, CURLOPT_RANGE, ranged.c_str());
   if (headers != nullptr) curl.set(handle, CURLOPT_HTTPHEADER, headers);
   CURLcode code = CURLE_OK;
@@ -253,40 +324,51 @@ std::optional<Failure> ObjectStore::State::try_once(CURL* handle, const std::str
                    .code = ErrorCode::kUnsupported};
   }
   received.filled = 0;
+  received.header_bytes = 0;
   received.text.clear();
   received.too_large = false;
   received.curl = &curl;
   received.handle = handle;
-  code = curl.perform(handle);
+  code = perform(connection, wait);
   long status = 0;
   curl.info(handle, CURLINFO_RESPONSE_CODE, &status);
   curl.free_list(headers);
-  return failure_of(code, status, received);
+  return failure_of(code, status, received, wait);
+}
+
+Result<Connection> ObjectStore::State::connection() {
+  {
+    const Lock lock(mutex);
+    if (!idle.empty()) {
+      const Connection connection = idle.back();
+      idle.pop_back();
+      return connection;
+    }
+  }
+  const Connection connection{.handle = curl.init(), .multi = curl.init_multi()};
+  if (connection.handle != nullptr && connection.multi != nullptr) return connection;
+  close(connection);
+  return fail(ErrorCode::kResourceLimit, "libcurl does not start");
 }
 
 Result<void> ObjectStore::State::get(const std::string& url, const std::string& what,
                                      std::string_view range, Received& received) {
-  CURL* handle = nullptr;
-  {
-    const Lock lock(mutex);
-    if (!idle.empty()) {
-      handle = idle.back();
-      idle.pop_back();
-    }
-  }
-  if (handle == nullptr) handle = curl.init();
-  if (handle == nullptr) return fail(ErrorCode::kResourceLimit, "libcurl does not start");
+  static const std::atomic<bool> never = false;
+  const sim::Wait wait{.clock = clock,
+                       .until = clock.now() + settings.patience,
+                       .stop = settings.stop != nullptr ? *settings.stop : never};
+  GPEMU_ASSIGN(const Connection used, connection());
   std::optional<Failure> failure;
   int tries = 0;
   for (auto pause = kFirstPause; tries < kRequestTries; pause *= 4) {
     ++tries;
-    failure = try_once(handle, url, range, received);
+    failure = try_once(used, url, range, received, wait);
     if (!failure || !failure->may_pass || tries == kRequestTries) break;
     std::this_thread::sleep_for(pause);
   }
   {
     const Lock lock(mutex);
-    idle.push_back(handle);
+    idle.push_back(used);
   }
   if (!failure) return {};
   return fail(failure->code, "cannot read {}: {}{}", printable(what), failure->reason,
@@ -341,6 +423,39 @@ Result<ObjectPage> parse_object_page(std::string_view xml) {
   return page;
 }
 
+Duration time_of_listing(Duration patience, std::size_t objects) {
+  return patience + kTimeOfAKey * static_cast<std::int64_t>(objects);
+}
+
+void ObjectList::add(const ObjectPage& page) {
+  Page kept;
+  Bytes bytes = 0;
+  for (const StoredObject& object : page.objects) bytes += object.key.size() + 1;
+  kept.keys.reserve(bytes);
+  kept.sizes.reserve(page.objects.size());
+  for (const StoredObject& object : page.objects) {
+    kept.keys.append(object.key).push_back('\0');
+    kept.sizes.push_back(object.bytes);
+  }
+  size_ += page.objects.size();
+  bytes_ += sizeof kept + bytes + page.objects.size() * sizeof(Bytes);
+  pages_.push_back(std::move(kept));
+}
+
+std::vector<ObjectList::Entry> ObjectList::entries() const {
+  std::vector<Entry> entries;
+  entries.reserve(size_);
+  for (const Page& page : pages_) {
+    std::size_t begin = 0;
+    for (const Bytes size : page.sizes) {
+      const std::string_view key = page.keys.data() + begin;
+      entries.push_back({.key = key, .bytes = size});
+      begin += key.size() + 1;
+    }
+  }
+  return entries;
+}
+
 bool is_object_path(std::string_view path) {
   return path.starts_with("s3:/");
 }
@@ -368,15 +483,12 @@ std::string ObjectStore::root() const {
   return fmt::format("s3://{}/", state_->bucket);
 }
 
-Result<std::vector<StoredObject>> ObjectStore::list(const std::string& prefix,
-                                                    const std::atomic<bool>* stop) const {
+Result<ObjectList> ObjectStore::list(const std::string& prefix) const {
   const std::string what = fmt::format("s3://{}/{}", state_->bucket, prefix);
-  std::vector<StoredObject> objects;
+  const TimePoint begin = state_->clock.now();
+  ObjectList objects;
   std::string token;
-  for (int pages = 0; pages < kMostPages; ++pages) {
-    if (stop != nullptr && stop->load(std::memory_order_relaxed)) {
-      return fail(ErrorCode::kInterrupted, "stopped while listing {}", printable(what));
-    }
+  while (true) {
     // Signed in the order of names.
     std::string url = state_->base_url() + "/?";
     if (!token.empty()) url += fmt::format("continuation-token={}&", encoded(token, false));
@@ -387,10 +499,20 @@ Result<std::vector<StoredObject>> ObjectStore::list(const std::string& prefix,
     if (!page) {
       return fail(page.error().code, "cannot read {}: {}", printable(what), page.error().message);
     }
-    objects.insert(objects.end(), std::make_move_iterator(page->objects.begin()),
-                   std::make_move_iterator(page->objects.end()));
+    objects.add(*page);
     if (page->next.empty()) return objects;
     if (page->next == token || page->objects.empty()) break;
+    if (objects.bytes() > kMostListed) {
+      return fail(ErrorCode::kResourceLimit,
+                  "cannot read {}: the server's list has no end after {} objects, whose names take "
+                  "more than {} MB: store the images in larger files",
+                  printable(what), objects.size(), kMostListed / 1'000'000);
+    }
+    const Duration most = time_of_listing(state_->settings.patience, objects.size());
+    if (state_->clock.now() - begin > most) {
+      return fail(ErrorCode::kIo, "cannot read {}: the server has listed only {} objects in {:g} s",
+                  printable(what), objects.size(), to_seconds(most));
+    }
     token = std::move(page->next);
   }
   return fail(ErrorCode::kCorruptData, "cannot read {}: the server's list does not end",

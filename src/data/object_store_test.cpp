@@ -4,7 +4,10 @@
 #include <map>
 #include <string>
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
+
+#include "index_reader.hpp"
 
 namespace gpemu::data {
 namespace {
@@ -30,6 +33,49 @@ TEST(ObjectStoreTest, ReadsAPageOfAListing) {
   EXPECT_EQ(parse_object_page(page_of(""))->objects.size(), 0);
 }
 
+TEST(ObjectStoreTest, AListingMayTakeAMillisecondForEachObject) {
+  using namespace std::chrono_literals;
+  EXPECT_EQ(time_of_listing(10s, 0), 10s);
+  // Ten thousandths of what servers give: a page of 1,000 keys in a second.
+  EXPECT_EQ(time_of_listing(10s, 1000), 11s);
+}
+
+TEST(ObjectStoreTest, KeepsAListingInLittleMoreMemoryThanItsKeys) {
+  ObjectList list;
+  ObjectPage page;
+  for (int i = 0; i < 1000; ++i) {
+    page.objects.push_back({.key = fmt::format("train/n01440764/n01440764_{:06}.JPEG", i),
+                            .bytes = static_cast<Bytes>(i)});
+  }
+  list.add(page);
+  list.add(page);
+  EXPECT_EQ(list.size(), 2000);
+  // 37 bytes of a key, one behind it, and 8 of its size; and what each page has.
+  EXPECT_EQ(list.bytes(), 2000 * (37 + 1 + 8) + 2 * 56);
+  const auto entries = list.entries();
+  ASSERT_EQ(entries.size(), 2000);
+  EXPECT_EQ(entries[1002].key, "train/n01440764/n01440764_000002.JPEG");
+  EXPECT_EQ(entries[1002].bytes, 2);
+}
+
+TEST(ObjectStoreTest, ReadsNoObjectsThatWereNotAskedForOrAreTooLarge) {
+  ObjectList list;
+  list.add({.objects = {{.key = "x", .bytes = 1},
+                        {.key = "photos/a/1.jpg", .bytes = 2},
+                        {.key = "photos/b/2.txt", .bytes = Bytes{1} << 62}},
+            .next = ""});
+  const auto index = index_objects("s3://bucket/", "photos/", list);
+  ASSERT_TRUE(index) << index.error().message;
+  EXPECT_EQ(index->samples.size(), 1);
+  list.add({.objects = {{.key = "photos/b/3.jpg", .bytes = Bytes{1} << 62}}, .next = ""});
+  const auto large = index_objects("s3://bucket/", "photos/", list);
+  ASSERT_FALSE(large);
+  EXPECT_EQ(large.error().code, ErrorCode::kCorruptData);
+  EXPECT_NE(large.error().message.find("photos/b/3.jpg has 4611686018427387904 bytes"),
+            std::string::npos)
+      << large.error().message;
+}
+
 TEST(ObjectStoreTest, RefusesWhatIsNoListing) {
   const std::string whole = page_of("<Contents><Key>a</Key><Size>1</Size></Contents>");
   for (const std::string& wrong :
@@ -40,6 +86,7 @@ TEST(ObjectStoreTest, RefusesWhatIsNoListing) {
         page_of("<Contents><Key>a</Key><Size>1x</Size></Contents>"),
         page_of("<Contents><Key>%zz</Key><Size>1</Size></Contents>"),
         page_of("<Contents><Key>a%2</Key><Size>1</Size></Contents>"),
+        page_of("<Contents><Key>a%00</Key><Size>1</Size></Contents>"),
         page_of("<Contents><Key>a</Key><Size>99999999999999999999999</Size></Contents>")}) {
     const auto page = parse_object_page(wrong);
     ASSERT_FALSE(page) << wrong;

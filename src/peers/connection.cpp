@@ -20,8 +20,6 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// How often waits look at whether they are over.
-constexpr int kPollMs = 50;
 /// More connections than nodes of a group that have said nothing yet; the oldest one makes room.
 constexpr std::size_t kMostSilent = 128;
 
@@ -49,12 +47,10 @@ void set(const FileDescriptor& socket, int level, int option, T value) {
 void set_options(const FileDescriptor& socket) {
   set(socket, IPPROTO_TCP, TCP_NODELAY, 1);
   set(socket, SOL_SOCKET, SO_KEEPALIVE, 1);
-  set(socket, IPPROTO_TCP, TCP_KEEPIDLE, kPatienceS / 2);
+  set(socket, IPPROTO_TCP, TCP_KEEPIDLE, kCutNetworkS / 2);
   set(socket, IPPROTO_TCP, TCP_KEEPINTVL, 1);
-  set(socket, IPPROTO_TCP, TCP_KEEPCNT, kPatienceS / 2);
-  set(socket, IPPROTO_TCP, TCP_USER_TIMEOUT, 1000 * kPatienceS);
-  set(socket, SOL_SOCKET, SO_RCVTIMEO, timeval{.tv_sec = kPatienceS, .tv_usec = 0});
-  set(socket, SOL_SOCKET, SO_SNDTIMEO, timeval{.tv_sec = kPatienceS, .tv_usec = 0});
+  set(socket, IPPROTO_TCP, TCP_KEEPCNT, kCutNetworkS / 2);
+  set(socket, IPPROTO_TCP, TCP_USER_TIMEOUT, 1000 * kCutNetworkS);
 }
 
 Address address_of(const FileDescriptor& socket, int (*name)(int, sockaddr*, socklen_t*)) {
@@ -73,6 +69,10 @@ Address address_of(const FileDescriptor& socket, int (*name)(int, sockaddr*, soc
   return address;
 }
 
+int milliseconds(const Wait& wait) {
+  return static_cast<int>(wait.step().count());
+}
+
 /// Returns a connected socket, or the error number.
 int connect_once(const AddressList& addresses, const Wait& wait, FileDescriptor& socket) {
   int error = EADDRNOTAVAIL;
@@ -84,7 +84,7 @@ int connect_once(const AddressList& addresses, const Wait& wait, FileDescriptor&
     error = errno;
     if (error != EINPROGRESS) continue;
     pollfd polled{.fd = socket.get(), .events = POLLOUT, .revents = 0};
-    while (::poll(&polled, 1, kPollMs) <= 0 && !wait.is_over()) {
+    while (::poll(&polled, 1, milliseconds(wait)) <= 0 && !wait.is_over()) {
     }
     error = ETIMEDOUT;
     socklen_t size = sizeof error;
@@ -130,6 +130,10 @@ Result<Address> parse_address(std::string_view text) {
               "'{}' is no address: write HOST:PORT, e.g. 10.77.0.1:29500", text);
 }
 
+bool is_number(const Address& address) {
+  return resolve(address, AI_NUMERICHOST).has_value();
+}
+
 Result<FileDescriptor> listen_at(const Address& address) {
   GPEMU_ASSIGN(const AddressList addresses, resolve(address, AI_PASSIVE));
   const addrinfo& place = *addresses;
@@ -145,35 +149,58 @@ Result<FileDescriptor> listen_at(const Address& address) {
               errno_message(errno));
 }
 
-Result<FileDescriptor> accept_at(const FileDescriptor& listener, const Wait& wait) {
-  while (!wait.is_over()) {
-    pollfd polled{.fd = listener.get(), .events = POLLIN, .revents = 0};
-    if (::poll(&polled, 1, kPollMs) <= 0) continue;
-    GPEMU_ASSIGN(FileDescriptor socket, accept_one(listener));
-    if (socket.valid()) return socket;
+bool Greeter::read(Caller& caller) const {
+  std::uint32_t size = 0;
+  while (true) {
+    std::size_t wanted = sizeof size;
+    if (caller.bytes.size() >= sizeof size) {
+      std::memcpy(&size, caller.bytes.data(), sizeof size);
+      if (size > most_) {
+        caller.socket = FileDescriptor();
+        return true;
+      }
+      wanted += size;
+    }
+    const std::size_t before = caller.bytes.size();
+    if (before == wanted) return true;
+    caller.bytes.resize(wanted);
+    const ssize_t got =
+        ::recv(caller.socket.get(), caller.bytes.data() + before, wanted - before, MSG_DONTWAIT);
+    const int error = errno;
+    caller.bytes.resize(before + static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
+    if (got > 0 || (got < 0 && error == EINTR)) continue;
+    if (got < 0 && error == EAGAIN) return false;
+    caller.socket = FileDescriptor();
+    return true;
   }
-  return FileDescriptor();
 }
 
-Result<FileDescriptor> accept_speaker(const FileDescriptor& listener,
-                                      std::vector<FileDescriptor>& silent, const Wait& wait) {
+Result<void> Greeter::accept(const FileDescriptor& listener) {
+  GPEMU_ASSIGN(FileDescriptor socket, accept_one(listener));
+  if (!socket.valid()) return {};
+  if (callers_.size() == kMostSilent) callers_.erase(callers_.begin());
+  callers_.push_back({.socket = std::move(socket), .bytes = {}});
+  return {};
+}
+
+Result<Greeter::Greeting> Greeter::next(const FileDescriptor& listener, const Wait& wait) {
   while (!wait.is_over()) {
     std::vector<pollfd> polled;
-    for (const FileDescriptor& socket : silent) polled.push_back({socket.get(), POLLIN, 0});
+    for (const Caller& caller : callers_) polled.push_back({caller.socket.get(), POLLIN, 0});
     polled.push_back({listener.get(), POLLIN, 0});
-    if (::poll(polled.data(), polled.size(), kPollMs) <= 0) continue;
-    for (std::size_t i = 0; i < silent.size(); ++i) {
-      if (polled[i].revents == 0) continue;
-      FileDescriptor socket = std::move(silent[i]);
-      silent.erase(silent.begin() + static_cast<std::ptrdiff_t>(i));
-      return socket;
+    if (::poll(polled.data(), polled.size(), milliseconds(wait)) <= 0) continue;
+    const bool comes = polled.back().revents != 0;
+    for (std::size_t i = 0; i < callers_.size(); ++i) {
+      if (polled[i].revents == 0 || !read(callers_[i])) continue;
+      Caller caller = std::move(callers_[i]);
+      callers_.erase(callers_.begin() + static_cast<std::ptrdiff_t>(i));
+      if (!caller.socket.valid()) break;  // The others are looked at again.
+      caller.bytes.erase(caller.bytes.begin(), caller.bytes.begin() + sizeof(std::uint32_t));
+      return Greeting{.socket = std::move(caller.socket), .message = std::move(caller.bytes)};
     }
-    GPEMU_ASSIGN(FileDescriptor socket, accept_one(listener));
-    if (!socket.valid()) continue;
-    if (silent.size() == kMostSilent) silent.erase(silent.begin());
-    silent.push_back(std::move(socket));
+    if (comes) GPEMU_TRY(accept(listener));
   }
-  return FileDescriptor();
+  return Greeting{};
 }
 
 Result<FileDescriptor> connect_to(const Address& address, const Wait& wait) {
@@ -190,7 +217,7 @@ Result<FileDescriptor> connect_to(const Address& address, const Wait& wait) {
       return fail(ErrorCode::kUnavailable, "cannot connect to {}: {}", address.str(),
                   errno_message(error));
     }
-    wait.clock.wait_until(wait.clock.now() + 1ms * kPollMs);
+    wait.clock.wait_until(std::min(wait.until, wait.clock.now() + sim::kLook));
   }
 }
 
@@ -202,38 +229,70 @@ Address own_of(const FileDescriptor& socket) {
   return address_of(socket, ::getsockname);
 }
 
-bool send_all(const FileDescriptor& socket, std::span<const std::byte> bytes) {
-  while (!bytes.empty()) {
-    const ssize_t sent = ::send(socket.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
-    if (sent < 0 && errno == EINTR) continue;
-    if (sent <= 0) return false;
-    bytes = bytes.subspan(static_cast<std::size_t>(sent));
-  }
-  return true;
+namespace {
+
+/// Errors: as send_all(), if the wait is over.
+Result<void> check_time(const FileDescriptor& socket, short events, std::size_t left,
+                        const Wait& wait) {
+  if (wait.is_stopped()) return fail(ErrorCode::kInterrupted, "stopped");
+  if (!wait.is_over()) return {};
+  return fail(ErrorCode::kUnavailable, "{} {} {} more byte{} in time", peer_of(socket).str(),
+              events == POLLIN ? "has not sent" : "has not taken", left, left == 1 ? "" : "s");
 }
 
-bool receive_all(const FileDescriptor& socket, std::span<std::byte> bytes) {
+/// `move` moves some bytes, without waiting.
+template <typename Byte, typename Move>
+Result<void> move_all(const FileDescriptor& socket, std::span<Byte> bytes, short events,
+                      const Wait& wait, Move move) {
   while (!bytes.empty()) {
-    const ssize_t got = ::recv(socket.get(), bytes.data(), bytes.size(), 0);
-    if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) return false;
-    bytes = bytes.subspan(static_cast<std::size_t>(got));
+    const ssize_t moved = move(bytes);
+    if (moved > 0) bytes = bytes.subspan(static_cast<std::size_t>(moved));
+    if (moved == 0 || (moved < 0 && errno != EAGAIN && errno != EINTR)) {
+      return fail(ErrorCode::kUnavailable, "{} has ended the connection", peer_of(socket).str());
+    }
+    if (bytes.empty()) break;
+    // Also after some bytes: whoever sends one now and then does not come to an end.
+    GPEMU_TRY(check_time(socket, events, bytes.size(), wait));
+    pollfd polled{.fd = socket.get(), .events = events, .revents = 0};
+    if (moved < 0) static_cast<void>(::poll(&polled, 1, milliseconds(wait)));
   }
-  return true;
+  return {};
 }
 
-bool send_message(const FileDescriptor& socket, std::span<const std::byte> message) {
+}  // namespace
+
+Result<void> send_all(const FileDescriptor& socket, std::span<const std::byte> bytes,
+                      const Wait& wait) {
+  return move_all(socket, bytes, POLLOUT, wait, [&socket](std::span<const std::byte> rest) {
+    return ::send(socket.get(), rest.data(), rest.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+  });
+}
+
+Result<void> receive_all(const FileDescriptor& socket, std::span<std::byte> bytes,
+                         const Wait& wait) {
+  return move_all(socket, bytes, POLLIN, wait, [&socket](std::span<std::byte> rest) {
+    return ::recv(socket.get(), rest.data(), rest.size(), MSG_DONTWAIT);
+  });
+}
+
+Result<void> send_message(const FileDescriptor& socket, std::span<const std::byte> message,
+                          const Wait& wait) {
   const auto size = static_cast<std::uint32_t>(message.size());
-  return send_all(socket, std::as_bytes(std::span(&size, 1))) && send_all(socket, message);
+  GPEMU_TRY(send_all(socket, std::as_bytes(std::span(&size, 1)), wait));
+  return send_all(socket, message, wait);
 }
 
-bool receive_message(const FileDescriptor& socket, std::vector<std::byte>& message, Bytes most) {
+Result<std::vector<std::byte>> receive_message(const FileDescriptor& socket, Bytes most,
+                                               const Wait& wait) {
   std::uint32_t size = 0;
-  if (!receive_all(socket, std::as_writable_bytes(std::span(&size, 1))) || size > most) {
-    return false;
+  GPEMU_TRY(receive_all(socket, std::as_writable_bytes(std::span(&size, 1)), wait));
+  if (size > most) {
+    return fail(ErrorCode::kCorruptData, "{} sends a message of {} bytes, which are more than {}",
+                peer_of(socket).str(), size, most);
   }
-  message.resize(size);
-  return receive_all(socket, message);
+  std::vector<std::byte> message(size);
+  GPEMU_TRY(receive_all(socket, message, wait));
+  return message;
 }
 
 }  // namespace gpemu::peers

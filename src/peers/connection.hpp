@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -12,13 +11,15 @@
 #include "gpemu/base/error.hpp"
 #include "gpemu/base/file.hpp"
 #include "gpemu/base/units.hpp"
-#include "gpemu/sim/clock.hpp"
+#include "gpemu/sim/patience.hpp"
 
 namespace gpemu::peers {
 
-/// How long a thread waits for bytes of another node before it gives up, and for how long a
-/// connection survives a network that is cut: some times what a read from a busy disk takes.
-inline constexpr int kPatienceS = 10;
+/// For how long a connection survives a network that is cut: some times what a read from a busy
+/// disk takes.
+inline constexpr int kCutNetworkS = 10;
+
+using sim::Wait;
 
 /// The address of a TCP socket. The host is a name or a number.
 struct Address {
@@ -31,26 +32,41 @@ struct Address {
 /// Errors: kInvalidArgument saying what is wrong with the text, e.g. "10.77.0.1:29500".
 [[nodiscard]] Result<Address> parse_address(std::string_view text);
 
-/// Until when something is waited for.
-struct Wait {
-  sim::Clock& clock;
-  TimePoint until;
-  const std::atomic<bool>& stop;
-
-  [[nodiscard]] bool is_over() const {
-    return clock.now() >= until || stop.load(std::memory_order_relaxed);
-  }
-};
+/// Returns whether the host is a number, which needs not be looked up.
+[[nodiscard]] bool is_number(const Address& address);
 
 /// Errors: kUnavailable naming the address.
 [[nodiscard]] Result<FileDescriptor> listen_at(const Address& address);
-/// Returns a connection, or one that is not valid if the wait is over. Errors: kIo.
-[[nodiscard]] Result<FileDescriptor> accept_at(const FileDescriptor& listener, const Wait& wait);
-/// The same, but a connection over which something comes. Those that say nothing wait in `silent`,
-/// and keep nobody waiting.
-[[nodiscard]] Result<FileDescriptor> accept_speaker(const FileDescriptor& listener,
-                                                    std::vector<FileDescriptor>& silent,
-                                                    const Wait& wait);
+/// Takes the first message of whoever connects. A connection that says only a part of it, or
+/// nothing, keeps nobody waiting: the oldest of them makes room.
+///
+/// Thread safety: none.
+class Greeter {
+ public:
+  struct Greeting {
+    FileDescriptor socket;  ///< not valid: the wait is over.
+    std::vector<std::byte> message;
+  };
+
+  /// Takes no messages of more than `most` bytes.
+  explicit Greeter(Bytes most) : most_(most) {}
+
+  /// Errors: kIo.
+  [[nodiscard]] Result<Greeting> next(const FileDescriptor& listener, const Wait& wait);
+
+ private:
+  struct Caller {
+    FileDescriptor socket;
+    std::vector<std::byte> bytes;  ///< of the message with its size.
+  };
+  /// Reads what has come. Returns whether the caller is done: its message is complete, or none.
+  [[nodiscard]] bool read(Caller& caller) const;
+  [[nodiscard]] Result<void> accept(const FileDescriptor& listener);
+
+  Bytes most_;
+  std::vector<Caller> callers_;
+};
+
 /// Connects, and tries again as long as nobody listens there and the wait is not over.
 ///
 /// Errors: kUnavailable naming the address.
@@ -60,13 +76,18 @@ struct Wait {
 [[nodiscard]] Address peer_of(const FileDescriptor& socket);
 [[nodiscard]] Address own_of(const FileDescriptor& socket);
 
-/// Move all bytes, or return false: the connection has ended, or nothing moved for kPatienceS.
-[[nodiscard]] bool send_all(const FileDescriptor& socket, std::span<const std::byte> bytes);
-[[nodiscard]] bool receive_all(const FileDescriptor& socket, std::span<std::byte> bytes);
+/// Move all bytes before the wait is over.
+///
+/// Errors: kUnavailable, saying what has not come of whom; kInterrupted.
+[[nodiscard]] Result<void> send_all(const FileDescriptor& socket, std::span<const std::byte> bytes,
+                                    const Wait& wait);
+[[nodiscard]] Result<void> receive_all(const FileDescriptor& socket, std::span<std::byte> bytes,
+                                       const Wait& wait);
 
 /// Sends and receives a message with its size. Receiving refuses more than `most` bytes.
-[[nodiscard]] bool send_message(const FileDescriptor& socket, std::span<const std::byte> message);
-[[nodiscard]] bool receive_message(const FileDescriptor& socket, std::vector<std::byte>& message,
-                                   Bytes most);
+[[nodiscard]] Result<void> send_message(const FileDescriptor& socket,
+                                        std::span<const std::byte> message, const Wait& wait);
+[[nodiscard]] Result<std::vector<std::byte>> receive_message(const FileDescriptor& socket,
+                                                             Bytes most, const Wait& wait);
 
 }  // namespace gpemu::peers

@@ -17,6 +17,7 @@
 #include <fmt/ranges.h>
 
 #include "gpemu/base/condition.hpp"
+#include "gpemu/base/log.hpp"
 #include "gpemu/base/mutex.hpp"
 #include "gpemu/base/packing.hpp"
 #include "gpemu/base/thread.hpp"
@@ -29,11 +30,17 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// How often waits look at the stop flag.
-constexpr auto kLook = 50ms;
+using sim::kLook;
+
 constexpr Bytes kMostWelcome = 64 * kKiB;
-/// Of a message of the agreement: the numbers of 256 million samples.
-constexpr Bytes kMostMessage = kGiB;
+/// Of a message of the agreement: the numbers of 4 million samples, more than fit into a node's
+/// memory. Together with the copies of a message, a member cannot take more than 64 MiB.
+constexpr Bytes kMostMessage = 16 * kMiB;
+/// Connections for samples that are there before all nodes have come: those of 64 nodes of 16
+/// cores.
+constexpr std::size_t kMostEarlyRequests = 1024;
+/// Read of one member before the others, and whoever waits for the agreement, have their turn.
+constexpr Bytes kMostAtOnce = kMiB;
 /// The kind of the message with which a node says that it has finished. The others are those of the
 /// agreement.
 constexpr std::uint8_t kFinished = 3;
@@ -87,14 +94,14 @@ struct Welcome {
   std::vector<Address> addresses;  ///< at which each node listens.
 };
 
-bool send_welcome(const FileDescriptor& socket, const Welcome& welcome) {
+bool send_welcome(const FileDescriptor& socket, const Welcome& welcome, const Wait& wait) {
   Packer packer;
   packer.add_text(welcome.refusal).add(welcome.group);
   packer.add(static_cast<std::uint32_t>(welcome.addresses.size()));
   for (const Address& address : welcome.addresses) {
     packer.add_text(address.host).add(address.port);
   }
-  return send_message(socket, packer.bytes());
+  return send_message(socket, packer.bytes(), wait).has_value();
 }
 
 bool read_welcome(std::span<const std::byte> bytes, std::size_t nodes, Welcome& welcome) {
@@ -108,6 +115,12 @@ bool read_welcome(std::span<const std::byte> bytes, std::size_t nodes, Welcome& 
   for (Address& address : welcome.addresses) {
     unpacker.take_text(address.host);
     unpacker.take(address.port);
+  }
+  // Names of hosts would have to be looked up, for as long as the sender likes. This node knows
+  // where the first one is.
+  const auto is_name = [](const Address& address) { return !is_number(address); };
+  if (count > 1 && std::any_of(welcome.addresses.begin() + 1, welcome.addresses.end(), is_name)) {
+    return false;
   }
   return unpacker.done() && (!welcome.refusal.empty() || count == nodes);
 }
@@ -123,17 +136,19 @@ class Joiner {
     GPEMU_TRY(options_.place.rank == 0 ? receive_others(first) : come_to(first));
     for (std::size_t other = 1; other < rank(); ++other) {
       GPEMU_ASSIGN(controls[other], connect_to(addresses[other], wait_));
-      if (!send_hello(controls[other], hello(Purpose::kControl))) return not_there(other);
+      if (!send_hello(controls[other], hello(Purpose::kControl), wait_)) return not_there(other);
     }
     while (const std::optional<std::size_t> missing = first_missing()) {
-      GPEMU_ASSIGN(FileDescriptor socket, accept_speaker(listener, silent_, wait_));
-      if (!socket.valid()) return not_there(*missing);
+      GPEMU_ASSIGN(Greeter::Greeting greeting, greeter_.next(listener, wait_));
+      if (!greeting.socket.valid()) return not_there(*missing);
       Hello other;
-      if (!receive_hello(socket, other) || other.group != group || other.rank >= nodes()) continue;
+      if (!read_hello(greeting.message, other) || other.group != group || other.rank >= nodes()) {
+        continue;
+      }
       if (other.purpose == Purpose::kControl && other.rank > rank()) {
-        controls[other.rank] = std::move(socket);
-      } else if (other.purpose == Purpose::kSamples) {
-        early_requests.push_back(std::move(socket));
+        controls[other.rank] = std::move(greeting.socket);
+      } else if (other.purpose == Purpose::kSamples && early_requests.size() < kMostEarlyRequests) {
+        early_requests.push_back(std::move(greeting.socket));
       }
     }
     return {};
@@ -151,7 +166,7 @@ class Joiner {
  private:
   const NodeGroup::Options& options_;
   Wait wait_;
-  std::vector<FileDescriptor> silent_;
+  Greeter greeter_{kMostHello};
 
  public:
   FileDescriptor listener;
@@ -169,12 +184,18 @@ class Joiner {
   }
 
   [[nodiscard]] std::unexpected<Error> not_there(std::size_t node) const {
-    if (wait_.stop.load(std::memory_order_relaxed)) {
+    if (wait_.is_stopped()) {
       return fail(ErrorCode::kInterrupted, "stopped while waiting for other nodes");
     }
     return fail(ErrorCode::kUnavailable,
-                "node {} of {} has not come to {}: start all nodes within {:g} s of each other",
+                "node {} of {} has not come to {} in {:g} s: start all nodes, or give them more "
+                "time with --patience",
                 node, nodes(), options_.place.address, to_seconds(options_.patience));
+  }
+
+  /// For a message that fits into the socket's buffer, and so takes no time.
+  [[nodiscard]] Wait last_words() const {
+    return {.clock = wait_.clock, .until = wait_.clock.now() + kLook, .stop = wait_.stop};
   }
 
   /// The first node waits for all others, and tells them where each one listens.
@@ -189,17 +210,18 @@ class Joiner {
     while (refusal.empty()) {
       const std::optional<std::size_t> missing = first_missing();
       if (!missing) break;
-      GPEMU_ASSIGN(FileDescriptor socket, accept_speaker(listener, silent_, wait_));
+      GPEMU_ASSIGN(Greeter::Greeting greeting, greeter_.next(listener, wait_));
+      FileDescriptor& socket = greeting.socket;
       if (!socket.valid()) {
         refusal = not_there(*missing).error().message;
         code = ErrorCode::kUnavailable;
         break;
       }
       Hello other;
-      if (!receive_hello(socket, other) || other.purpose != Purpose::kJoin) continue;
+      if (!read_hello(greeting.message, other) || other.purpose != Purpose::kJoin) continue;
       refusal = refusal_of(other);
       if (other.rank >= nodes()) {
-        static_cast<void>(send_welcome(socket, {.refusal = refusal}));
+        static_cast<void>(send_welcome(socket, {.refusal = refusal}, last_words()));
         break;
       }
       addresses[other.rank] = {.host = peer_of(socket).host, .port = other.port};
@@ -207,9 +229,9 @@ class Joiner {
     }
     const Welcome welcome{.refusal = refusal, .group = group, .addresses = addresses};
     for (const FileDescriptor& control : controls) {
-      if (control.valid()) static_cast<void>(send_welcome(control, welcome));
+      if (control.valid()) static_cast<void>(send_welcome(control, welcome, last_words()));
     }
-    if (wait_.stop.load(std::memory_order_relaxed)) return not_there(0);
+    if (wait_.is_stopped()) return not_there(0);
     if (refusal.empty()) return {};
     return fail(code, "{}", refusal);
   }
@@ -241,14 +263,11 @@ class Joiner {
     Hello own = hello(Purpose::kJoin);
     own.port = own_of(listener).port;
     own.settings = options_.settings;
-    if (!send_hello(control, own)) return not_there(0);
-    pollfd polled{.fd = control.get(), .events = POLLIN, .revents = 0};
-    while (::poll(&polled, 1, static_cast<int>(kLook.count())) <= 0) {
-      if (wait_.is_over()) return not_there(0);
-    }
-    std::vector<std::byte> bytes;
+    if (!send_hello(control, own, wait_)) return not_there(0);
+    const auto message = receive_message(control, kMostWelcome, wait_);
+    if (!message && wait_.is_over()) return not_there(0);
     Welcome welcome;
-    if (!receive_message(control, bytes, kMostWelcome) || !read_welcome(bytes, nodes(), welcome)) {
+    if (!message || !read_welcome(*message, nodes(), welcome)) {
       return fail(ErrorCode::kUnavailable, "what listens at {} is no node 0 of {}", first.str(),
                   nodes());
     }
@@ -265,13 +284,18 @@ class Joiner {
 }  // namespace
 
 struct NodeGroup::State {
-  State(const Options& group_options, Cached cached_samples, sim::Clock& group_clock)
+  State(const Options& group_options, Cached cached_samples, sim::Clock& group_clock,
+        const std::atomic<bool>& group_stop)
       : place(group_options.place),
+        patience(group_options.patience),
         cached(std::move(cached_samples)),
         clock(group_clock),
+        stop(group_stop),
         agreement(place.nodes, place.rank, cached.all),
+        awaited(patience),
         controls(static_cast<std::size_t>(place.nodes)),
-        idle(static_cast<std::size_t>(place.nodes)) {}
+        idle(static_cast<std::size_t>(place.nodes)),
+        sends_no_samples(static_cast<std::size_t>(place.nodes)) {}
   State(const State&) = delete;
   State& operator=(const State&) = delete;
   ~State() {
@@ -300,10 +324,17 @@ struct NodeGroup::State {
   void broadcast(std::span<const std::byte> message) GPEMU_REQUIRES(mutex);
   void tell() GPEMU_REQUIRES(mutex);
   [[nodiscard]] bool have_finished() GPEMU_REQUIRES(mutex);
+  void go_on_without_the_overdue() GPEMU_REQUIRES(mutex);
+  [[nodiscard]] Wait wait_for(Duration time) const {
+    return {.clock = clock, .until = clock.now() + time, .stop = stop};
+  }
+  Result<data::SampleBytes> request(int node, pipeline::FileId sample, Bytes most);
 
   const GroupPlace place;
+  const Duration patience;
   const Cached cached;
   sim::Clock& clock;
+  const std::atomic<bool>& stop;
   std::uint64_t group = 0;
   std::vector<Address> addresses;
   Hello request_hello;
@@ -311,12 +342,15 @@ struct NodeGroup::State {
   Mutex mutex;
   Condition changed;
   StepAgreement agreement GPEMU_GUARDED_BY(mutex);
+  sim::Awaited awaited GPEMU_GUARDED_BY(mutex);
   std::vector<Control> controls GPEMU_GUARDED_BY(mutex);  ///< by node.
   std::optional<Error> error GPEMU_GUARDED_BY(mutex);     ///< ends the run.
   bool stopping GPEMU_GUARDED_BY(mutex) = false;
 
   Mutex idle_mutex;
   std::vector<std::vector<FileDescriptor>> idle GPEMU_GUARDED_BY(idle_mutex);  ///< by node.
+  /// By node: it had its time, and is not asked again.
+  std::vector<char> sends_no_samples GPEMU_GUARDED_BY(idle_mutex);
 
   FileDescriptor wake;
   std::thread thread;
@@ -333,7 +367,7 @@ Result<void> NodeGroup::State::begin(Joiner& joiner) {
       controls[node].socket = std::move(joiner.controls[node]);
     }
   }
-  server.emplace(std::move(joiner.listener), group, cached.find, clock);
+  server.emplace(std::move(joiner.listener), group, cached.find, clock, patience);
   GPEMU_TRY(server->start());
   for (FileDescriptor& socket : joiner.early_requests) server->serve(std::move(socket));
   wake = FileDescriptor(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
@@ -376,11 +410,14 @@ void NodeGroup::State::move_bytes(const std::vector<pollfd>& polled) {
 void NodeGroup::State::receive(int node) {
   Control& control = controls[static_cast<std::size_t>(node)];
   std::array<std::byte, 65536> buffer;
+  Bytes all = 0;
   while (control.socket.valid()) {
     const ssize_t got = ::recv(control.socket.get(), buffer.data(), buffer.size(), MSG_DONTWAIT);
     if (got > 0) {
       control.incoming.insert(control.incoming.end(), buffer.begin(), buffer.begin() + got);
-      continue;
+      all += static_cast<Bytes>(got);
+      if (all < kMostAtOnce) continue;
+      return take_in(node);
     }
     const int number = got == 0 ? 0 : errno;
     if (number == EINTR) continue;
@@ -400,10 +437,15 @@ void NodeGroup::State::take_in(int node) {
     Unpacker unpacker(rest.first(sizeof size));
     unpacker.take(size);
     if (size > kMostMessage) {
-      error = Error{ErrorCode::kCorruptData, fmt::format("node {} sends no messages", node)};
-      return;
+      error = Error{ErrorCode::kCorruptData,
+                    fmt::format("node {} sends a message of {} bytes, which are more than {}", node,
+                                size, kMostMessage)};
+      return end(node, EBADMSG);
     }
-    if (rest.size() - sizeof size < size) break;
+    if (rest.size() - sizeof size < size) {
+      control.incoming.reserve(begin + sizeof size + size);  // Not twice as much.
+      break;
+    }
     understand(node, rest.subspan(sizeof size, size));
     begin += sizeof size + size;
   }
@@ -428,8 +470,10 @@ void NodeGroup::State::end(int node, int error_number) {
   Control& control = controls[static_cast<std::size_t>(node)];
   control.socket = FileDescriptor();
   control.outgoing.clear();
-  // A node that has finished has told all that it knows.
-  if (control.finished) return;
+  // A node that has finished has told all that it knows, unless it only says so, or others have
+  // left since.
+  const std::vector<int> nodes = agreement.awaited();
+  if (control.finished && std::ranges::find(nodes, node) == nodes.end()) return;
   agreement.note_left(node, leaving_of(error_number));
   tell();
 }
@@ -448,12 +492,18 @@ void NodeGroup::State::send_to(Control& control) {
 void NodeGroup::State::broadcast(std::span<const std::byte> message) {
   Packer packer;
   packer.add(static_cast<std::uint32_t>(message.size()));
+  std::vector<int> stuck;
   for (Control& control : controls) {
     if (!control.socket.valid()) continue;
     control.outgoing.insert(control.outgoing.end(), packer.bytes().begin(), packer.bytes().end());
     control.outgoing.insert(control.outgoing.end(), message.begin(), message.end());
     send_to(control);
+    if (control.outgoing.size() > 2 * kMostMessage) {
+      stuck.push_back(static_cast<int>(&control - controls.data()));
+    }
   }
+  // They take nothing any more, whatever they say themselves.
+  for (const int node : stuck) end(node, ETIMEDOUT);
 }
 
 void NodeGroup::State::tell() {
@@ -464,6 +514,20 @@ bool NodeGroup::State::have_finished() {
   return std::ranges::all_of(controls, [](const Control& control) {
     return !control.socket.valid() || (control.finished && control.outgoing.empty());
   });
+}
+
+/// Ends the connections to members that had the time to say what this node waits for.
+void NodeGroup::State::go_on_without_the_overdue() {
+  const bool changing = agreement.is_changing();
+  const std::uint64_t step = agreement.steps_done() + 1;
+  for (const int node : awaited.overdue(agreement.round(), agreement.awaited(), clock.now())) {
+    log(LogLevel::kWarning, "node {} has not said {} for {:g} s (--patience): going on without it",
+        node,
+        changing ? "what it knows of nodes that have left"
+                 : fmt::format("that it has its part of step {}", step),
+        to_seconds(patience));
+    end(node, ETIMEDOUT);
+  }
 }
 
 Result<GroupPlace> parse_group_place(std::string_view text) {
@@ -498,7 +562,7 @@ NodeGroup::~NodeGroup() = default;
 Result<std::unique_ptr<NodeGroup>> NodeGroup::join(const Options& options, Cached cached,
                                                    sim::Clock& clock,
                                                    const std::atomic<bool>& stop) {
-  auto state = std::make_unique<State>(options, std::move(cached), clock);
+  auto state = std::make_unique<State>(options, std::move(cached), clock, stop);
   if (options.place.nodes > 1) {
     Joiner joiner(options, {.clock = clock, .until = clock.now() + options.patience, .stop = stop});
     GPEMU_TRY(joiner.join());
@@ -525,15 +589,14 @@ std::uint32_t NodeGroup::view() const {
   return state_->agreement.view();
 }
 
-Result<StepAgreement::Outcome> NodeGroup::agree(std::vector<pipeline::FileId> newly_cached,
-                                                const std::atomic<bool>& stop) {
+Result<StepAgreement::Outcome> NodeGroup::agree(std::vector<pipeline::FileId> newly_cached) {
   State& state = *state_;
   Lock lock(state.mutex);
   bool arrived = false;
   while (true) {
     if (state.error) return std::unexpected(*state.error);
     if (state.agreement.has_outcome()) return state.agreement.take_outcome();
-    if (stop.load(std::memory_order_relaxed)) {
+    if (state.stop.load(std::memory_order_relaxed)) {
       return fail(ErrorCode::kInterrupted, "stopped while waiting for other nodes");
     }
     if (!arrived) {
@@ -544,36 +607,50 @@ Result<StepAgreement::Outcome> NodeGroup::agree(std::vector<pipeline::FileId> ne
       arrived = true;
       continue;
     }
+    state.go_on_without_the_overdue();
+    if (state.error || state.agreement.has_outcome()) continue;
     state.changed.wait_for(lock, kLook, [&state]() GPEMU_REQUIRES(state.mutex) {
       return state.error || state.agreement.has_outcome();
     });
   }
 }
 
-Result<data::SampleBytes> NodeGroup::fetch(int node, pipeline::FileId sample, Bytes most) {
-  State& state = *state_;
+Result<data::SampleBytes> NodeGroup::State::request(int node, pipeline::FileId sample, Bytes most) {
   const auto index = static_cast<std::size_t>(node);
   FileDescriptor socket;
   {
-    const Lock lock(state.idle_mutex);
-    std::vector<FileDescriptor>& idle = state.idle[index];
-    if (!idle.empty()) {
-      socket = std::move(idle.back());
-      idle.pop_back();
+    const Lock lock(idle_mutex);
+    if (sends_no_samples[index] != 0) {
+      return fail(ErrorCode::kUnavailable, "node {} has sent no samples", node);
+    }
+    if (!idle[index].empty()) {
+      socket = std::move(idle[index].back());
+      idle[index].pop_back();
     }
   }
+  const Wait wait = wait_for(patience);
   if (!socket.valid()) {
-    static const std::atomic<bool> never = false;
-    // A node that does not accept within this time is slower than storage.
-    const Wait wait{.clock = state.clock, .until = state.clock.now() + 1s, .stop = never};
-    GPEMU_ASSIGN(socket, connect_to(state.addresses[index], wait));
-    if (!send_hello(socket, state.request_hello)) {
-      return fail(ErrorCode::kUnavailable, "node {} does not listen", node);
-    }
+    GPEMU_ASSIGN(socket, connect_to(addresses[index], wait_for(std::min<Duration>(1s, patience))));
+    GPEMU_TRY(send_hello(socket, request_hello, wait));
   }
-  GPEMU_ASSIGN(data::SampleBytes bytes, request_sample(socket, sample, most));
+  GPEMU_ASSIGN(data::SampleBytes bytes, request_sample(socket, sample, most, wait));
+  const Lock lock(idle_mutex);
+  idle[index].push_back(std::move(socket));
+  return bytes;
+}
+
+Result<data::SampleBytes> NodeGroup::fetch(int node, pipeline::FileId sample, Bytes most) {
+  State& state = *state_;
+  const TimePoint begin = state.clock.now();
+  Result<data::SampleBytes> bytes = state.request(node, sample, most);
+  if (bytes || state.clock.now() - begin < state.patience) return bytes;
+  // Each of its samples would take as long.
   const Lock lock(state.idle_mutex);
-  state.idle[index].push_back(std::move(socket));
+  if (std::exchange(state.sends_no_samples[static_cast<std::size_t>(node)], 1) == 0) {
+    log(LogLevel::kWarning,
+        "node {} has not sent a sample for {:g} s (--patience): its samples come from storage",
+        node, to_seconds(state.patience));
+  }
   return bytes;
 }
 
@@ -584,8 +661,11 @@ void NodeGroup::finish() {
   const std::byte finished{kFinished};
   state.broadcast(std::span(&finished, 1));
   state.wake_up();
-  state.changed.wait_for(lock, std::chrono::seconds(kPatienceS),
-                         [&state]() GPEMU_REQUIRES(state.mutex) { return state.have_finished(); });
+  const Wait wait = state.wait_for(state.patience);
+  while (!state.have_finished() && !wait.is_over()) {
+    state.changed.wait_for(
+        lock, kLook, [&state]() GPEMU_REQUIRES(state.mutex) { return state.have_finished(); });
+  }
 }
 
 }  // namespace gpemu::peers

@@ -2,6 +2,8 @@
 #include "gpemu/peers/node_group.hpp"
 
 #include <array>
+#include <functional>
+#include <latch>
 #include <thread>
 #include <vector>
 
@@ -10,6 +12,7 @@
 #include "gpemu/base/packing.hpp"
 
 #include "connection.hpp"
+#include "sample_server.hpp"
 
 namespace gpemu::peers {
 namespace {
@@ -79,8 +82,7 @@ TEST(NodeGroupTest, NodesJoinAgreeAndSendEachOtherSamples) {
     ASSERT_TRUE(group) << group.error().message;
     const auto self = static_cast<std::size_t>(rank);
     for (int step = 0; step < 20; ++step) {
-      const auto outcome =
-          (*group)->agree({static_cast<pipeline::FileId>(100 * rank + step)}, kRuns);
+      const auto outcome = (*group)->agree({static_cast<pipeline::FileId>(100 * rank + step)});
       ASSERT_TRUE(outcome) << outcome.error().message;
       if (outcome->done && outcome->files.size() == 3) ++steps[self];
     }
@@ -135,7 +137,7 @@ TEST(NodeGroupTest, ConnectionsThatSayNothingKeepNobodyWaiting) {
   };
   {
     const std::jthread first(node, 0);
-    // Each would take kPatienceS, and all together more than the patience.
+    // Each would take the whole patience.
     std::vector<FileDescriptor> silent;
     for (int i = 0; i < 3; ++i) {
       auto socket = connect_to(*parse_address(address),
@@ -146,6 +148,165 @@ TEST(NodeGroupTest, ConnectionsThatSayNothingKeepNobodyWaiting) {
     node(1);
   }
   EXPECT_EQ(joined, (std::array{true, true}));
+}
+
+/// A member of a group that says what no node says.
+class HostileMember {
+ public:
+  /// Joins as the last of three nodes, at most at the end of the patience.
+  HostileMember(const std::string& address, sim::Clock& clock)
+      : clock_(clock), listener_(listen_at({.host = "127.0.0.1", .port = 0}).value()) {
+    const Wait wait = wait_for(1h);
+    sockets_.push_back(connect_to(*parse_address(address), wait).value());
+    const Hello join{.purpose = Purpose::kJoin,
+                     .rank = 2,
+                     .nodes = 3,
+                     .port = own_of(listener_).port,
+                     .settings = {}};
+    EXPECT_TRUE(send_hello(sockets_[0], join, wait));
+    const auto welcome = receive_message(sockets_[0], kMiB, wait).value();
+    Unpacker unpacker(welcome);
+    std::string refusal;
+    std::uint64_t group = 0;
+    std::uint32_t count = 0;
+    std::array<Address, 3> addresses;
+    unpacker.take_text(refusal);
+    unpacker.take(group);
+    unpacker.take(count);
+    for (Address& place : addresses) {
+      unpacker.take_text(place.host);
+      unpacker.take(place.port);
+    }
+    EXPECT_TRUE(unpacker.done());
+    sockets_.push_back(connect_to(addresses[1], wait).value());
+    const Hello control{
+        .purpose = Purpose::kControl, .group = group, .rank = 2, .nodes = 3, .settings = {}};
+    EXPECT_TRUE(send_hello(sockets_[1], control, wait));
+  }
+
+  [[nodiscard]] Wait wait_for(Duration time) const {
+    return {.clock = clock_, .until = clock_.now() + time, .stop = kRuns};
+  }
+  /// Tells both nodes; false if one of them does not listen any more.
+  [[nodiscard]] bool say(std::span<const std::byte> message) const {
+    return send_message(sockets_[0], message, wait_for(1h)).has_value() &&
+           send_message(sockets_[1], message, wait_for(1h)).has_value();
+  }
+  /// Sends the first half of the sample that a node asks for.
+  [[nodiscard]] FileDescriptor send_half_a_sample() const {
+    Greeter greeter(kMostHello);
+    auto greeting = greeter.next(listener_, wait_for(1h));
+    std::array<std::byte, sizeof(pipeline::FileId)> request{};
+    EXPECT_TRUE(receive_all(greeting->socket, request, wait_for(1h)));
+    const std::uint64_t size = 100;
+    const std::array<std::byte, 50> half{};
+    EXPECT_TRUE(send_all(greeting->socket, std::as_bytes(std::span(&size, 1)), wait_for(1h)));
+    EXPECT_TRUE(send_all(greeting->socket, half, wait_for(1h)));
+    return std::move(greeting->socket);
+  }
+
+ private:
+  sim::Clock& clock_;
+  FileDescriptor listener_;
+  std::vector<FileDescriptor> sockets_;
+};
+
+/// Two nodes and a hostile one, on a clock that a thread moves.
+class HostileMemberTest : public testing::Test {
+ protected:
+  static constexpr std::byte kFinished{3};
+
+  /// Has both nodes join, and then agree on a step while `act` goes on. Expects that the nodes go
+  /// on by themselves.
+  void expect_to_go_on_without(const std::function<void(const HostileMember&)>& act) {
+    std::array<std::vector<int>, 2> members;
+    std::latch joined(2), agreed(2);
+    const std::string address = free_address();
+    const auto node = [&](int rank) {
+      const auto group =
+          NodeGroup::join({.place = {.rank = rank, .nodes = 3, .address = address}, .patience = 1h},
+                          nothing_cached(), clock_, kRuns);
+      ASSERT_TRUE(group) << group.error().message;
+      joined.count_down();
+      const auto outcome = (*group)->agree({});
+      ASSERT_TRUE(outcome) << outcome.error().message;
+      EXPECT_TRUE(outcome->changed);
+      EXPECT_FALSE(outcome->done);
+      members[static_cast<std::size_t>(rank)] = (*group)->members();
+      agreed.arrive_and_wait();
+    };
+    {
+      std::jthread first(node, 0);
+      std::jthread second(node, 1);
+      const HostileMember member(address, clock_);
+      joined.wait();
+      const std::jthread moves([this](const std::stop_token& token) { move_clock(token); });
+      act(member);
+      // Only then does the member end.
+      first.join();
+      second.join();
+    }
+    EXPECT_EQ(members, (std::array{std::vector{0, 1}, std::vector{0, 1}}));
+  }
+
+  void move_clock(const std::stop_token& token) {
+    sim::RealClock real;
+    while (!token.stop_requested()) {
+      // Slow enough for the nodes to tell each other who has left.
+      clock_.wait_until(clock_.now() + 1min);
+      real.wait_until(real.now() + 5ms);
+    }
+  }
+
+  sim::VirtualClock clock_;
+};
+
+TEST_F(HostileMemberTest, IsLeftBehindIfItIsSilent) {
+  expect_to_go_on_without([](const HostileMember& /*member*/) {});
+}
+
+TEST_F(HostileMemberTest, IsLeftBehindIfItSaysThatItHasFinished) {
+  expect_to_go_on_without(
+      [](const HostileMember& member) { EXPECT_TRUE(member.say(std::span(&kFinished, 1))); });
+}
+
+TEST_F(HostileMemberTest, IsLeftBehindWhateverItSays) {
+  expect_to_go_on_without([](const HostileMember& member) {
+    while (member.say(std::span(&kFinished, 1))) {
+    }
+  });
+}
+
+TEST_F(HostileMemberTest, IsAskedForNoMoreSamplesIfItSendsAHalf) {
+  std::latch joined(2);
+  const std::string address = free_address();
+  std::jthread other([&] {
+    const auto group =
+        NodeGroup::join({.place = {.rank = 1, .nodes = 3, .address = address}, .patience = 1h},
+                        nothing_cached(), clock_, kRuns);
+    joined.arrive_and_wait();
+  });
+  std::jthread asks([&] {
+    const auto group =
+        NodeGroup::join({.place = {.rank = 0, .nodes = 3, .address = address}, .patience = 1h},
+                        nothing_cached(), clock_, kRuns);
+    ASSERT_TRUE(group) << group.error().message;
+    joined.arrive_and_wait();
+    const auto half = (*group)->fetch(2, 7, 100);
+    ASSERT_FALSE(half);
+    EXPECT_EQ(half.error().code, ErrorCode::kUnavailable);
+    EXPECT_NE(half.error().message.find("has not sent 50 more bytes"), std::string::npos)
+        << half.error().message;
+    // At once: the clock stands still for it.
+    const auto again = (*group)->fetch(2, 8, 100);
+    ASSERT_FALSE(again);
+    EXPECT_NE(again.error().message.find("node 2 has sent no samples"), std::string::npos)
+        << again.error().message;
+  });
+  const HostileMember member(address, clock_);
+  const FileDescriptor socket = member.send_half_a_sample();
+  const std::jthread moves([this](const std::stop_token& token) { move_clock(token); });
+  asks.join();
 }
 
 TEST(NodeGroupTest, NamesTheNodeThatDoesNotCome) {

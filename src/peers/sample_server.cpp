@@ -5,13 +5,10 @@
 #include <chrono>
 #include <memory>
 #include <sys/socket.h>
-#include <sys/time.h>
 #include <utility>
 
 #include "gpemu/base/packing.hpp"
 #include "gpemu/base/thread.hpp"
-
-#include "connection.hpp"
 
 namespace gpemu::peers {
 namespace {
@@ -20,7 +17,6 @@ using namespace std::chrono_literals;
 
 /// Tells this protocol, and this version of it, from others.
 constexpr std::uint64_t kMagic = 0x31'72'65'65'70'75'70'67;  // "gpupeer1"
-constexpr Bytes kMostHello = 64 * kKiB;
 /// Connections that are served at the same time: as many as the workers of 64 nodes of 64 cores.
 constexpr std::size_t kMostServed = 4096;
 /// In place of a size: the node does not hold the sample.
@@ -38,17 +34,15 @@ std::span<std::byte> room_in(T& value) {
 
 }  // namespace
 
-bool send_hello(const FileDescriptor& socket, const Hello& hello) {
+Result<void> send_hello(const FileDescriptor& socket, const Hello& hello, const Wait& wait) {
   Packer packer;
   packer.add(kMagic).add(hello.purpose).add(hello.group).add(hello.rank).add(hello.nodes);
   packer.add(hello.port).add_text(hello.settings);
-  return send_message(socket, packer.bytes());
+  return send_message(socket, packer.bytes(), wait);
 }
 
-bool receive_hello(const FileDescriptor& socket, Hello& hello) {
-  std::vector<std::byte> bytes;
-  if (!receive_message(socket, bytes, kMostHello)) return false;
-  Unpacker unpacker(bytes);
+bool read_hello(std::span<const std::byte> message, Hello& hello) {
+  Unpacker unpacker(message);
   std::uint64_t magic = 0;
   std::uint8_t purpose = 0;
   unpacker.take(magic);
@@ -63,26 +57,30 @@ bool receive_hello(const FileDescriptor& socket, Hello& hello) {
 }
 
 Result<data::SampleBytes> request_sample(const FileDescriptor& socket, pipeline::FileId sample,
-                                         Bytes most) {
+                                         Bytes most, const Wait& wait) {
   std::uint64_t size = 0;
   data::SampleBytes bytes;
-  if (send_all(socket, bytes_of(sample)) && receive_all(socket, room_in(size))) {
-    if (size == kNotHeld) return bytes;
-    if (size <= most) {
-      auto memory = std::make_unique_for_overwrite<std::byte[]>(size);
-      if (receive_all(socket, {memory.get(), size})) {
-        bytes.memory = std::move(memory);
-        bytes.size = size;
-        return bytes;
-      }
-    }
+  GPEMU_TRY(send_all(socket, bytes_of(sample), wait));
+  GPEMU_TRY(receive_all(socket, room_in(size), wait));
+  if (size == kNotHeld) return bytes;
+  if (size > most) {
+    return fail(ErrorCode::kCorruptData, "{} sends {} bytes in place of a sample of {}",
+                peer_of(socket).str(), size, most);
   }
-  return fail(ErrorCode::kIo, "the connection to another node's cache has ended");
+  auto memory = std::make_unique_for_overwrite<std::byte[]>(size);
+  GPEMU_TRY(receive_all(socket, {memory.get(), size}, wait));
+  bytes.memory = std::move(memory);
+  bytes.size = size;
+  return bytes;
 }
 
 SampleServer::SampleServer(FileDescriptor listener, std::uint64_t group, Find find,
-                           sim::Clock& clock)
-    : listener_(std::move(listener)), group_(group), find_(std::move(find)), clock_(clock) {}
+                           sim::Clock& clock, Duration patience)
+    : listener_(std::move(listener)),
+      group_(group),
+      find_(std::move(find)),
+      clock_(clock),
+      patience_(patience) {}
 
 SampleServer::~SampleServer() {
   stop_ = true;
@@ -102,24 +100,23 @@ Result<void> SampleServer::start() {
   return fail(ErrorCode::kResourceLimit, "cannot start a thread that serves samples");
 }
 
-void SampleServer::serve(FileDescriptor socket) {
-  admit(std::move(socket), true);
-}
-
 void SampleServer::accept() {
+  Greeter greeter(kMostHello);
   while (!stop_) {
-    const Wait wait{.clock = clock_, .until = clock_.now() + 1h, .stop = stop_};
-    Result<FileDescriptor> socket = accept_at(listener_, wait);
-    if (!socket) {
+    const Wait wait{.clock = clock_, .until = TimePoint::max(), .stop = stop_};
+    Result<Greeter::Greeting> greeting = greeter.next(listener_, wait);
+    Hello hello;
+    if (!greeting) {
       // Out of descriptors: some connection may end.
       clock_.wait_until(clock_.now() + 100ms);
-    } else if (socket->valid()) {
-      admit(*std::move(socket), false);
+    } else if (greeting->socket.valid() && read_hello(greeting->message, hello) &&
+               hello.group == group_ && hello.purpose == Purpose::kSamples) {
+      serve(std::move(greeting->socket));
     }
   }
 }
 
-void SampleServer::admit(FileDescriptor socket, bool welcome) {
+void SampleServer::serve(FileDescriptor socket) {
   const Lock lock(mutex_);
   for (auto entry = served_.begin(); entry != served_.end();) {
     if (!entry->ended) {
@@ -132,12 +129,8 @@ void SampleServer::admit(FileDescriptor socket, bool welcome) {
   if (served_.size() >= kMostServed) return;
   Served& served = served_.emplace_back();
   served.socket = std::move(socket);
-  served.thread = start_thread("gpemu-samples", [this, &served, welcome] {
-    Hello hello;
-    if (welcome || (receive_hello(served.socket, hello) && hello.group == group_ &&
-                    hello.purpose == Purpose::kSamples)) {
-      answer(served.socket);
-    }
+  served.thread = start_thread("gpemu-samples", [this, &served] {
+    answer(served.socket);
     ::shutdown(served.socket.get(), SHUT_RDWR);
     served.ended = true;
   });
@@ -145,16 +138,16 @@ void SampleServer::admit(FileDescriptor socket, bool welcome) {
 }
 
 void SampleServer::answer(const FileDescriptor& socket) {
-  // A worker may ask for nothing for any time; a connection that is cut ends by itself.
-  const timeval forever{};
-  static_cast<void>(::setsockopt(socket.get(), SOL_SOCKET, SO_RCVTIMEO, &forever, sizeof forever));
   pipeline::FileId sample = 0;
   while (!stop_) {
-    if (!receive_all(socket, room_in(sample))) return;
+    // A worker may ask for nothing for any time; a connection that is cut ends by itself.
+    const Wait idle{.clock = clock_, .until = TimePoint::max(), .stop = stop_};
+    if (!receive_all(socket, room_in(sample), idle)) return;
     const data::SampleBytes bytes = find_(sample);
     const std::uint64_t size = bytes.memory ? bytes.size : kNotHeld;
-    if (!send_all(socket, bytes_of(size))) return;
-    if (bytes.memory && !send_all(socket, bytes.bytes())) return;
+    const Wait wait{.clock = clock_, .until = clock_.now() + patience_, .stop = stop_};
+    if (!send_all(socket, bytes_of(size), wait)) return;
+    if (bytes.memory && !send_all(socket, bytes.bytes(), wait)) return;
   }
 }
 

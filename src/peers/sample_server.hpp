@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <functional>
 #include <list>
+#include <span>
+#include <string>
 #include <thread>
 
 #include "gpemu/base/error.hpp"
@@ -13,6 +15,8 @@
 #include "gpemu/data/sample_source.hpp"
 #include "gpemu/pipeline/cache.hpp"
 #include "gpemu/sim/clock.hpp"
+
+#include "connection.hpp"
 
 namespace gpemu::peers {
 
@@ -32,23 +36,32 @@ struct Hello {
   std::string settings;    ///< of kJoin: what must be the same on all nodes.
 };
 
-[[nodiscard]] bool send_hello(const FileDescriptor& socket, const Hello& hello);
-/// Returns false if what comes is no hello.
-[[nodiscard]] bool receive_hello(const FileDescriptor& socket, Hello& hello);
+/// The most bytes of a hello.
+inline constexpr Bytes kMostHello = 64 * kKiB;
+
+[[nodiscard]] Result<void> send_hello(const FileDescriptor& socket, const Hello& hello,
+                                      const Wait& wait);
+/// Returns false if a message is no hello.
+[[nodiscard]] bool read_hello(std::span<const std::byte> message, Hello& hello);
 
 /// Asks the node at the other end of a connection for a sample of at most `most` bytes.
 ///
-/// Errors: kIo if the connection has ended or says something else.
+/// Errors: kUnavailable if it has not come as a whole when the wait is over, or the connection has
+/// ended; kCorruptData if something else comes; kInterrupted.
 [[nodiscard]] Result<data::SampleBytes> request_sample(const FileDescriptor& socket,
-                                                       pipeline::FileId sample, Bytes most);
+                                                       pipeline::FileId sample, Bytes most,
+                                                       const Wait& wait);
 
-/// Threads that send other nodes the samples that this one holds: one thread for each connection.
+/// Threads that send other nodes the samples that this one holds: one thread for each connection of
+/// a member of the group. A member that does not take a sample within the patience is served no
+/// more.
 class SampleServer {
  public:
   using Find = std::function<data::SampleBytes(pipeline::FileId sample)>;
 
   /// `clock` must outlive the server.
-  SampleServer(FileDescriptor listener, std::uint64_t group, Find find, sim::Clock& clock);
+  SampleServer(FileDescriptor listener, std::uint64_t group, Find find, sim::Clock& clock,
+               Duration patience);
   SampleServer(const SampleServer&) = delete;
   SampleServer& operator=(const SampleServer&) = delete;
   /// Ends the threads.
@@ -68,12 +81,12 @@ class SampleServer {
 
   void accept();
   void answer(const FileDescriptor& socket);
-  void admit(FileDescriptor socket, bool welcome) GPEMU_EXCLUDES(mutex_);
 
   const FileDescriptor listener_;
   const std::uint64_t group_;
   const Find find_;
   sim::Clock& clock_;
+  const Duration patience_;
   std::atomic<bool> stop_ = false;
   std::thread acceptor_;
   Mutex mutex_;

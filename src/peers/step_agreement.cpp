@@ -6,6 +6,9 @@
 namespace gpemu::peers {
 namespace {
 
+/// More steps than another node can be ahead of this one.
+constexpr std::size_t kMostEarly = 3;
+
 /// Adds to `left` whoever has left by `other`; returns whether that changes who has.
 bool add_leaving(std::vector<Leaving>& left, const std::vector<Leaving>& other) {
   bool added = false;
@@ -66,7 +69,7 @@ Result<void> StepAgreement::check(const AgreementMessage& message) const {
   }
   // A node is at most two steps ahead of this one: one that this one has not noticed to be done,
   // and one for which it waits.
-  const auto too_far = [this](std::uint64_t step) { return step > done_ + 3; };
+  const auto too_far = [this](std::uint64_t step) { return step > done_ + kMostEarly; };
   if (too_far(message.step) || std::ranges::any_of(message.arrived, too_far)) {
     return fail(ErrorCode::kCorruptData, "a node is at a step that is far ahead");
   }
@@ -80,6 +83,10 @@ Result<void> StepAgreement::receive(int from, AgreementMessage message) {
   if (message.kind == AgreementMessage::Kind::kArrive) {
     Heard heard{.step = message.step, .files = std::move(message.files)};
     if (message.view > view_) {
+      // It says no more before it has heard of this node in that view.
+      if (early_[node].size() == kMostEarly) {
+        return fail(ErrorCode::kCorruptData, "node {} is far ahead of this one", from);
+      }
       early_[node].push_back(std::move(heard));
     } else if (message.view == view_ && !is_changing()) {
       if (heard.step != arrived_[node] + 1) {
@@ -110,6 +117,7 @@ void StepAgreement::note_left(int node, Leaving how) {
 }
 
 void StepAgreement::say_who_left() {
+  ++round_;
   AgreementMessage message{.kind = AgreementMessage::Kind::kLeave,
                            .view = view_,
                            .arrived = arrived_,
@@ -163,6 +171,7 @@ void StepAgreement::complete_step() {
     if (member_[node] != 0 && arrived_[node] <= done_) return;
   }
   ++done_;
+  ++round_;
   has_outcome_ = outcome_.done = true;
   for (std::size_t node = 0; node < member_.size(); ++node) {
     if (member_[node] == 0) continue;
@@ -188,6 +197,7 @@ bool StepAgreement::complete_change() {
     const auto& said = said_[node];
     if (!said || said->view != view_ || !same_nodes_left(said->left, left_)) return false;
   }
+  ++round_;
   std::vector<std::uint64_t> arrived(nodes, 0);
   // How they left, all survivors take from the same messages.
   std::ranges::replace(left, Leaving::kEnded, Leaving::kLost);
@@ -239,6 +249,21 @@ Result<StepAgreement::Outcome> StepAgreement::take_outcome() {
   }
   has_outcome_ = false;
   return std::exchange(outcome_, {});
+}
+
+std::vector<int> StepAgreement::awaited() const {
+  std::vector<int> nodes;
+  const bool changing = is_changing();
+  if (has_outcome() || (!changing && arrived_[index(self_)] <= done_)) return nodes;
+  for (std::size_t node = 0; node < member_.size(); ++node) {
+    if (node == index(self_) || !is_survivor(node)) continue;
+    const auto& said = said_[node];
+    const bool has_said = changing
+                              ? said && said->view == view_ && same_nodes_left(said->left, left_)
+                              : arrived_[node] > done_;
+    if (!has_said) nodes.push_back(static_cast<int>(node));
+  }
+  return nodes;
 }
 
 std::vector<int> StepAgreement::members() const {

@@ -15,7 +15,9 @@ Result<std::optional<SourceBatch>> LoaderSource::next() {
   if (steps_left_ <= 0) return std::nullopt;
   while (true) {
     if (epochs_started_ > 0) {
-      GPEMU_ASSIGN(std::optional<data::Batch> loaded, loader_.next());
+      Result<std::optional<data::Batch>> next = loader_.next();
+      if (!next && next.error().code == ErrorCode::kInterrupted) return std::nullopt;
+      GPEMU_ASSIGN(std::optional<data::Batch> loaded, std::move(next));
       if (loaded) {
         --steps_left_;
         SourceBatch batch;

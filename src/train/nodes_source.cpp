@@ -15,14 +15,12 @@
 namespace gpemu::train {
 
 NodesSource::NodesSource(data::Loader& loader, const data::Dataset& dataset,
-                         peers::SharedCache* cache, peers::NodeGroup& group, Options options,
-                         const std::atomic<bool>& stop)
+                         peers::SharedCache* cache, peers::NodeGroup& group, Options options)
     : loader_(loader),
       dataset_(dataset),
       cache_(cache),
       group_(group),
       options_(std::move(options)),
-      stop_(stop),
       steps_left_(options_.max_steps.value_or(std::numeric_limits<std::int64_t>::max())),
       members_(group.members()) {}
 
@@ -35,9 +33,11 @@ Result<std::optional<SourceBatch>> NodesSource::next() {
     }
     if (taken_ == order_.size()) begin_epoch();
     if (!divided_) divide();
-    GPEMU_ASSIGN(std::optional<data::Batch> batch, prepare());
-    auto agreed = group_.agree(
-        cache_ != nullptr ? cache_->take_news() : std::vector<pipeline::FileId>{}, stop_);
+    Result<std::optional<data::Batch>> prepared = prepare();
+    if (!prepared && prepared.error().code == ErrorCode::kInterrupted) return std::nullopt;
+    GPEMU_ASSIGN(std::optional<data::Batch> batch, std::move(prepared));
+    auto agreed =
+        group_.agree(cache_ != nullptr ? cache_->take_news() : std::vector<pipeline::FileId>{});
     if (!agreed && agreed.error().code == ErrorCode::kInterrupted) return std::nullopt;
     if (!agreed) return std::unexpected(std::move(agreed).error());
     if (cache_ != nullptr) cache_->note(agreed->files, agreed->changed);

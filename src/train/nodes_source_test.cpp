@@ -54,7 +54,7 @@ class NodesSourceTest : public testing::Test {
 
   NodesSource source(NodesSource::Options options) {
     options.batch = kNodeBatch;
-    return {*loader_, *dataset_, cache_.get(), *group_, std::move(options), stop_};
+    return {*loader_, *dataset_, cache_.get(), *group_, std::move(options)};
   }
 
   std::filesystem::path root_ =

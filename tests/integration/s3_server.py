@@ -12,7 +12,6 @@ import http.server
 import pathlib
 import re
 import threading
-import time
 import urllib.parse
 import xml.sax.saxutils
 
@@ -84,9 +83,12 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.wfile.write(b"x" * 10)
             self.close_connection = True
             return
-        if failure == "silence":
-            time.sleep(server.silence)
+        if failure in STRANGE:
             self.close_connection = True
+            try:
+                STRANGE[failure](self)
+            except OSError:
+                pass  # The client has had enough.
             return
         if failure:
             self.refuse(failure, "InternalError" if failure >= 500 else "SlowDown")
@@ -136,6 +138,41 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.reply(200, body)
 
 
+def be_silent(handler):
+    handler.server.ended.wait()
+
+
+def drip(handler):
+    """Sends the beginning of an answer, and then a byte now and then."""
+    handler.send_response(200)
+    handler.send_header("Content-Length", "100000")
+    handler.end_headers()
+    while not handler.server.ended.wait(0.05):
+        handler.wfile.write(b"x")
+
+
+def send_headers(handler):
+    """Sends headers without end."""
+    handler.wfile.write(b"HTTP/1.1 200 OK\r\n")
+    while not handler.server.ended.is_set():
+        handler.wfile.write(b"X-Header: " + b"x" * 1000 + b"\r\n")
+
+
+def list_for_ever(handler):
+    """Sends a page of a listing that never ends; the next request gets the next one."""
+    number = len(handler.server.requests)
+    handler.server.failures.insert(0, "endless")
+    entry = ("<Contents><Key>some%20photos/class/{:012d}-{:06d}.jpg</Key><Size>100</Size>"
+             "</Contents>")
+    handler.reply(200, ("<ListBucketResult>" +
+                        "".join(entry.format(number, i) for i in range(10000)) +
+                        f"<NextContinuationToken>{number}</NextContinuationToken>"
+                        "</ListBucketResult>").encode())
+
+
+STRANGE = {"silence": be_silent, "drip": drip, "headers": send_headers, "endless": list_for_ever}
+
+
 class Server(http.server.ThreadingHTTPServer):
     """Serves a folder as a bucket. `failures` are what the next requests meet."""
 
@@ -144,7 +181,8 @@ class Server(http.server.ThreadingHTTPServer):
     def __init__(self, root, bucket="photos", signed=True, page=7):
         super().__init__(("127.0.0.1", 0), Handler)
         self.root, self.bucket, self.signed, self.page = pathlib.Path(root), bucket, signed, page
-        self.requests, self.failures, self.silence = [], [], 0
+        self.requests, self.failures = [], []
+        self.ended = threading.Event()
         threading.Thread(target=self.serve_forever, daemon=True).start()
 
     @property

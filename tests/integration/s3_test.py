@@ -9,9 +9,11 @@ Usage: s3_test.py GPEMU_COMMAND
 import json
 import os
 import pathlib
+import signal
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
@@ -44,17 +46,23 @@ class S3Test(unittest.TestCase):
         self.server = s3_server.Server(self.folder / "bucket")
 
     def tearDown(self):
+        self.server.ended.set()
         self.server.shutdown()
         self.server.server_close()
 
-    def call(self, *words, place="s3://photos/some photos", **variables):
+    def start(self, *words, place="s3://photos/some photos", **variables):
         environment = {**os.environ, "GPEMU_NODE_DIR": str(self.folder / "nodes"),
                        "AWS_ENDPOINT_URL": self.server.url, "AWS_REGION": s3_server.REGION,
                        "AWS_ACCESS_KEY_ID": s3_server.KEY,
                        "AWS_SECRET_ACCESS_KEY": s3_server.SECRET, "no_proxy": "*", **variables}
         words = [word if word != "PLACE" else place for word in words]
-        return subprocess.run([COMMAND, *map(str, words)], env=environment, check=False,
-                              capture_output=True, text=True, timeout=SECONDS)
+        return subprocess.Popen([COMMAND, *map(str, words)], env=environment,
+                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+    def call(self, *words, **others):
+        process = self.start(*words, **others)
+        output, errors = process.communicate(timeout=SECONDS)
+        return subprocess.CompletedProcess(words, process.returncode, output, errors)
 
     def expect_failure(self, done, code, *texts):
         self.assertEqual(done.returncode, code, done.stderr)
@@ -144,6 +152,40 @@ class S3Test(unittest.TestCase):
         # Control characters are never printed as they are.
         done = self.call("data", "show", "PLACE", place="s3://photos/\x1b[31m")
         self.assertNotIn("\x1b", done.stderr)
+
+    def test_gives_a_server_its_time_and_no_more(self):
+        for failure in ("silence", "drip"):
+            seconds = []
+            for patience in (0.5, 2):
+                with self.subTest(failure=failure, patience=patience):
+                    self.server.failures = [failure] * 1000
+                    begin = time.monotonic()
+                    done = self.call("data", "show", "PLACE", "--patience", patience)
+                    seconds.append(time.monotonic() - begin)
+                    self.expect_failure(done, 7, "s3://photos/some photos",
+                                        f"for {patience} s (--patience)")
+            self.assertGreaterEqual(seconds[1] - seconds[0], 1, failure)
+
+    def test_reads_no_headers_and_no_list_without_end(self):
+        self.server.failures = ["headers"] * 1000
+        self.expect_failure(self.call("data", "show", "PLACE"), 7, "more than was asked for")
+        self.server.failures = ["endless"]
+        self.expect_failure(self.call("data", "show", "PLACE"), 5, "has no end after",
+                            "larger files")
+
+    def test_a_signal_ends_the_wait_for_a_server(self):
+        for before in (0, 3):  # While it lists, and while it reads.
+            self.server.requests.clear()
+            self.server.failures = [None] * before + ["silence"] * 1000
+            process = self.start("train", "--gpu", "V100-PCIE-32GB", "--model", "alexnet",
+                                 "--batch", 5, "--data", "PLACE", "--no-pin-memory", "--quiet",
+                                 "--patience", 10 * SECONDS)
+            while len(self.server.requests) <= before:
+                self.assertIsNone(process.poll())
+                time.sleep(0.01)
+            process.send_signal(signal.SIGINT)
+            _, errors = process.communicate(timeout=SECONDS)
+            self.assertEqual(process.returncode, 130, errors)
 
     def test_refuses_a_server_that_is_none(self):
         (self.folder / "bucket" / "index.html").write_text("<html>hello</html>")

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/read_options.hpp"
 
+#include <chrono>
 #include <cstddef>
 #include <linux/magic.h>
 #include <sys/vfs.h>
@@ -15,6 +16,20 @@
 #include "gpemu/report/number_text.hpp"
 
 namespace gpemu::tools {
+
+Duration Patience::time() const {
+  return std::chrono::duration_cast<Duration>(std::chrono::duration<double>(seconds));
+}
+
+void add_patience_option(Command command, Patience& patience) {
+  constexpr double kLeastS = 0.1, kMostS = 86400;
+  command
+      .option("--patience", patience.seconds,
+              "Seconds for which another party, e.g. a node, dispatcher or object store, may keep "
+              "this command waiting")
+      .real_range(kLeastS, kMostS)
+      .show_default();
+}
 
 void add_read_options(Command command, ReadOptions& options) {
   command
@@ -49,8 +64,10 @@ data::ObjectStoreSettings object_settings(const World& world) {
 }
 
 Result<data::Dataset> open_dataset(const std::filesystem::path& folder, const World& world,
-                                   const std::atomic<bool>* stop) {
-  GPEMU_ASSIGN(data::Dataset dataset, data::Dataset::open(folder, stop, object_settings(world)));
+                                   const Patience& patience, const std::atomic<bool>* stop) {
+  data::ObjectStoreSettings objects = object_settings(world);
+  objects.patience = patience.time();
+  GPEMU_ASSIGN(data::Dataset dataset, data::Dataset::open(folder, stop, objects));
   if (dataset.skipped_count() > 0) {
     log(LogLevel::kWarning, "{} file{} or folder{} of {} left out, e.g. {}",
         dataset.skipped_count(), report::plural(static_cast<std::int64_t>(dataset.skipped_count())),

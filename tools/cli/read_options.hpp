@@ -14,6 +14,7 @@
 #include "gpemu/data/dataset.hpp"
 #include "gpemu/data/loader.hpp"
 #include "gpemu/data/storage_device.hpp"
+#include "gpemu/sim/patience.hpp"
 
 #include "cli/command.hpp"
 #include "cli/read_choice.hpp"
@@ -21,12 +22,20 @@
 
 namespace gpemu::tools {
 
+/// For how long another party may keep a command waiting.
+struct Patience {
+  double seconds = to_seconds(sim::kPatience);
+  [[nodiscard]] Duration time() const;
+};
+/// Adds --patience, which has this name in every command that waits for others.
+void add_patience_option(Command command, Patience& patience);
+
 /// Adds the options.
 void add_read_options(Command command, ReadOptions& options);
 
 /// Opens a data set, and warns about what it leaves out. Errors: those of Dataset::open.
 [[nodiscard]] Result<data::Dataset> open_dataset(const std::filesystem::path& folder,
-                                                 const World& world,
+                                                 const World& world, const Patience& patience,
                                                  const std::atomic<bool>* stop = nullptr);
 
 /// Returns where objects are by the environment's variables.

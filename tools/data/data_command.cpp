@@ -63,16 +63,19 @@ struct ConvertCommandOptions {
   std::filesystem::path source;
   std::filesystem::path target;
   StoredOptions stored{.format = "webdataset"};
+  Patience patience;
   bool quiet = false;
 };
 
 struct DataShowOptions {
   std::filesystem::path folder;
+  Patience patience;
   bool as_json = false;
 };
 
 struct BenchOptions {
   std::filesystem::path folder;
+  Patience patience;
   DataBenchOptions bench;
   bool as_json = false;
 };
@@ -143,7 +146,7 @@ void print_description(const json& description) {
 }
 
 Result<void> show_data(const DataShowOptions& options, const World& world) {
-  GPEMU_ASSIGN(const data::Dataset dataset, open_dataset(options.folder, world));
+  GPEMU_ASSIGN(const data::Dataset dataset, open_dataset(options.folder, world, options.patience));
   const json description = describe(dataset);
   if (options.as_json) {
     report::print_out("{}", report::json_text(description));
@@ -177,10 +180,11 @@ Result<void> convert_with_progress(const data::Dataset& source, const std::files
 
 Result<void> convert_data(const ConvertCommandOptions& options, const World& world) {
   const InterruptGuard interrupt;
-  GPEMU_ASSIGN(const data::Dataset source, open_dataset(options.source, world, &interrupt.flag()));
+  GPEMU_ASSIGN(const data::Dataset source,
+               open_dataset(options.source, world, options.patience, &interrupt.flag()));
   GPEMU_TRY(convert_with_progress(source, options.target, convert_options(options.stored),
                                   options.quiet, world, interrupt.flag()));
-  GPEMU_ASSIGN(const data::Dataset made, open_dataset(options.target, world));
+  GPEMU_ASSIGN(const data::Dataset made, open_dataset(options.target, world, options.patience));
   if (!options.quiet) print_description(describe(made));
   return {};
 }
@@ -230,7 +234,8 @@ double median(std::vector<double> values) {
 
 Result<void> bench_data(const BenchOptions& options, const World& world) {
   const InterruptGuard interrupt;
-  GPEMU_ASSIGN(const data::Dataset dataset, open_dataset(options.folder, world, &interrupt.flag()));
+  GPEMU_ASSIGN(const data::Dataset dataset,
+               open_dataset(options.folder, world, options.patience, &interrupt.flag()));
   GPEMU_ASSIGN(const auto storage, make_storage(options.bench.read, world));
   report::Provenance provenance = report::provenance_at(world.time_of_day());
   const report::HostLoadMeter meter(report::LoadScope::kThisProcess, world.host_sample);
@@ -337,6 +342,7 @@ void add_convert(Command data, const World& world) {
   add_stored_options(convert, options->stored);
   convert.option("--seed", options->stored.convert.seed, "The same seed gives the same order")
       .show_default();
+  add_patience_option(convert, options->patience);
   convert.flag("--quiet", options->quiet, "No progress bar and no summary");
   convert.notes(
       "Examples:\n"
@@ -373,6 +379,7 @@ void add_show(Command data, const World& world) {
   auto options = std::make_shared<DataShowOptions>();
   Command show = data.subcommand("show", "Show the number and the sizes of a data set's images");
   show.option("folder", options->folder, kDataMeaning).required();
+  add_patience_option(show, options->patience);
   show.flag("--json", options->as_json, "Print JSON");
   show.notes("Example:\n  gpemu data show photos");
   show.on_run([options, &world] { return show_data(*options, world); });
@@ -384,6 +391,7 @@ void add_bench(Command data, const World& world) {
   Command bench = data.subcommand(
       "bench", "Measure how fast this host loads a data set, with no GPU to wait for");
   bench.option("folder", options->folder, kDataMeaning).required();
+  add_patience_option(bench, options->patience);
   bench.option("--workers", options->bench.workers, "Threads; default: cores").range(1, 1024);
   bench.option("--epochs", options->bench.epochs, "Passes over the data set")
       .range(1, 1000)

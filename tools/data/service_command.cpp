@@ -26,18 +26,21 @@ using namespace std::chrono_literals;
 struct DispatchOptions {
   std::filesystem::path folder;
   std::string listen = "127.0.0.1:5050";
+  Patience patience;
 };
 
 struct WorkOptions {
   service::DataWorker::Options work;
   std::filesystem::path folder;
   std::string storage;
+  Patience patience;
 };
 
 Result<void> dispatch(const DispatchOptions& options, const World& world) {
   GPEMU_TRY(check_address("--listen", options.listen, true));
   const InterruptGuard interrupt;
-  GPEMU_ASSIGN(const data::Dataset dataset, open_dataset(options.folder, world, &interrupt.flag()));
+  GPEMU_ASSIGN(const data::Dataset dataset,
+               open_dataset(options.folder, world, options.patience, &interrupt.flag()));
   GPEMU_ASSIGN(service::Rpc * rpc, remote_calls(world));
   std::error_code error;
   const std::filesystem::path place = data::is_object_path(options.folder.string())
@@ -63,7 +66,7 @@ Result<void> work(const WorkOptions& options, const World& world) {
     GPEMU_ASSIGN(
         data::Dataset dataset,
         open_dataset(options.folder.empty() ? std::filesystem::path(place) : options.folder, world,
-                     &interrupt.flag()));
+                     options.patience, &interrupt.flag()));
     return std::make_unique<data::Dataset>(std::move(dataset));
   };
   GPEMU_ASSIGN(const auto totals,
@@ -91,6 +94,7 @@ void add_data_service_commands(Command data, const World& world) {
   dispatcher.option("--listen", dispatching->listen, "HOST:PORT of this host")
       .placeholder("ADDRESS")
       .show_default();
+  add_patience_option(dispatcher, dispatching->patience);
   dispatcher.notes(
       "Workers are started with `gpemu data work`; training takes its batches from them with "
       "--data-service. Whoever reaches the address can use it: keep it in a network that you "
@@ -115,6 +119,7 @@ void add_data_service_commands(Command data, const World& world) {
                 "Where the data set is on this host; default: where the dispatcher has it");
   worker.option("--storage", working->storage,
                 "Read what the page cache does not have as slowly as this device, e.g. hdd");
+  add_patience_option(worker, working->patience);
   worker.notes(
       "A worker may come and go at any time. When one dies, others prepare what it held.\n\n"
       "Examples:\n"

@@ -22,6 +22,7 @@ struct HostCommandOptions {
   std::filesystem::path file;
   std::vector<std::string> data;
   HostMeasureOptions measure;
+  Patience patience;
   bool quiet = false;
 };
 
@@ -46,7 +47,8 @@ Result<void> measure_this_host(const HostCommandOptions& options, const World& w
   const InterruptGuard interrupt;
   std::vector<data::Dataset> datasets;
   for (const std::string& folder : options.data) {
-    GPEMU_ASSIGN(data::Dataset dataset, open_dataset(folder, world, &interrupt.flag()));
+    GPEMU_ASSIGN(data::Dataset dataset,
+                 open_dataset(folder, world, options.patience, &interrupt.flag()));
     datasets.push_back(std::move(dataset));
   }
   const report::Provenance provenance = report::provenance_at(world.time_of_day());
@@ -90,6 +92,7 @@ void add_host_command(Command app, const World& world) {
               "which is dropped from the page cache")
       .one_word_each()
       .required();
+  add_patience_option(measure, options->patience);
   measure.option("--images", options->measure.images, "Images of each measurement")
       .range(16, 1 << 20)
       .show_default();

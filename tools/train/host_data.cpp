@@ -64,7 +64,8 @@ Result<void> check_host_options(const RunOptions& options) {
 Result<void> add_real_data(const RunOptions& options, const profile::HostSpec& host,
                            const World& world, const std::atomic<bool>& stop,
                            pipeline::PipelineSetup& setup) {
-  GPEMU_ASSIGN(data::Dataset dataset, open_dataset(options.data.folder, world, &stop));
+  GPEMU_ASSIGN(data::Dataset dataset,
+               open_dataset(options.data.folder, world, options.data.patience, &stop));
   const std::string format_loader = fmt::format("gpemu-{}", dataset.format_name());
   if (options.host.loader.empty() &&
       std::ranges::find(host.loaders, format_loader, &profile::HostLoader::name) !=

@@ -24,9 +24,6 @@ using namespace std::chrono_literals;
 /// The environment of `gpemu cluster run` in place of a number and an address.
 constexpr std::string_view kCluster = "cluster";
 
-/// How long a node waits for the others: they may have to index a large data set first.
-constexpr Duration kPatience = 60s;
-
 Result<peers::GroupPlace> place_of(const std::string& join, const World& world) {
   if (join.empty()) return peers::GroupPlace{};
   if (join != kCluster) return peers::parse_group_place(join);
@@ -108,7 +105,7 @@ Result<void> join_nodes(const RunOptions& options, const peers::GroupPlace& plac
           }};
   GPEMU_ASSIGN(nodes.group, peers::NodeGroup::join({.place = place,
                                                     .settings = settings_of(options, dataset),
-                                                    .patience = kPatience},
+                                                    .patience = options.data.patience.time()},
                                                    std::move(cached), world.clock, stop));
   if (nodes.peers == pipeline::Peers::kNone) return {};
   cache->share([group = nodes.group.get(), &dataset](int node, std::uint32_t sample) {
@@ -182,8 +179,7 @@ Result<DataPath> open_node_data(const RunOptions& options, const profile::ModelI
 }
 
 std::unique_ptr<train::NodesSource> make_nodes_source(const RunOptions& options,
-                                                      const DataPath& path, const NodeData& nodes,
-                                                      const std::atomic<bool>& stop) {
+                                                      const DataPath& path, const NodeData& nodes) {
   train::NodesSource::Options source{
       .epochs = options.epochs,
       .max_steps = options.steps,
@@ -193,7 +189,7 @@ std::unique_ptr<train::NodesSource> make_nodes_source(const RunOptions& options,
       .log = nodes.log,
   };
   return std::make_unique<train::NodesSource>(*path.loader, *path.dataset, nodes.cache.get(),
-                                              *nodes.group, std::move(source), stop);
+                                              *nodes.group, std::move(source));
 }
 
 NodeFacts facts_of(const RunOptions& options, const NodeData& nodes,

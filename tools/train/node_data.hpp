@@ -51,8 +51,7 @@ void add_join_options(Command command, JoinOptions& options);
 /// Makes the source of its batches.
 [[nodiscard]] std::unique_ptr<train::NodesSource> make_nodes_source(const RunOptions& options,
                                                                     const DataPath& path,
-                                                                    const NodeData& nodes,
-                                                                    const std::atomic<bool>& stop);
+                                                                    const NodeData& nodes);
 
 /// What happened in it, for the report.
 struct NodeFacts {

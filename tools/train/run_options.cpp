@@ -60,6 +60,7 @@ Option add_data_options(Command command, DataOptions& options) {
   command.flag("--strict-images", options.strict_images,
                "End the run at the first corrupt image instead of counting it");
   add_read_options(command, options.read);
+  add_patience_option(command, options.patience);
   return data;
 }
 

@@ -39,6 +39,7 @@ struct DataOptions {
   std::uint64_t seed = 0;
   bool strict_images = false;
   ReadOptions read;
+  Patience patience;
   std::string cache = "page";         ///< what stays in memory: one of kCachePolicyNames.
   std::optional<double> cache_share;  ///< of the bytes; nothing: as much as memory holds.
 };

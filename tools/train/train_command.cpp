@@ -176,7 +176,7 @@ Result<void> open_source(const RunOptions& options, const TrainingSession& sessi
     if (options.cold) GPEMU_TRY(make_cold(*source.data.dataset, stop));
     const auto together = std::int64_t{options.gpu.batch} * source.nodes.group->nodes();
     all *= (std::ssize(source.data.dataset->samples()) + together - 1) / together;
-    auto batches = make_nodes_source(options, source.data, source.nodes, stop);
+    auto batches = make_nodes_source(options, source.data, source.nodes);
     source.of_nodes = batches.get();
     source.batches = std::move(batches);
   } else {

@@ -217,7 +217,7 @@ Result<DataPath> open_data(const DataOptions& options, const GpuOptions& gpu,
                            const std::atomic<bool>& stop, const LoaderHooks* hooks) {
   GPEMU_TRY(check_input(model));
   DataPath path;
-  GPEMU_ASSIGN(data::Dataset dataset, open_dataset(options.folder, world, &stop));
+  GPEMU_ASSIGN(data::Dataset dataset, open_dataset(options.folder, world, options.patience, &stop));
   path.dataset = std::make_unique<data::Dataset>(std::move(dataset));
   GPEMU_ASSIGN(path.storage,
                make_storage(options.read, world,

@@ -38,7 +38,8 @@ class Dataset {
   /// Opens a data set and recognises its format: a folder with one folder of images per class, a
   /// folder of tar files, of TFRecord files or of file groups, or one such file. Of a folder with
   /// the parts of a data set, such as `train` and `val`, it opens the one for training. A path
-  /// such as s3://BUCKET/FOLDER names objects. Here and below, `stop` may end the call early.
+  /// such as s3://BUCKET/FOLDER names objects. Here and below, `stop` may end the call early; it
+  /// also ends reads of objects, and must outlive the data set.
   ///
   /// Errors: kNotFound if there is no such file, kIo if it cannot be read, kCorruptData naming the
   /// file, for stored samples with the offset, and saying what to do. kInterrupted after `stop`.

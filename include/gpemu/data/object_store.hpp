@@ -13,6 +13,7 @@
 #include "gpemu/base/error.hpp"
 #include "gpemu/base/units.hpp"
 #include "gpemu/base/variables.hpp"
+#include "gpemu/sim/patience.hpp"
 
 namespace gpemu::data {
 
@@ -22,7 +23,9 @@ struct ObjectStoreSettings {
   std::string region = "us-east-1";
   std::string key;  ///< empty: requests are not signed, for objects that anybody may read.
   std::string secret;
-  std::string token;  ///< of a session; may be empty.
+  std::string token;                        ///< of a session; may be empty.
+  Duration patience = sim::kPatience;       ///< within which the server must answer as a whole.
+  const std::atomic<bool>* stop = nullptr;  ///< ends each wait; it must outlive the store.
 };
 
 /// Reads the variables that AWS's own programs read: AWS_ENDPOINT_URL, AWS_REGION or
@@ -41,6 +44,34 @@ struct ObjectPage {
   std::string next;  ///< continues the listing; empty: it is complete.
 };
 
+/// The objects of a listing, in little more memory than their keys take. Thread safety: none.
+class ObjectList {
+ public:
+  struct Entry {
+    std::string_view key;  ///< valid as long as the list is.
+    Bytes bytes = 0;
+  };
+
+  /// Requires: no key has a zero byte.
+  void add(const ObjectPage& page);
+  [[nodiscard]] std::vector<Entry> entries() const;
+  [[nodiscard]] std::size_t size() const { return size_; }
+  /// Returns the memory that it takes.
+  [[nodiscard]] Bytes bytes() const { return bytes_; }
+
+ private:
+  struct Page {
+    std::string keys;  ///< each with a zero byte behind it.
+    std::vector<Bytes> sizes;
+  };
+  std::vector<Page> pages_;
+  std::size_t size_ = 0;
+  Bytes bytes_ = 0;
+};
+
+/// Returns how long a server may take to list so many objects, if the list goes on.
+[[nodiscard]] Duration time_of_listing(Duration patience, std::size_t objects);
+
 /// Reads the answer to ListObjectsV2 with encoded names.
 ///
 /// Errors: kCorruptData if it is none.
@@ -50,7 +81,8 @@ struct ObjectPage {
 [[nodiscard]] bool is_object_path(std::string_view path);
 
 /// The objects of one bucket, by the protocol of S3, with libcurl. A request that fails because the
-/// server has a fault, or stops to answer, is tried again, a few times; then one error says so.
+/// server has a fault, or stops to answer, is tried again, a few times, within the patience; then
+/// one error says so.
 ///
 /// Thread safety: any thread.
 class ObjectStore {
@@ -62,16 +94,16 @@ class ObjectStore {
   ObjectStore(const ObjectStore&) = delete;
   ObjectStore& operator=(const ObjectStore&) = delete;
 
-  /// Lists the objects whose keys begin with `prefix`, in the order of keys. `stop` may end it.
+  /// Lists the objects whose keys begin with `prefix`, in the order of keys. Each page must come
+  /// within the patience, and all within that and a millisecond for each object.
   ///
-  /// Errors: kNotFound, kIo, kCorruptData, kInterrupted.
-  [[nodiscard]] Result<std::vector<StoredObject>> list(const std::string& prefix,
-                                                       const std::atomic<bool>* stop) const;
+  /// Errors: kNotFound, kIo, kCorruptData, kInterrupted, kResourceLimit.
+  [[nodiscard]] Result<ObjectList> list(const std::string& prefix) const;
   /// Returns what the paths of its objects begin with: s3://BUCKET/.
   [[nodiscard]] std::string root() const;
   /// Reads a part of an object, and returns how many bytes there are.
   ///
-  /// Errors: kIo naming the object.
+  /// Errors: kIo, kNotFound naming the object; kInterrupted.
   [[nodiscard]] Result<Bytes> read(const std::string& path, Bytes offset,
                                    std::span<std::byte> buffer) const;
 

@@ -43,7 +43,8 @@ class NodeGroup {
   struct Options {
     GroupPlace place;
     std::string settings;  ///< what must be the same on all nodes, in words.
-    Duration patience{};   ///< how long to wait for the other nodes.
+    Duration patience{};   ///< how long to wait for another node: to come, and to say or to send
+                           ///< what this one needs to go on.
   };
   /// What this node's cache has for the others.
   struct Cached {
@@ -51,7 +52,8 @@ class NodeGroup {
     std::function<data::SampleBytes(pipeline::FileId sample)> find;
   };
 
-  /// Joins the group: returns when all nodes have. `clock` must outlive the group.
+  /// Joins the group: returns when all nodes have. `clock` and `stop` must outlive the group;
+  /// `stop` ends each of its waits.
   ///
   /// Errors: kUnavailable naming the nodes that did not come, or the address; kInvalidArgument if
   /// settings differ; kInterrupted after `stop`.
@@ -71,20 +73,20 @@ class NodeGroup {
   [[nodiscard]] std::uint32_t view() const;
 
   /// Returns what changed since the last call, without waiting; else says that this node has its
-  /// part of the next step, and waits until that step is done or the members have changed.
+  /// part of the next step, and waits until that step is done or the members have changed. A member
+  /// that keeps this node waiting for longer than the patience has left.
   ///
   /// Errors: those of StepAgreement; kInterrupted after `stop`.
-  [[nodiscard]] Result<StepAgreement::Outcome> agree(std::vector<pipeline::FileId> newly_cached,
-                                                     const std::atomic<bool>& stop);
+  [[nodiscard]] Result<StepAgreement::Outcome> agree(std::vector<pipeline::FileId> newly_cached);
 
   /// Gets a sample of at most `most` bytes from the cache of another node; no memory if that does
-  /// not hold it.
+  /// not hold it. A node that does not send it within the patience is not asked again.
   ///
-  /// Errors: kIo, kUnavailable.
+  /// Errors: kUnavailable, kCorruptData, kInterrupted.
   [[nodiscard]] Result<data::SampleBytes> fetch(int node, pipeline::FileId sample, Bytes most);
 
-  /// Waits, for some seconds at most, until the others have finished too: they may still need what
-  /// this node knows. Requires: all steps are done.
+  /// Waits, but not longer than the patience, until the others have finished too: they may still
+  /// need what this node knows. Requires: all steps are done.
   void finish();
 
  private:

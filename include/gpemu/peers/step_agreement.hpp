@@ -82,6 +82,14 @@ class StepAgreement {
     return std::exchange(messages_, {});
   }
 
+  /// Returns the nodes without whose message this one cannot go on now; nobody while it has
+  /// something to do itself.
+  [[nodiscard]] std::vector<int> awaited() const;
+  /// Returns a number that changes whenever something has been agreed, or must be agreed anew.
+  [[nodiscard]] std::uint64_t round() const { return round_; }
+  /// Returns whether nodes are awaited because others have left.
+  [[nodiscard]] bool is_changing() const;
+
   /// Returns the members of the plan that counts once the last outcome was taken, in order.
   [[nodiscard]] std::vector<int> members() const;
   [[nodiscard]] std::uint64_t steps_done() const { return done_; }
@@ -107,7 +115,6 @@ class StepAgreement {
   [[nodiscard]] bool is_survivor(std::size_t node) const {
     return member_[node] != 0 && left_[node] == Leaving::kNot;
   }
-  [[nodiscard]] bool is_changing() const;
   [[nodiscard]] Result<void> check(const AgreementMessage& message) const;
   void hear(std::size_t node, Heard heard);
   void say_who_left();
@@ -120,6 +127,7 @@ class StepAgreement {
   std::function<std::vector<pipeline::FileId>()> cached_;
   std::uint32_t view_ = 0;
   std::uint64_t done_ = 0;
+  std::uint64_t round_ = 0;
   std::vector<char> member_;                           ///< of this view, by node.
   std::vector<Leaving> left_;                          ///< by node.
   std::vector<std::uint64_t> arrived_;                 ///< by node.

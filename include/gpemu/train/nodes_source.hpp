@@ -38,10 +38,10 @@ class NodesSource final : public BatchSource {
     peers::SharedCache::Reads reads;
   };
 
-  /// `cache`, which may be null, and the other references must outlive the source. After `stop`,
-  /// the source ends. Requires: the loader keeps a last batch that is not full.
+  /// `cache`, which may be null, and the other references must outlive the source. After the stop
+  /// of the group, the source ends. Requires: the loader keeps a last batch that is not full.
   NodesSource(data::Loader& loader, const data::Dataset& dataset, peers::SharedCache* cache,
-              peers::NodeGroup& group, Options options, const std::atomic<bool>& stop);
+              peers::NodeGroup& group, Options options);
 
   [[nodiscard]] Result<std::optional<SourceBatch>> next() override;
 
@@ -59,7 +59,6 @@ class NodesSource final : public BatchSource {
   peers::SharedCache* cache_;
   peers::NodeGroup& group_;
   Options options_;
-  const std::atomic<bool>& stop_;
 
   std::int64_t steps_left_;
   std::int64_t steps_done_ = 0;
