@@ -4,7 +4,9 @@
 #include <algorithm>
 #include <chrono>
 #include <deque>
+#include <list>
 #include <map>
+#include <optional>
 #include <set>
 #include <thread>
 #include <utility>
@@ -24,7 +26,6 @@ using namespace std::chrono_literals;
 /// How often a client says that it lives and learns of new workers; what it received, it says at
 /// once.
 constexpr auto kFollowEvery = 100ms;
-constexpr Duration kAnswerPatience = 10s;
 /// Longer than a worker lets a call wait for a batch, and than it takes to send one.
 constexpr Duration kBatchPatience = 5s;
 /// When a client says that nobody prepares anything.
@@ -44,15 +45,27 @@ struct DataClient::State {
     }
     changed.notify_all();
     if (follower.joinable()) follower.join();
-    for (std::thread& thread : fetchers) thread.join();
+    for (Fetcher& fetcher : fetchers) fetcher.thread.join();
   }
 
-  Result<void> open();
+  /// A thread that asks a worker for batches.
+  struct Fetcher {
+    std::thread thread;
+    std::atomic<bool> ended = false;
+  };
+
+  Result<void> open(const std::atomic<bool>& stop);
   void follow_until_end() GPEMU_EXCLUDES(mutex);
   Result<bool> follow(const Dispatcher::Report& report) GPEMU_EXCLUDES(mutex);
   void fetch_from(std::uint64_t worker, const std::string& address) GPEMU_EXCLUDES(mutex);
+  Result<void> add_fetcher(std::uint64_t worker, const std::string& address);
+  [[nodiscard]] bool is_batch(const Message& message, const BatchHeader& header) const;
   void take_in(Message message, BatchHeader header) GPEMU_EXCLUDES(mutex);
+  void give_up(std::uint64_t worker, const std::string& why) GPEMU_EXCLUDES(mutex);
   [[nodiscard]] bool is_new(std::uint64_t split) GPEMU_REQUIRES(mutex);
+  [[nodiscard]] sim::Wait wait_for(Duration time) const {
+    return {.clock = clock, .until = clock.now() + time, .stop = stopping};
+  }
 
   Rpc& rpc;
   const Options options;
@@ -61,7 +74,8 @@ struct DataClient::State {
   Dispatcher::Opened opened;
   ServedData data;
   std::thread follower;
-  std::vector<std::thread> fetchers;  ///< touched by the follower until it has ended.
+  std::list<Fetcher> fetchers;         ///< touched by the follower until it has ended.
+  std::atomic<bool> stopping = false;  ///< written with the lock.
 
   Mutex mutex;
   Condition changed;
@@ -73,15 +87,18 @@ struct DataClient::State {
   std::set<std::uint64_t> received GPEMU_GUARDED_BY(mutex);  ///< or are these.
   std::optional<Error> error GPEMU_GUARDED_BY(mutex);
   bool ended GPEMU_GUARDED_BY(mutex) = false;
-  bool stopping GPEMU_GUARDED_BY(mutex) = false;
+  std::optional<Error> unreachable GPEMU_GUARDED_BY(mutex);  ///< why the dispatcher did not answer.
+  /// Since when the training loop waits for a batch; nothing while it does not.
+  std::optional<TimePoint> starving GPEMU_GUARDED_BY(mutex);
 };
 
-Result<void> DataClient::State::open() {
-  dispatcher = rpc.connect(options.dispatcher);
+Result<void> DataClient::State::open(const std::atomic<bool>& stop) {
+  dispatcher = rpc.connect(options.dispatcher, kMostFromDispatcher);
   Packer packer;
   packer.add_text(options.job);
   pack(packer, options.settings);
-  GPEMU_ASSIGN(const Message reply, dispatcher->call(kOpen, packer.bytes(), kAnswerPatience));
+  const sim::Wait wait{.clock = clock, .until = clock.now() + options.patience, .stop = stop};
+  GPEMU_ASSIGN(const Message reply, dispatcher->call(kOpen, packer.bytes(), wait));
   Unpacker unpacker(reply);
   unpacker.take(opened.job);
   unpacker.take(opened.client);
@@ -104,9 +121,10 @@ void DataClient::State::follow_until_end() {
     Lock lock(mutex);
     if (followed && *followed) ended = true;
     if (!followed && (followed.error().code != ErrorCode::kUnavailable ||
-                      clock.now() - heard > kAnswerPatience)) {
+                      clock.now() - heard >= options.patience)) {
       error = followed.error();
     }
+    unreachable = followed ? std::nullopt : std::optional(followed.error());
     if (ended || error || stopping) break;
     changed.wait_for(lock, kFollowEvery, [this]() GPEMU_REQUIRES(mutex) {
       return stopping || !unsaid.received.empty() || !unsaid.dead_workers.empty();
@@ -130,12 +148,17 @@ Result<bool> DataClient::State::follow(const Dispatcher::Report& report) {
   packer.add(opened.job).add(opened.client);
   packer.add_all(std::span<const std::uint64_t>(report.received));
   packer.add_all(std::span<const std::uint64_t>(report.dead_workers));
-  GPEMU_ASSIGN(const Message reply, dispatcher->call(kFollow, packer.bytes(), kAnswerPatience));
+  GPEMU_ASSIGN(const Message reply,
+               dispatcher->call(kFollow, packer.bytes(), wait_for(options.patience)));
   Unpacker unpacker(reply);
   std::uint8_t is_ended = 0;
   std::uint32_t count = 0;
   unpacker.take(is_ended);
   unpacker.take(count);
+  if (count > kMostWorkers) {
+    return fail(ErrorCode::kCorruptData, "the dispatcher at {} names {} workers, more than {}",
+                options.dispatcher, count, kMostWorkers);
+  }
   std::map<std::uint64_t, std::string> workers;
   for (std::uint32_t i = 0; i < count && workers.size() == i; ++i) {
     std::uint64_t id = 0;
@@ -148,17 +171,38 @@ Result<bool> DataClient::State::follow(const Dispatcher::Report& report) {
       const Lock lock(mutex);
       if (!known_workers.insert(id).second) continue;
     }
-    std::thread thread =
-        start_thread("gpemu-fetch", [this, id, address] { fetch_from(id, address); });
-    if (thread.joinable()) fetchers.push_back(std::move(thread));
+    GPEMU_TRY(add_fetcher(id, address));
   }
   return is_ended != 0;
 }
 
+Result<void> DataClient::State::add_fetcher(std::uint64_t worker, const std::string& address) {
+  std::erase_if(fetchers, [](Fetcher& fetcher) {
+    if (fetcher.ended) fetcher.thread.join();
+    return fetcher.ended.load();
+  });
+  if (fetchers.size() >= kMostWorkers || address.size() > kMostName) {
+    return fail(ErrorCode::kCorruptData, "the dispatcher at {} names workers without end",
+                options.dispatcher);
+  }
+  Fetcher& fetcher = fetchers.emplace_back();
+  fetcher.thread = start_thread("gpemu-fetch", [this, &fetcher, worker, address] {
+    fetch_from(worker, address);
+    fetcher.ended = true;
+  });
+  if (!fetcher.thread.joinable()) fetchers.pop_back();
+  return {};
+}
+
 void DataClient::State::fetch_from(std::uint64_t worker, const std::string& address) {
-  const std::unique_ptr<RpcChannel> channel = rpc.connect(address);
+  // A split's numbers come with its pixels.
+  constexpr Bytes kHeaderBytes = 4 * kKiB;
+  const Bytes numbers = static_cast<Bytes>(options.settings.batch) * sizeof(std::uint32_t);
+  const std::unique_ptr<RpcChannel> channel =
+      rpc.connect(address, options.settings.batch_bytes() + numbers + kHeaderBytes);
   Packer request;
   request.add(opened.job);
+  TimePoint gave = clock.now();
   while (true) {
     {
       Lock lock(mutex);
@@ -169,26 +213,62 @@ void DataClient::State::fetch_from(std::uint64_t worker, const std::string& addr
       if (stopping || ended || error) return;
       if (queue.size() >= static_cast<std::size_t>(options.prefetch_batches)) continue;
     }
-    Result<Message> reply = channel->call(kNext, request.bytes(), kBatchPatience);
+    const Duration most = std::min(kBatchPatience, options.patience);
+    Result<Message> reply = channel->call(kNext, request.bytes(), wait_for(most));
     BatchHeader header;
-    if (!reply || !take_header(*reply, header)) {
-      Lock lock(mutex);
-      if (stopping || ended) return;
-      log(LogLevel::kWarning, "worker {}: {}; others prepare what it held", address,
-          reply ? "sends something else than batches" : reply.error().message);
-      ++lost_workers;
-      unsaid.dead_workers.push_back(worker);
-      lock.unlock();
-      changed.notify_all();
-      return;
+    if (!reply) return give_up(worker, reply.error().message);
+    const Bytes bytes = reply->size();
+    if (!take_header(*reply, header) ||
+        (header.answer == NextAnswer::kBatch && !is_batch(*reply, header))) {
+      return give_up(worker, fmt::format("worker {} sends {} bytes that are no batch of this job",
+                                         address, bytes));
     }
     if (header.answer == NextAnswer::kBatch) {
+      gave = clock.now();
       take_in(*std::move(reply), std::move(header));
-    } else if (header.answer == NextAnswer::kEnded) {
-      Lock lock(mutex);  // Its last batches may be on their way to other clients.
-      changed.wait_for(lock, kFollowEvery, [this]() GPEMU_REQUIRES(mutex) { return stopping; });
+      continue;
+    }
+    bool is_late = false;
+    {
+      Lock lock(mutex);
+      // Others get what it holds while there still is time.
+      is_late = starving && clock.now() - std::max(gave, *starving) >= options.patience / 2;
+      // Its last batches may be on their way to other clients.
+      if (header.answer == NextAnswer::kEnded) {
+        changed.wait_for(lock, kFollowEvery,
+                         [this]() GPEMU_REQUIRES(mutex) { return stopping.load(); });
+      }
+    }
+    if (is_late) {
+      return give_up(worker, fmt::format("worker {} has sent no batch for {:g} s (half of "
+                                         "--patience)",
+                                         address, to_seconds(options.patience / 2)));
     }
   }
+}
+
+/// Returns whether a worker may send this.
+bool DataClient::State::is_batch(const Message& message, const BatchHeader& header) const {
+  const Split& split = header.split;
+  const auto beyond = [this](std::uint32_t sample) { return sample >= data.images; };
+  const auto batch = static_cast<std::uint64_t>(options.settings.batch);
+  const auto epochs = static_cast<std::uint64_t>(options.settings.epochs);
+  const std::uint64_t splits = (data.images + batch - 1) / batch;
+  return !split.samples.empty() && split.samples.size() <= batch && split.epoch < epochs &&
+         split.number < epochs * splits && !std::ranges::any_of(split.samples, beyond) &&
+         message.size() == split.samples.size() * (options.settings.batch_bytes() / batch);
+}
+
+/// Has others prepare what a worker holds.
+void DataClient::State::give_up(std::uint64_t worker, const std::string& why) {
+  {
+    const Lock lock(mutex);
+    if (stopping || ended) return;
+    log(LogLevel::kWarning, "{}; others prepare what it held", why);
+    ++lost_workers;
+    unsaid.dead_workers.push_back(worker);
+  }
+  changed.notify_all();
 }
 
 bool DataClient::State::is_new(std::uint64_t split) {
@@ -215,9 +295,10 @@ DataClient::DataClient(std::unique_ptr<State> state) : state_(std::move(state)) 
 DataClient::~DataClient() = default;
 
 Result<std::unique_ptr<DataClient>> DataClient::open(Rpc& rpc, const Options& options,
-                                                     sim::Clock& clock) {
+                                                     sim::Clock& clock,
+                                                     const std::atomic<bool>& stop) {
   auto state = std::make_unique<State>(rpc, options, clock);
-  GPEMU_TRY(state->open());
+  GPEMU_TRY(state->open(stop));
   return std::unique_ptr<DataClient>(new DataClient(std::move(state)));
 }
 
@@ -229,8 +310,17 @@ Result<std::optional<DataClient::Batch>> DataClient::next(const std::atomic<bool
   while (state.queue.empty()) {
     if (state.error) return std::unexpected(*state.error);
     if (state.ended || stop.load(std::memory_order_relaxed)) return std::nullopt;
+    state.starving = state.starving.value_or(asked);
+    if (state.clock.now() - asked >= state.options.patience) {
+      if (state.unreachable) return std::unexpected(*state.unreachable);
+      return fail(ErrorCode::kUnavailable,
+                  "no worker of the dispatcher at {} has sent a batch for {:g} s (--patience): it "
+                  "has named {}, of which {} stopped to answer",
+                  state.options.dispatcher, to_seconds(state.options.patience),
+                  state.known_workers.size(), state.lost_workers);
+    }
     if (!warned && state.known_workers.size() == state.lost_workers &&
-        state.clock.now() - asked > kPatienceWithoutWorkers) {
+        state.clock.now() - asked > std::min(kPatienceWithoutWorkers, state.options.patience / 2)) {
       log(LogLevel::kWarning,
           "the dispatcher at {} has no workers: start some with `gpemu data "
           "work {}`",
@@ -243,6 +333,7 @@ Result<std::optional<DataClient::Batch>> DataClient::next(const std::atomic<bool
   }
   Batch batch = std::move(state.queue.front());
   state.queue.pop_front();
+  state.starving.reset();
   lock.unlock();
   state.changed.notify_all();
   return batch;

@@ -44,12 +44,13 @@ Result<std::unique_ptr<DataDispatcher>> DataDispatcher::start(Rpc& rpc, const st
                                                               const std::string& place,
                                                               const sim::Clock& clock) {
   std::unique_ptr<DataDispatcher> started(new DataDispatcher(dataset, place, clock));
-  GPEMU_ASSIGN(started->server_,
-               rpc.serve(address, kDispatcherThreads,
-                         [self = started.get()](std::string_view method,
-                                                std::span<const std::byte> request) {
-                           return self->answer(method, request);
-                         }));
+  GPEMU_ASSIGN(
+      started->server_,
+      rpc.serve(
+          {.address = address, .threads = kDispatcherThreads, .most_request = kMostToDispatcher},
+          [self = started.get()](std::string_view method, std::span<const std::byte> request) {
+            return self->answer(method, request);
+          }));
   return started;
 }
 
@@ -63,7 +64,8 @@ Result<Message> DataDispatcher::answer(std::string_view method,
     std::string address;
     unpacker.take_text(address);
     if (!unpacker.done()) return not_understood(method);
-    packer.add(dispatcher_.join(address, now));
+    GPEMU_ASSIGN(const std::uint64_t worker, dispatcher_.join(address, now));
+    packer.add(worker);
     pack(packer, ServedData{place_, dataset_.samples().size(), dataset_.total_bytes()});
     return packer.take();
   }

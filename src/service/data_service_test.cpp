@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <set>
 #include <thread>
@@ -18,8 +19,13 @@
 #include "gpemu/service/data_dispatcher.hpp"
 #include "gpemu/service/data_worker.hpp"
 
+#include "messages.hpp"
+#include "received_batch.hpp"
+
 namespace gpemu::service {
 namespace {
+
+using namespace std::chrono_literals;
 
 /// Calls of functions in this process.
 class LocalRpc final : public Rpc {
@@ -42,7 +48,7 @@ class LocalRpc final : public Rpc {
     Channel(LocalRpc& rpc, const std::string& address)
         : rpc_(rpc), port_(std::stoi(address.substr(address.find(':') + 1))) {}
     Result<Message> call(std::string_view method, std::span<const std::byte> request,
-                         Duration) override {
+                         const sim::Wait&) override {
       std::shared_ptr<RpcHandler> handler;
       {
         const Lock lock(rpc_.mutex_);
@@ -58,12 +64,12 @@ class LocalRpc final : public Rpc {
     int port_;
   };
 
-  Result<std::unique_ptr<RpcServer>> serve(const std::string&, int, RpcHandler handler) override {
+  Result<std::unique_ptr<RpcServer>> serve(const Serving&, RpcHandler handler) override {
     const Lock lock(mutex_);
     handlers_[++last_] = std::make_shared<RpcHandler>(std::move(handler));
     return std::make_unique<Server>(*this, last_);
   }
-  std::unique_ptr<RpcChannel> connect(const std::string& address) override {
+  std::unique_ptr<RpcChannel> connect(const std::string& address, Bytes) override {
     return std::make_unique<Channel>(*this, address);
   }
 
@@ -72,6 +78,153 @@ class LocalRpc final : public Rpc {
   std::map<int, std::shared_ptr<RpcHandler>> handlers_ GPEMU_GUARDED_BY(mutex_);
   int last_ GPEMU_GUARDED_BY(mutex_) = 0;
 };
+
+/// Answers all calls as a test says. What it returns as kNotReady is silence.
+class HostileRpc final : public Rpc {
+ public:
+  using Answer = std::function<Result<Message>(std::string_view method)>;
+  explicit HostileRpc(Answer answer) : answer_(std::move(answer)) {}
+
+  class Channel final : public RpcChannel {
+   public:
+    explicit Channel(const Answer& answer) : answer_(answer) {}
+    Result<Message> call(std::string_view method, std::span<const std::byte>,
+                         const sim::Wait& wait) override {
+      auto reply = answer_(method);
+      if (reply || reply.error().code != ErrorCode::kNotReady) return reply;
+      // The clock is virtual: it is the time of this call that passes.
+      if (!wait.is_stopped()) wait.clock.wait_until(wait.until);
+      return fail(ErrorCode::kUnavailable, "there:1 does not answer: Deadline Exceeded");
+    }
+
+   private:
+    const Answer& answer_;
+  };
+  class Server final : public RpcServer {
+    [[nodiscard]] int port() const override { return 1; }
+  };
+
+  Result<std::unique_ptr<RpcServer>> serve(const Serving&, RpcHandler) override {
+    return std::make_unique<Server>();
+  }
+  std::unique_ptr<RpcChannel> connect(const std::string&, Bytes) override {
+    return std::make_unique<Channel>(answer_);
+  }
+
+ private:
+  Answer answer_;
+};
+
+const JobSettings kHostileJob = {.batch = 2, .epochs = 1, .crop = 1};
+
+/// A client among others who say what none says.
+class HostileServiceTest : public testing::Test {
+ protected:
+  static std::unexpected<Error> silence() { return fail(ErrorCode::kNotReady, "silence"); }
+  static Message opened() {
+    Packer packer;
+    packer.add(std::uint64_t{1}).add(std::uint64_t{2});
+    pack(packer, ServedData{.place = "photos", .images = 4, .bytes = 100});
+    return packer.take();
+  }
+  static Message progress(std::uint32_t workers, std::uint32_t named) {
+    Packer packer;
+    packer.add(std::uint8_t{0}).add(workers);
+    for (std::uint64_t i = 0; i < named; ++i) packer.add(i).add_text("there:1");
+    return packer.take();
+  }
+  static Message nothing_now() {
+    Message message;
+    add_header(message, {.answer = NextAnswer::kNone});
+    return message;
+  }
+  /// Returns the error of the first batch.
+  Error error_among(HostileRpc::Answer answer) {
+    HostileRpc rpc(std::move(answer));
+    const DataClient::Options options{
+        .dispatcher = "there:1", .job = "", .settings = kHostileJob, .patience = 10s};
+    const auto client = DataClient::open(rpc, options, clock_, stop_);
+    if (!client) return client.error();
+    const auto batch = (*client)->next(stop_);
+    EXPECT_FALSE(batch);
+    return batch ? Error{} : batch.error();
+  }
+
+  sim::VirtualClock clock_;
+  std::atomic<bool> stop_ = false;
+};
+
+TEST_F(HostileServiceTest, ASilentDispatcherHasThePatience) {
+  const TimePoint begin = clock_.now();
+  const Error error = error_among([](std::string_view) { return silence(); });
+  EXPECT_EQ(error.code, ErrorCode::kUnavailable);
+  EXPECT_EQ(clock_.now() - begin, 10s);
+}
+
+TEST_F(HostileServiceTest, ADispatcherThatFallsSilentHasThePatience) {
+  const Error error = error_among([](std::string_view method) -> Result<Message> {
+    if (method == kOpen) return opened();
+    return silence();
+  });
+  EXPECT_EQ(error.code, ErrorCode::kUnavailable);
+  EXPECT_NE(error.message.find("does not answer"), std::string::npos) << error.message;
+}
+
+TEST_F(HostileServiceTest, ADispatcherMayNotNameWorkersWithoutEnd) {
+  for (const auto& [workers, named] : {std::pair(257U, 257U), std::pair(100'000U, 3U)}) {
+    const Error error = error_among([&](std::string_view method) -> Result<Message> {
+      return method == kOpen ? opened() : progress(workers, named);
+    });
+    EXPECT_EQ(error.code, ErrorCode::kCorruptData);
+    EXPECT_NE(error.message.find(fmt::format("names {} workers, more than 256", workers)),
+              std::string::npos)
+        << error.message;
+  }
+}
+
+TEST_F(HostileServiceTest, WorkersThatSendNoBatchHaveThePatience) {
+  const auto answers = [this](Message next) {
+    return [this, next = std::move(next)](std::string_view method) -> Result<Message> {
+      if (method == kOpen) return opened();
+      if (method == kFollow) return progress(1, 1);
+      clock_.wait_until(clock_.now() + 1s);
+      return next;
+    };
+  };
+  Message beyond;  // A sample that is not in the data set.
+  beyond.resize(2 * 3 * sizeof(float));
+  add_header(beyond, {.answer = NextAnswer::kBatch, .split = {.samples = {0, 4}}});
+  Message short_of;  // Fewer pixels than its samples have.
+  short_of.resize(3 * sizeof(float));
+  add_header(short_of, {.answer = NextAnswer::kBatch, .split = {.samples = {0, 1}}});
+  for (const Message& next : {nothing_now(), beyond, short_of, Message(3)}) {
+    const std::jthread moves([this](const std::stop_token& token) {
+      while (!token.stop_requested()) clock_.wait_until(clock_.now() + 1ms);
+    });
+    const Error error = error_among(answers(next));
+    EXPECT_EQ(error.code, ErrorCode::kUnavailable);
+    EXPECT_NE(error.message.find("has sent a batch for 10 s (--patience)"), std::string::npos)
+        << error.message;
+  }
+}
+
+TEST_F(HostileServiceTest, AWorkerEndsIfItsDispatcherSaysWhatNoneSays) {
+  const auto error_of = [this](HostileRpc::Answer answer) {
+    HostileRpc rpc(std::move(answer));
+    const auto totals = DataWorker::run(
+        rpc, {.dispatcher = "there:1", .listen = "here:0", .patience = 10s},
+        [](const std::string&) -> Result<std::unique_ptr<data::Dataset>> {
+          return fail(ErrorCode::kNotFound, "no data here");
+        },
+        nullptr, clock_, stop_, [](const std::string&) {});
+    EXPECT_FALSE(totals);
+    return totals ? Error{} : totals.error();
+  };
+  const TimePoint begin = clock_.now();
+  EXPECT_EQ(error_of([](std::string_view) { return silence(); }).code, ErrorCode::kUnavailable);
+  EXPECT_EQ(clock_.now() - begin, 10s);
+  EXPECT_EQ(error_of([](std::string_view) { return Message(5); }).code, ErrorCode::kCorruptData);
+}
 
 constexpr int kServedImages = 24;
 
@@ -130,7 +283,7 @@ class DataServiceTest : public testing::Test {
 TEST_F(DataServiceTest, SendsEachSampleOfAnEpochOnce) {
   start_worker();
   start_worker();
-  const auto client = DataClient::open(rpc_, options(), clock_).value();
+  const auto client = DataClient::open(rpc_, options(), clock_, stop_).value();
   EXPECT_EQ(client->images(), kServedImages);
   const auto samples = receive(*client);
   ASSERT_EQ(samples.size(), 2);
@@ -154,7 +307,7 @@ TEST_F(DataServiceTest, PreparesSamplesAsTheLoaderDoes) {
       expected[batch->samples()[i]] = {image.begin(), image.end()};
     }
   }
-  const auto client = DataClient::open(rpc_, options(), clock_).value();
+  const auto client = DataClient::open(rpc_, options(), clock_, stop_).value();
   while (const auto batch = client->next(stop_).value()) {
     if (batch->epoch > 0) continue;
     const auto* pixels = reinterpret_cast<const float*>(batch->pixels.data());
@@ -169,8 +322,8 @@ TEST_F(DataServiceTest, ClientsShareAJob) {
   start_worker();
   std::array<std::multiset<std::uint32_t>, 2> received;
   {
-    const auto first = DataClient::open(rpc_, options("both"), clock_).value();
-    const auto second = DataClient::open(rpc_, options("both"), clock_).value();
+    const auto first = DataClient::open(rpc_, options("both"), clock_, stop_).value();
+    const auto second = DataClient::open(rpc_, options("both"), clock_, stop_).value();
     const std::jthread other([&] { received[1] = receive(*second)[0]; });
     received[0] = receive(*first)[0];
   }
@@ -180,12 +333,45 @@ TEST_F(DataServiceTest, ClientsShareAJob) {
   EXPECT_EQ(std::set(all.begin(), all.end()).size(), kServedImages);
 }
 
+/// A dispatcher that knows this data set, and names a job or a split that cannot be.
+TEST_F(DataServiceTest, AWorkerRefusesJobsAndSplitsThatCannotBe) {
+  const auto error_of = [this](const JobSettings& settings, std::vector<std::uint32_t> samples) {
+    HostileRpc rpc([&](std::string_view method) -> Result<Message> {
+      Packer packer;
+      if (method == kJoin) {
+        packer.add(std::uint64_t{1});
+        pack(packer, ServedData{.place = root_.string(),
+                                .images = kServedImages,
+                                .bytes = dataset_->total_bytes()});
+      } else if (method == kBeat) {
+        packer.add(std::uint32_t{1}).add(std::uint64_t{1});
+        pack(packer, settings);
+      } else {
+        packer.add(Dispatcher::Answer::kSplit);
+        pack(packer, Split{.samples = samples});
+      }
+      return packer.take();
+    });
+    const auto totals = DataWorker::run(
+        rpc, {.dispatcher = "there:1", .listen = "here:0", .patience = 1h},
+        [](const std::string& place) -> Result<std::unique_ptr<data::Dataset>> {
+          return std::make_unique<data::Dataset>(data::Dataset::open(place).value());
+        },
+        nullptr, clock_, stop_, [](const std::string&) {});
+    return totals ? ErrorCode::kInternal : totals.error().code;
+  };
+  EXPECT_EQ(error_of({.batch = 1 << 20, .crop = 4096}, {}), ErrorCode::kInvalidArgument);
+  EXPECT_EQ(error_of({.batch = 2, .crop = 8}, {0, kServedImages}), ErrorCode::kCorruptData);
+  EXPECT_EQ(error_of({.batch = 2, .crop = 8}, {0, 1, 2}), ErrorCode::kCorruptData);
+}
+
 TEST_F(DataServiceTest, AnswersWhatItDoesNotUnderstandWithAnError) {
-  const auto channel = rpc_.connect(address_);
+  const auto channel = rpc_.connect(address_, kMiB);
   for (const char* method :
        {"/gpemu.DataService/Join", "/gpemu.DataService/Beat", "/gpemu.DataService/Work",
         "/gpemu.DataService/Open", "/gpemu.DataService/Follow", "/gpemu.DataService/Next", ""}) {
-    const auto reply = channel->call(method, {}, std::chrono::seconds(1));
+    const auto reply =
+        channel->call(method, {}, {.clock = clock_, .until = clock_.now() + 1s, .stop = stop_});
     ASSERT_FALSE(reply) << method;
     EXPECT_EQ(reply.error().code, ErrorCode::kCorruptData);
   }

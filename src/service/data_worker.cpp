@@ -27,8 +27,6 @@ using namespace std::chrono_literals;
 
 /// How often a worker says that it lives: several times in Dispatcher::kWorkerPatience.
 constexpr auto kBeatEvery = 500ms;
-/// How long a dispatcher may fail to answer.
-constexpr Duration kDispatcherPatience = 10s;
 /// How long a client's call waits for a batch, and a thread for a split.
 constexpr auto kWaitForBatch = 200ms;
 constexpr auto kWaitForSplit = 20ms;
@@ -74,24 +72,25 @@ Message prepare(const data::Dataset& dataset, const JobSettings& settings, const
 
 class Working {
  public:
-  Working(RpcChannel& dispatcher, sim::Clock& clock) : dispatcher_(dispatcher), clock_(clock) {}
+  Working(RpcChannel& dispatcher, Duration patience, sim::Clock& clock)
+      : dispatcher_(dispatcher), patience_(patience), clock_(clock) {}
   Working(const Working&) = delete;
   Working& operator=(const Working&) = delete;
   ~Working() {
     {
       const Lock lock(mutex_);
-      stopping_ = true;
+      stopping_ = ending_ = true;
     }
     changed_.notify_all();
     for (std::thread& thread : threads_) thread.join();
   }
 
   /// Says where it is; returns the data set of the dispatcher.
-  Result<ServedData> join(const std::string& address) {
+  Result<ServedData> join(const std::string& address, const std::atomic<bool>& stop) {
     address_ = address;
     Packer packer;
     packer.add_text(address);
-    GPEMU_ASSIGN(const Message reply, dispatcher_.call(kJoin, packer.bytes(), kDispatcherPatience));
+    GPEMU_ASSIGN(const Message reply, dispatcher_.call(kJoin, packer.bytes(), wait(stop)));
     Unpacker unpacker(reply);
     std::uint64_t worker = 0;
     ServedData data;
@@ -117,27 +116,33 @@ class Working {
   }
 
   /// Says that it lives, and learns which jobs there are.
-  Result<void> beat() {
+  Result<void> beat(const std::atomic<bool>& stop) GPEMU_EXCLUDES(mutex_) {
     Packer packer;
     packer.add(worker_.load());
-    Result<Message> reply = dispatcher_.call(kBeat, packer.bytes(), kDispatcherPatience);
+    Result<Message> reply = dispatcher_.call(kBeat, packer.bytes(), wait(stop));
     if (!reply && reply.error().code == ErrorCode::kNotFound) {
-      GPEMU_TRY(join(address_));
+      GPEMU_TRY(join(address_, stop));
       return {};
     }
     if (!reply) return std::unexpected(std::move(reply).error());
     Unpacker unpacker(*reply);
     std::uint32_t count = 0;
     unpacker.take(count);
+    if (count > kMostJobs) {
+      return fail(ErrorCode::kCorruptData, "the dispatcher names {} jobs, more than {}", count,
+                  kMostJobs);
+    }
     std::map<std::uint64_t, JobSettings> open;
     for (std::uint32_t i = 0; i < count; ++i) {
       std::uint64_t job = 0;
       unpacker.take(job);
       unpack(unpacker, open[job]);
+      GPEMU_TRY(check(open[job]));
     }
     if (!unpacker.done()) return not_understood(kBeat);
     {
       const Lock lock(mutex_);
+      if (error_) return std::unexpected(*error_);
       std::erase_if(jobs_, [&open](const auto& job) {
         return !open.contains(job.first) && job.second.preparing == 0;
       });
@@ -213,12 +218,14 @@ class Working {
     const JobSettings settings = found->second.settings;
     ++found->second.preparing;
     lock.unlock();
-    const std::optional<Dispatcher::Work> given = ask(id, dataset.samples().size());
+    const Result<Dispatcher::Work> given = ask(id, settings, dataset.samples().size());
     std::optional<Message> batch;
     if (given && given->answer == Dispatcher::Answer::kSplit) {
       batch = prepare(dataset, settings, given->split, storage, clock_);
     }
     lock.lock();
+    // That it does not answer, the beats notice too.
+    if (!given && given.error().code == ErrorCode::kCorruptData) error_ = given.error();
     Job& job = jobs_[id];
     --job.preparing;
     if (batch) {
@@ -234,27 +241,36 @@ class Working {
     return true;
   }
 
-  /// Asks the dispatcher for a split; nothing if it does not answer, which the beats notice too.
-  std::optional<Dispatcher::Work> ask(std::uint64_t job, std::size_t samples) {
+  /// Asks the dispatcher for a split. Errors: kCorruptData if it gives none that can be.
+  Result<Dispatcher::Work> ask(std::uint64_t job, const JobSettings& settings,
+                               std::size_t samples) {
     Packer packer;
     packer.add(worker_.load()).add(job);
-    const auto reply = dispatcher_.call(kWork, packer.bytes(), kDispatcherPatience);
-    if (!reply) return std::nullopt;
-    Unpacker unpacker(*reply);
+    GPEMU_ASSIGN(const Message reply, dispatcher_.call(kWork, packer.bytes(), wait(ending_)));
+    Unpacker unpacker(reply);
     Dispatcher::Work work;
     unpacker.take(work.answer);
     unpack(unpacker, work.split);
     const auto beyond = [samples](std::uint32_t sample) { return sample >= samples; };
-    if (!unpacker.done() || std::ranges::any_of(work.split.samples, beyond)) return std::nullopt;
+    if (!unpacker.done() || std::ranges::any_of(work.split.samples, beyond) ||
+        work.split.samples.size() > static_cast<std::size_t>(settings.batch)) {
+      return not_understood(kWork);
+    }
     return work;
   }
 
+  [[nodiscard]] sim::Wait wait(const std::atomic<bool>& stop) const {
+    return {.clock = clock_, .until = clock_.now() + patience_, .stop = stop};
+  }
+
   RpcChannel& dispatcher_;
+  const Duration patience_;
   sim::Clock& clock_;
   std::string address_;
   std::atomic<std::uint64_t> worker_ = 0;
   std::size_t ahead_ = kAhead;
   std::vector<std::thread> threads_;
+  std::atomic<bool> ending_ = false;  ///< as stopping_, for those who do not have the lock.
 
   Mutex mutex_;
   Condition changed_;
@@ -262,6 +278,7 @@ class Working {
   std::uint64_t last_job_ GPEMU_GUARDED_BY(mutex_) = 0;
   DataWorker::Totals totals_ GPEMU_GUARDED_BY(mutex_);
   bool stopping_ GPEMU_GUARDED_BY(mutex_) = false;
+  std::optional<Error> error_ GPEMU_GUARDED_BY(mutex_);  ///< ends the worker.
 };
 
 }  // namespace
@@ -270,19 +287,21 @@ Result<DataWorker::Totals> DataWorker::run(Rpc& rpc, const Options& options, con
                                            data::StorageDevice* storage, sim::Clock& clock,
                                            const std::atomic<bool>& stop,
                                            const std::function<void(const std::string&)>& joined) {
-  const std::unique_ptr<RpcChannel> dispatcher = rpc.connect(options.dispatcher);
+  const std::unique_ptr<RpcChannel> dispatcher =
+      rpc.connect(options.dispatcher, kMostFromDispatcher);
   std::unique_ptr<data::Dataset> dataset;
-  Working working(*dispatcher, clock);
-  GPEMU_ASSIGN(const std::unique_ptr<RpcServer> server,
-               rpc.serve(options.listen, kCalls,
-                         [&working](std::string_view method,
-                                    std::span<const std::byte> request) -> Result<Message> {
-                           if (method != kNext) return not_understood(method);
-                           return working.next(request);
-                         }));
+  Working working(*dispatcher, options.patience, clock);
+  GPEMU_ASSIGN(
+      const std::unique_ptr<RpcServer> server,
+      rpc.serve({.address = options.listen, .threads = kCalls, .most_request = kMostToWorker},
+                [&working](std::string_view method,
+                           std::span<const std::byte> request) -> Result<Message> {
+                  if (method != kNext) return not_understood(method);
+                  return working.next(request);
+                }));
   const std::string address =
       fmt::format("{}:{}", options.listen.substr(0, options.listen.rfind(':')), server->port());
-  GPEMU_ASSIGN(const ServedData served, working.join(address));
+  GPEMU_ASSIGN(const ServedData served, working.join(address, stop));
   GPEMU_ASSIGN(dataset, open(served.place));
   if (dataset->samples().size() != served.images || dataset->total_bytes() != served.bytes) {
     return fail(ErrorCode::kInvalidArgument,
@@ -294,10 +313,17 @@ Result<DataWorker::Totals> DataWorker::run(Rpc& rpc, const Options& options, con
   joined(address);
   TimePoint heard = clock.now();
   while (!stop.load(std::memory_order_relaxed)) {
-    const Result<void> beaten = working.beat();
+    const Result<void> beaten = working.beat(stop);
     if (beaten) heard = clock.now();
-    if (!beaten && clock.now() - heard > kDispatcherPatience)
-      return std::unexpected(beaten.error());
+    if (!beaten && beaten.error().code == ErrorCode::kInterrupted) break;
+    if (!beaten && beaten.error().code != ErrorCode::kUnavailable) {
+      return fail(beaten.error().code, "the dispatcher at {}: {}", options.dispatcher,
+                  beaten.error().message);
+    }
+    if (!beaten && clock.now() - heard >= options.patience) {
+      return fail(ErrorCode::kUnavailable, "{}; it had {:g} s (--patience)", beaten.error().message,
+                  to_seconds(options.patience));
+    }
     const TimePoint next = clock.now() + kBeatEvery;
     while (clock.now() < next && !stop.load(std::memory_order_relaxed)) {
       clock.wait_until(std::min(next, clock.now() + 50ms));

@@ -10,11 +10,40 @@ namespace {
 /// Far above what anybody trains with; keeps wrong messages from taking the memory.
 constexpr std::int32_t kMostBatch = 1 << 20;
 constexpr std::int32_t kMostCrop = 4096;
+/// Samples in the orders of all jobs together: 64 MiB.
+constexpr std::size_t kMostOrdered = 16 << 20;
+
+Result<void> check_text(std::string_view what, const std::string& text) {
+  if (text.size() <= kMostName) return {};
+  return fail(ErrorCode::kInvalidArgument, "{} has {} bytes; it may have {}", what, text.size(),
+              kMostName);
+}
 
 }  // namespace
 
-std::uint64_t Dispatcher::join(const std::string& address, TimePoint now) {
+Bytes JobSettings::batch_bytes() const {
+  const auto pixels = static_cast<Bytes>(crop) * static_cast<Bytes>(crop);
+  return static_cast<Bytes>(batch) * 3 * pixels * sizeof(float);
+}
+
+Result<void> check(const JobSettings& settings) {
+  if (settings.batch >= 1 && settings.batch <= kMostBatch && settings.epochs >= 1 &&
+      settings.crop >= 1 && settings.crop <= kMostCrop &&
+      settings.batch_bytes() <= kMostBatchBytes) {
+    return {};
+  }
+  return fail(ErrorCode::kInvalidArgument,
+              "a job cannot have batches of {} samples of {} x {}; they may have {} MiB",
+              settings.batch, settings.crop, settings.crop, kMostBatchBytes / kMiB);
+}
+
+Result<std::uint64_t> Dispatcher::join(const std::string& address, TimePoint now) {
+  GPEMU_TRY(check_text("the address of a worker", address));
   expire(now);
+  if (workers_.size() >= kMostWorkers) {
+    return fail(ErrorCode::kResourceLimit, "the dispatcher has {} workers, and takes no more",
+                workers_.size());
+  }
   workers_[++last_id_] = {.address = address, .heard = now};
   return last_id_;
 }
@@ -60,11 +89,20 @@ Result<Dispatcher::Work> Dispatcher::work(std::uint64_t worker, std::uint64_t jo
 Result<Dispatcher::Opened> Dispatcher::open(const std::string& name, const JobSettings& settings,
                                             TimePoint now) {
   expire(now);
-  if (settings.batch < 1 || settings.batch > kMostBatch || settings.epochs < 1 ||
-      settings.crop < 1 || settings.crop > kMostCrop) {
-    return fail(ErrorCode::kInvalidArgument, "a job cannot have batches of {} samples of {} x {}",
-                settings.batch, settings.crop, settings.crop);
+  GPEMU_TRY(check(settings));
+  GPEMU_TRY(check_text("the name of a job", name));
+  std::size_t clients = 0;
+  std::size_t ordered = 0;
+  for (const auto& [id, job] : jobs_) {
+    clients += job.clients.size();
+    ordered += job.order.size();
   }
+  const auto refuse = [this, clients] {
+    return fail(ErrorCode::kResourceLimit,
+                "the dispatcher has {} jobs of {} clients, and takes no more", jobs_.size(),
+                clients);
+  };
+  if (clients >= kMostClients) return refuse();
   const std::uint64_t client = ++last_id_;
   for (auto& [id, job] : jobs_) {
     if (name.empty() || job.name != name || job.ended) continue;
@@ -77,12 +115,16 @@ Result<Dispatcher::Opened> Dispatcher::open(const std::string& name, const JobSe
     job.clients[client] = now;
     return Opened{.job = id, .client = client};
   }
+  std::vector<std::uint32_t> order = order_(settings.seed, 0);
+  if (jobs_.size() >= kMostJobs || (!jobs_.empty() && ordered + order.size() > kMostOrdered)) {
+    return refuse();
+  }
   const std::uint64_t id = ++last_id_;
   Job& job = jobs_[id];
   job.name = name;
   job.settings = settings;
   job.clients[client] = now;
-  job.order = order_(settings.seed, 0);
+  job.order = std::move(order);
   if (job.order.empty()) job.ended = true;
   return Opened{.job = id, .client = client};
 }

@@ -5,6 +5,7 @@
 #include <numeric>
 #include <set>
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "gpemu/sim/random.hpp"
@@ -37,8 +38,37 @@ class DispatcherTest : public testing::Test {
   const JobSettings settings{.batch = 4, .epochs = 2};
 };
 
+TEST_F(DispatcherTest, TakesNoMoreThanItsLimits) {
+  EXPECT_EQ(dispatcher.join(std::string(257, 'a'), at(0s)).error().code,
+            ErrorCode::kInvalidArgument);
+  for (std::size_t i = 0; i < kMostWorkers; ++i) ASSERT_TRUE(dispatcher.join("a:1", at(0s)));
+  EXPECT_EQ(dispatcher.join("a:1", at(3s)).error().code, ErrorCode::kResourceLimit);
+  EXPECT_TRUE(dispatcher.join("a:1", at(3s + 1ns))) << "the others have died";
+  EXPECT_EQ(dispatcher.open(std::string(257, 'a'), settings, at(3s)).error().code,
+            ErrorCode::kInvalidArgument);
+  for (std::size_t i = 0; i < kMostJobs; ++i) {
+    ASSERT_TRUE(dispatcher.open(fmt::format("job {}", i), settings, at(3s)));
+  }
+  EXPECT_EQ(dispatcher.open("", settings, at(3s)).error().code, ErrorCode::kResourceLimit);
+  for (std::size_t i = kMostJobs; i < kMostClients; ++i) {
+    ASSERT_TRUE(dispatcher.open("job 0", settings, at(3s)));
+  }
+  EXPECT_EQ(dispatcher.open("job 0", settings, at(13s)).error().code, ErrorCode::kResourceLimit);
+  EXPECT_TRUE(dispatcher.open("job 0", settings, at(13s + 1ns))) << "the others have gone";
+}
+
+TEST_F(DispatcherTest, BatchesHaveAGibibyteAtMost) {
+  EXPECT_EQ((JobSettings{.batch = 2, .crop = 10}.batch_bytes()), 2 * 3 * 10 * 10 * 4);
+  // 2^30 bytes are 89,478,485 pixels.
+  EXPECT_TRUE(check({.batch = 89, .crop = 1000}));
+  EXPECT_FALSE(check({.batch = 90, .crop = 1000}));
+  EXPECT_FALSE(check({.batch = 1 << 20, .crop = 4096}));
+  EXPECT_FALSE(check({.batch = -1}));
+  EXPECT_FALSE(check({.batch = 1, .crop = 4097}));
+}
+
 TEST_F(DispatcherTest, GivesEachSplitOfAnEpochOnce) {
-  const auto worker = dispatcher.join("a:1", at(0s));
+  const auto worker = dispatcher.join("a:1", at(0s)).value();
   const auto opened = dispatcher.open("", settings, at(0s)).value();
   std::vector<std::vector<std::uint32_t>> splits;
   for (int i = 0; i < 3; ++i) splits.push_back(work(worker, opened.job, 0s).split.samples);
@@ -61,8 +91,8 @@ TEST_F(DispatcherTest, GivesEachSplitOfAnEpochOnce) {
 }
 
 TEST_F(DispatcherTest, GivesWhatADeadWorkerHeldToOthers) {
-  const auto dies = dispatcher.join("a:1", at(0s));
-  const auto lives = dispatcher.join("b:1", at(0s));
+  const auto dies = dispatcher.join("a:1", at(0s)).value();
+  const auto lives = dispatcher.join("b:1", at(0s)).value();
   const auto opened = dispatcher.open("", settings, at(0s)).value();
   const auto lost = work(dies, opened.job, 0s).split;
   static_cast<void>(work(lives, opened.job, 2s));
@@ -75,8 +105,8 @@ TEST_F(DispatcherTest, GivesWhatADeadWorkerHeldToOthers) {
 }
 
 TEST_F(DispatcherTest, BelievesAClientThatCannotReachAWorker) {
-  const auto dies = dispatcher.join("a:1", at(0s));
-  const auto lives = dispatcher.join("b:1", at(0s));
+  const auto dies = dispatcher.join("a:1", at(0s)).value();
+  const auto lives = dispatcher.join("b:1", at(0s)).value();
   const auto opened = dispatcher.open("", settings, at(0s)).value();
   const auto sent = work(dies, opened.job, 0s).split;
   const auto lost = work(dies, opened.job, 0s).split;
@@ -89,7 +119,7 @@ TEST_F(DispatcherTest, BelievesAClientThatCannotReachAWorker) {
 }
 
 TEST_F(DispatcherTest, KeepsJobsApartAndSharesThoseOfOneName) {
-  const auto worker = dispatcher.join("a:1", at(0s));
+  const auto worker = dispatcher.join("a:1", at(0s)).value();
   const auto first = dispatcher.open("train", settings, at(0s)).value();
   const auto second = dispatcher.open("train", settings, at(0s)).value();
   const auto other = dispatcher.open("other", settings, at(0s)).value();
@@ -106,17 +136,17 @@ TEST_F(DispatcherTest, KeepsJobsApartAndSharesThoseOfOneName) {
 }
 
 TEST_F(DispatcherTest, PreparesAgainWhatWasOnItsWayToAClientThatDisappears) {
-  const auto worker = dispatcher.join("a:1", at(0s));
+  const auto worker = dispatcher.join("a:1", at(0s)).value();
   const auto dies = dispatcher.open("train", settings, at(0s)).value();
   const auto lives = dispatcher.open("train", settings, at(0s)).value();
   for (int i = 0; i < 3; ++i) static_cast<void>(work(worker, dies.job, 0s));
   static_cast<void>(dispatcher.follow(lives.job, lives.client, {.received = {1}}, at(9s)));
-  const auto next = dispatcher.join("b:1", at(11s));
+  const auto next = dispatcher.join("b:1", at(11s)).value();
   std::set<std::uint64_t> again;
   for (int i = 0; i < 2; ++i) again.insert(work(next, lives.job, 11s).split.number);
   EXPECT_EQ(again, (std::set<std::uint64_t>{0, 2}));
   // Without clients, a job ends.
-  EXPECT_EQ(dispatcher.beat(dispatcher.join("c:1", at(30s)), at(30s))->size(), 0);
+  EXPECT_EQ(dispatcher.beat(dispatcher.join("c:1", at(30s)).value(), at(30s))->size(), 0);
   EXPECT_FALSE(dispatcher.follow(lives.job, lives.client, {}, at(30s)));
 }
 
@@ -141,7 +171,7 @@ TEST_F(DispatcherTest, WhoeverDiesEachSampleIsReceived) {
     while (!ended) {
       now += 10ms;
       ASSERT_LT(now, 100s);
-      if (held.size() < 3) held[fresh.join("w", at(now))];
+      if (held.size() < 3) held[fresh.join("w", at(now)).value()];
       for (auto& [worker, splits] : held) {
         const auto given = fresh.work(worker, opened.job, at(now)).value();
         if (given.answer == Answer::kSplit) splits.push_back(given.split);

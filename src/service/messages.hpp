@@ -19,6 +19,13 @@ inline constexpr std::string_view kOpen = "/gpemu.DataService/Open";
 inline constexpr std::string_view kFollow = "/gpemu.DataService/Follow";
 inline constexpr std::string_view kNext = "/gpemu.DataService/Next";
 
+/// The most bytes of a request to a dispatcher: what a client may have received while the
+/// dispatcher did not answer; of one to a worker; and of an answer of a dispatcher: a split of 2^20
+/// samples.
+inline constexpr Bytes kMostToDispatcher = kMiB;
+inline constexpr Bytes kMostToWorker = 4 * kKiB;
+inline constexpr Bytes kMostFromDispatcher = 5 * kMiB;
+
 /// The data set of a dispatcher.
 struct ServedData {
   std::string place;  ///< for workers, which must find it there.

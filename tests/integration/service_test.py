@@ -17,6 +17,9 @@ import tempfile
 import time
 import unittest
 
+sys.path.insert(0, str(pathlib.Path(__file__).parent))
+import grpc_caller  # noqa: E402
+
 SKIPPED = 77
 COMMAND = sys.argv.pop(1) if len(sys.argv) > 1 else "gpemu"
 GPU, MODEL = "V100-PCIE-32GB", "alexnet"
@@ -178,9 +181,55 @@ class ServiceTest(unittest.TestCase):
             self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
             self.assertIn(text, done.stderr)
 
+    def test_callers_that_do_not_ask_keep_nobody_waiting(self):
+        self.start_worker()
+        callers = []
+        for i in range(100):
+            caller = grpc_caller.Caller(self.address)
+            callers.append(caller)
+            if i % 4 > 0:
+                caller.begin("/gpemu.DataService/Follow")
+            if i % 4 > 1:
+                caller.send(b"\0\0")  # The beginning of a message's size.
+            if i % 4 > 2:
+                caller.send(b"\0\0\4abc")
+        self.finish(self.train("among", "--patience", 20), "among")
+        for caller in callers:
+            caller.close()
+
+    def test_refuses_messages_that_are_too_large_before_they_come(self):
+        for size, status in ((1500 << 20, 1), ((1 << 20) + 1, 1), (3, 9)):
+            caller = grpc_caller.Caller(self.address)
+            caller.begin("/gpemu.DataService/Join")
+            caller.send(grpc_caller.message(b"abc", size), last=size == 3)
+            # 1: cancelled; 9: an error of the dispatcher, to which the message says nothing.
+            self.assertEqual(caller.status(), status, size)
+            caller.close()
+
+    def test_a_signal_ends_each_wait(self):
+        worker = self.start_worker("--patience", 10 * SECONDS)
+        run = self.train("stopped", "--epochs", 100000, "--patience", 10 * SECONDS)
+        self.wait_for_batches("stopped", 5)
+        self.dispatcher.send_signal(signal.SIGSTOP)
+        time.sleep(0.5)
+        for process, code in ((run, 130), (worker, 0)):
+            process.send_signal(signal.SIGINT)
+            _, errors = process.communicate(timeout=SECONDS)
+            self.assertEqual(process.returncode, code, errors)
+
+    def test_a_stopped_worker_is_not_waited_for(self):
+        stopped = self.start_worker()
+        run = self.train("half", "--epochs", 3, "--patience", 4)
+        self.wait_for_batches("half", 2)
+        stopped.send_signal(signal.SIGSTOP)
+        self.start_worker()
+        result = self.finish(run, "half")
+        self.assertEqual(result["data"]["service"]["workers_lost"], 1)
+        self.expect_each_sample_once(self.received("half"), 3)
+
     def test_a_run_ends_with_its_dispatcher(self):
         self.start_worker()
-        run = self.train("alone", "--epochs", 100000)
+        run = self.train("alone", "--epochs", 100000, "--patience", 2)
         self.wait_for_batches("alone", 5)
         self.dispatcher.kill()
         _, errors = run.communicate(timeout=SECONDS)

@@ -56,7 +56,8 @@ Result<void> dispatch(const DispatchOptions& options, const World& world) {
   return {};
 }
 
-Result<void> work(const WorkOptions& options, const World& world) {
+Result<void> work(WorkOptions options, const World& world) {
+  options.work.patience = options.patience.time();
   GPEMU_TRY(check_address("dispatcher", options.work.dispatcher, false));
   GPEMU_TRY(check_address("--listen", options.work.listen, true));
   const InterruptGuard interrupt;

@@ -45,8 +45,9 @@ Result<ServicePath> open_service(const RunOptions& options, const profile::Model
                                                        .epochs = options.epochs,
                                                        .crop = model.input_shape[1],
                                                        .seed = options.data.seed},
-                                          .prefetch_batches = options.data.prefetch_batches},
-                                         world.clock));
+                                          .prefetch_batches = options.data.prefetch_batches,
+                                          .patience = options.data.patience.time()},
+                                         world.clock, stop));
   path.not_locked = std::make_shared<std::atomic<Bytes>>(0);
   path.source = std::make_unique<train::ServiceSource>(
       *path.client, batch_allocator(options.gpu.pageable, path.not_locked), options.steps, stop,

@@ -10,10 +10,11 @@
 #include <vector>
 
 #include "gpemu/base/error.hpp"
+#include "gpemu/base/units.hpp"
 #include "gpemu/data/loader.hpp"
 #include "gpemu/service/dispatcher.hpp"
 #include "gpemu/service/rpc.hpp"
-#include "gpemu/sim/clock.hpp"
+#include "gpemu/sim/patience.hpp"
 
 namespace gpemu::service {
 
@@ -27,7 +28,8 @@ class DataClient {
     std::string dispatcher;  ///< HOST:PORT.
     std::string job;         ///< clients that name the same job share it; empty: one's own.
     JobSettings settings;
-    int prefetch_batches = 2;  ///< received ahead of the training loop.
+    int prefetch_batches = 2;            ///< received ahead of the training loop.
+    Duration patience = sim::kPatience;  ///< for an answer of the dispatcher, and for a batch.
   };
   /// A batch of another process.
   struct Batch {
@@ -38,16 +40,18 @@ class DataClient {
   };
 
   /// `rpc` and `clock` must outlive the client. Errors: those of Dispatcher::open(); kUnavailable
-  /// if the dispatcher does not answer.
+  /// if the dispatcher does not answer; kInterrupted after `stop`.
   [[nodiscard]] static Result<std::unique_ptr<DataClient>> open(Rpc& rpc, const Options& options,
-                                                                sim::Clock& clock);
+                                                                sim::Clock& clock,
+                                                                const std::atomic<bool>& stop);
   DataClient(const DataClient&) = delete;
   DataClient& operator=(const DataClient&) = delete;
   ~DataClient();
 
   /// Returns the next batch, or nothing when all epochs have been received, or after `stop`.
   ///
-  /// Errors: kUnavailable if the dispatcher does not answer any more.
+  /// Errors: kUnavailable if the dispatcher does not answer any more, or no worker sends a batch,
+  /// for the patience; kCorruptData if the dispatcher says what none says.
   [[nodiscard]] Result<std::optional<Batch>> next(const std::atomic<bool>& stop);
 
   /// Of the data set.

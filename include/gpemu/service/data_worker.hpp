@@ -12,7 +12,7 @@
 #include "gpemu/data/dataset.hpp"
 #include "gpemu/data/storage_device.hpp"
 #include "gpemu/service/rpc.hpp"
-#include "gpemu/sim/clock.hpp"
+#include "gpemu/sim/patience.hpp"
 
 namespace gpemu::service {
 
@@ -23,6 +23,7 @@ class DataWorker {
     std::string dispatcher;  ///< HOST:PORT.
     std::string listen;      ///< HOST:PORT, at which clients reach it; the port may be 0.
     int threads = 1;
+    Duration patience = sim::kPatience;  ///< for an answer of the dispatcher.
   };
   /// Opens the data set at the place that the dispatcher names.
   using Open = std::function<Result<std::unique_ptr<data::Dataset>>(const std::string& place)>;
@@ -36,7 +37,8 @@ class DataWorker {
   /// Joins a dispatcher and works until `stop`. `storage` may be null. Calls `joined` with its
   /// address once it has.
   ///
-  /// Errors: kUnavailable if the dispatcher does not answer any more; kInvalidArgument if the data
+  /// Errors: kUnavailable if the dispatcher does not answer for the patience; kCorruptData if it
+  /// says what none says; kInvalidArgument if the data
   /// set here is another one; those of `open`.
   [[nodiscard]] static Result<Totals> run(Rpc& rpc, const Options& options, const Open& open,
                                           data::StorageDevice* storage, sim::Clock& clock,

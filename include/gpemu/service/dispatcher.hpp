@@ -16,6 +16,15 @@
 
 namespace gpemu::service {
 
+/// What is refused, so that nobody can take the memory or the time of another: jobs, and their
+/// workers and clients; the bytes of a name or an address.
+inline constexpr std::size_t kMostJobs = 64;
+inline constexpr std::size_t kMostWorkers = 256;
+inline constexpr std::size_t kMostClients = 256;
+inline constexpr std::size_t kMostName = 256;
+/// The pixels of a batch. Source: gRPC's messages have less than 2 GiB.
+inline constexpr Bytes kMostBatchBytes = kGiB;
+
 /// What a client wants prepared.
 struct JobSettings {
   std::int32_t batch = 1;  ///< samples of a split, which becomes one batch.
@@ -24,7 +33,12 @@ struct JobSettings {
   std::uint64_t seed = 0;
 
   bool operator==(const JobSettings&) const = default;
+  /// Returns the bytes of a batch's pixels.
+  [[nodiscard]] Bytes batch_bytes() const;
 };
+
+/// Errors: kInvalidArgument for settings that cannot be.
+[[nodiscard]] Result<void> check(const JobSettings& settings);
 
 /// A part of an epoch that one worker prepares: a batch.
 struct Split {
@@ -86,15 +100,16 @@ class Dispatcher {
     std::vector<std::uint64_t> dead_workers;
   };
 
-  /// A worker begins. Returns its number.
-  std::uint64_t join(const std::string& address, TimePoint now);
+  /// A worker begins. Returns its number. Errors: kResourceLimit; kInvalidArgument for an address
+  /// that is none.
+  [[nodiscard]] Result<std::uint64_t> join(const std::string& address, TimePoint now);
   /// A worker lives; returns the jobs. Errors: kNotFound if it counts as dead: it may join again.
   [[nodiscard]] Result<std::vector<OpenJob>> beat(std::uint64_t worker, TimePoint now);
   /// A worker asks for a split. Errors: as beat().
   [[nodiscard]] Result<Work> work(std::uint64_t worker, std::uint64_t job, TimePoint now);
 
   /// Errors: kInvalidArgument if clients share a job with other settings, or for settings that
-  /// cannot be.
+  /// cannot be; kResourceLimit.
   [[nodiscard]] Result<Opened> open(const std::string& name, const JobSettings& settings,
                                     TimePoint now);
   /// A client lives, and reports. Errors: kNotFound if it counts as dead.

@@ -13,6 +13,7 @@
 
 #include "gpemu/base/error.hpp"
 #include "gpemu/base/units.hpp"
+#include "gpemu/sim/patience.hpp"
 
 namespace gpemu::service {
 
@@ -42,10 +43,11 @@ class RpcChannel {
   RpcChannel& operator=(const RpcChannel&) = delete;
   virtual ~RpcChannel() = default;
 
-  /// Errors: kUnavailable if the process does not answer in time; those of its handler.
+  /// Errors: kUnavailable if the process does not answer before the wait is over, or answers with
+  /// more bytes than the channel takes; kInterrupted; those of its handler.
   [[nodiscard]] virtual Result<Message> call(std::string_view method,
                                              std::span<const std::byte> request,
-                                             Duration patience) = 0;
+                                             const sim::Wait& wait) = 0;
 };
 
 /// Calls between processes, over gRPC.
@@ -56,13 +58,18 @@ class Rpc {
   Rpc& operator=(const Rpc&) = delete;
   virtual ~Rpc() = default;
 
-  /// Serves at HOST:PORT; with the port 0, at any that is free. `threads` calls are answered at the
-  /// same time. Errors: kUnavailable naming the address.
-  [[nodiscard]] virtual Result<std::unique_ptr<RpcServer>> serve(const std::string& address,
-                                                                 int threads,
+  struct Serving {
+    std::string address;     ///< HOST:PORT; with the port 0, any that is free.
+    int threads = 1;         ///< calls that are answered at the same time.
+    Bytes most_request = 0;  ///< larger ones are refused.
+  };
+  /// Errors: kUnavailable naming the address.
+  [[nodiscard]] virtual Result<std::unique_ptr<RpcServer>> serve(const Serving& serving,
                                                                  RpcHandler handler) = 0;
-  /// Returns a channel to HOST:PORT, where nobody needs to listen yet.
-  [[nodiscard]] virtual std::unique_ptr<RpcChannel> connect(const std::string& address) = 0;
+  /// Returns a channel to HOST:PORT, where nobody needs to listen yet. It takes no answer of more
+  /// than `most_reply` bytes.
+  [[nodiscard]] virtual std::unique_ptr<RpcChannel> connect(const std::string& address,
+                                                            Bytes most_reply) = 0;
 };
 
 /// Loads gRPC, which is a library of its own: to load it takes a command longer than most take to
