@@ -235,6 +235,23 @@ Result<void> AtomicFile::commit() {
   return {};
 }
 
+Result<bool> AtomicFile::commit_if_new() {
+  GPEMU_TRY(flush());
+  if (temporary_.empty()) return false;
+  if (calls_.sync(file_.get()) != 0) return cannot_write(path_);
+  const std::string source = named_ ? temporary_ : path_of(file_);
+  if (calls_.link(AT_FDCWD, source.c_str(), AT_FDCWD, path_.c_str(), AT_SYMLINK_FOLLOW) == 0) {
+    return true;  // Another name of it goes with this object.
+  }
+  return errno == EEXIST ? Result<bool>(false) : cannot_write(path_);
+}
+
+Result<bool> write_new_file(const std::filesystem::path& path, std::string_view content) {
+  GPEMU_ASSIGN(AtomicFile file, AtomicFile::create(path));
+  GPEMU_TRY(file.append(content));
+  return file.commit_if_new();
+}
+
 Result<void> write_file_atomically(const std::filesystem::path& path, std::string_view content) {
   GPEMU_ASSIGN(AtomicFile file, AtomicFile::create(path));
   GPEMU_TRY(file.append(content));

@@ -139,6 +139,13 @@ class AtomicFileTest : public testing::Test {
   const std::filesystem::path path_ = folder_ / "out";
 };
 
+TEST_F(AtomicFileTest, LeavesAFileThatIsThereIfANewOneIsWanted) {
+  ASSERT_EQ(write_new_file(path_, "first").value(), true);
+  ASSERT_EQ(write_new_file(path_, "second").value(), false);
+  EXPECT_EQ(read_file(path_).value(), "first");
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder_), {}), 1);
+}
+
 TEST_F(AtomicFileTest, HasNoNameUntilItIsCompleteSoThatNothingStaysOfAKilledProcess) {
   if (!FileDescriptor(::open(folder_.c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC, 0600)).valid()) {
     GTEST_SKIP() << "the file system makes no files without names";

@@ -1,17 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "gpemu/run/child_process.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <chrono>
 #include <csignal>
 #include <fcntl.h>
+#include <span>
 #include <system_error>
 #include <thread>
 #include <unistd.h>
 
+#include <fmt/ranges.h>
+
 #include "gpemu/base/file.hpp"
 
+#include "pointers.hpp"
 #include "warden.hpp"
 
 namespace gpemu::run {
@@ -19,6 +24,20 @@ namespace {
 
 /// Signals that people and schedulers send to programs.
 constexpr std::array kPassedOn = {SIGINT, SIGQUIT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2};
+
+/// Those that end a program unless it wants otherwise, and that people send. SIGQUIT stays a way
+/// out when all else fails.
+constexpr std::array kEnding = {SIGINT, SIGTERM, SIGHUP};
+
+sigset_t set_of(std::span<const int> signals) {
+  sigset_t set;
+  ::sigemptyset(&set);
+  for (const int signal : signals) ::sigaddset(&set, signal);
+  return set;
+}
+
+/// How often a tool is checked, which takes some milliseconds.
+constexpr std::chrono::milliseconds kToolInterval{1};
 
 /// How often a program is checked; far less than the second that its start takes.
 constexpr std::chrono::milliseconds kPollInterval{20};
@@ -36,10 +55,11 @@ class SignalsToChild {
  public:
   /// Signals that arrive are kept until tell().
   SignalsToChild() {
-    sigset_t passed_on;
-    ::sigemptyset(&passed_on);
-    for (const int signal : kPassedOn) ::sigaddset(&passed_on, signal);
+    const sigset_t passed_on = set_of(kPassedOn);
     ::sigprocmask(SIG_BLOCK, &passed_on, &old_mask_);
+    running_mask_ = old_mask_;
+    // While the program runs, they are the program's, even if they wait outside.
+    for (const int signal : kEnding) ::sigdelset(&running_mask_, signal);
     for (std::size_t i = 0; i < kPassedOn.size(); ++i) {
       struct sigaction pass{};
       pass.sa_sigaction = gpemu_pass_on;
@@ -53,33 +73,52 @@ class SignalsToChild {
   SignalsToChild& operator=(const SignalsToChild&) = delete;
   ~SignalsToChild() {
     warden_to_tell = 0;
-    restore();
+    restore(old_mask_);
+  }
+
+  /// Returns whether a signal waits that would end the program.
+  [[nodiscard]] bool any_waits() const {
+    sigset_t waiting;
+    ::sigpending(&waiting);
+    return std::ranges::any_of(kEnding, [this, &waiting](int signal) {
+      return ::sigismember(&waiting, signal) == 1 && !is_ignored(signal);
+    });
   }
 
   void tell(pid_t warden) const {
+    // The terminal may have sent those that wait before the program was there.
+    sigset_t waiting;
+    ::sigpending(&waiting);
+    for (const int signal : kPassedOn) {
+      if (::sigismember(&waiting, signal) == 1) ::kill(warden, signal);
+    }
     warden_to_tell = warden;
-    ::sigprocmask(SIG_SETMASK, &old_mask_, nullptr);
+    ::sigprocmask(SIG_SETMASK, &running_mask_, nullptr);
   }
 
-  void restore() const {
+  /// In the program's process.
+  void leave_to_program() const { restore(running_mask_); }
+
+ private:
+  void restore(const sigset_t& mask) const {
+    // Held until all handlers are back.
+    const sigset_t passed_on = set_of(kPassedOn);
+    ::sigprocmask(SIG_BLOCK, &passed_on, nullptr);
     for (std::size_t i = 0; i < kPassedOn.size(); ++i) {
       ::sigaction(kPassedOn[i], &old_[i], nullptr);
     }
-    ::sigprocmask(SIG_SETMASK, &old_mask_, nullptr);
+    ::sigprocmask(SIG_SETMASK, &mask, nullptr);
   }
 
- private:
+  [[nodiscard]] bool is_ignored(int signal) const {
+    const auto place = std::ranges::find(kPassedOn, signal) - kPassedOn.begin();
+    return old_[static_cast<std::size_t>(place)].sa_handler == SIG_IGN;
+  }
+
   sigset_t old_mask_{};
+  sigset_t running_mask_{};
   std::array<struct sigaction, kPassedOn.size()> old_{};
 };
-
-std::vector<char*> pointers(const std::vector<std::string>& texts) {
-  std::vector<char*> result;
-  result.reserve(texts.size() + 1);
-  for (const std::string& text : texts) result.push_back(const_cast<char*>(text.c_str()));
-  result.push_back(nullptr);
-  return result;
-}
 
 /// A program to start: the arguments of exec, made before the fork.
 class Command {
@@ -126,13 +165,43 @@ Result<int> run_program(const std::vector<std::string>& words,
                         const std::function<void(pid_t)>& started) {
   const Command command(words, environment);
   const SignalsToChild signals;
+  if (signals.any_waits()) return fail(ErrorCode::kInterrupted, "stopped before the program began");
   GPEMU_ASSIGN(Warden warden, command.start(Warden::Leftovers::kLiveOn, [&signals, output] {
     if (output == ProgramOutput::kToStandardError) ::dup2(STDERR_FILENO, STDOUT_FILENO);
-    signals.restore();
+    signals.leave_to_program();
   }));
   signals.tell(warden.pid());
   if (started) started(warden.pid());
   return warden.wait();
+}
+
+Result<int> run_tool(const std::vector<std::string>& words,
+                     const std::vector<std::string>& environment, Duration patience) {
+  const Command command(words, environment);
+  GPEMU_ASSIGN(Warden warden, command.start(Warden::Leftovers::kEnd, [] {
+    // The terminal sends signals to its own group only.
+    ::setpgid(0, 0);
+    ::dup2(STDERR_FILENO, STDOUT_FILENO);
+  }));
+  const auto until = std::chrono::steady_clock::now() + patience;
+  while (true) {
+    if (const std::optional<int> code = warden.poll()) return *code;
+    if (std::chrono::steady_clock::now() >= until) {
+      warden.end();
+      return fail(ErrorCode::kUnavailable, "`{}` has not ended in {:g} s (--patience)",
+                  fmt::join(words, " "), to_seconds(patience));
+    }
+    std::this_thread::sleep_for(kToolInterval);
+  }
+}
+
+SignalsWait::SignalsWait() {
+  const sigset_t ending = set_of(kEnding);
+  ::sigprocmask(SIG_BLOCK, &ending, &before_);
+}
+
+SignalsWait::~SignalsWait() {
+  ::sigprocmask(SIG_SETMASK, &before_, nullptr);
 }
 
 Result<std::optional<int>> run_until(const std::vector<std::string>& words,

@@ -141,7 +141,10 @@ Result<Cluster> parse_cluster(std::string_view text, const std::filesystem::path
       return cluster;
     }
   }
-  return fail(ErrorCode::kCorruptData, "{} does not describe a cluster; remove it", path.string());
+  return fail(ErrorCode::kCorruptData,
+              "{} does not describe a cluster; `gpemu cluster down --name {}` removes what is left "
+              "of it",
+              path.string(), path.stem().string());
 }
 
 std::filesystem::path cluster_file(const std::filesystem::path& folder, const std::string& name) {
@@ -163,7 +166,9 @@ Result<Cluster> find_cluster(const std::filesystem::path& folder, const std::str
                 name);
   }
   GPEMU_ASSIGN(const std::string text, read_file(file));
-  return parse_cluster(text, file);
+  GPEMU_ASSIGN(Cluster cluster, parse_cluster(text, file));
+  // Whatever the name stands for, another cluster does not go with it.
+  return cluster.name == name ? Result<Cluster>(std::move(cluster)) : parse_cluster("", file);
 }
 
 std::vector<std::string> namespaces_of(const Cluster& cluster) {
@@ -216,51 +221,37 @@ std::vector<Words> commands_to_make(const Cluster& cluster) {
   return commands;
 }
 
-Words launcher(const Cluster& cluster, const std::filesystem::path& hosts_file) {
-  // A shell starts programs in the background with Ctrl-C ignored, and with no input: env(1) takes
-  // back the first, and the first host keeps the input.
-  std::string script = fmt::format(R"(all=
-trap 'told=1' INT QUIT
-trap 'told=1; kill -TERM $all 2>/dev/null' TERM HUP
-host() {{
-  name=$1 rank=$2 devices=$3
-  shift 3
-  exec env --default-signal=INT,QUIT,TERM,HUP \
-    GPEMU_DEVICES="$devices" GPEMU_NETWORK={network} \
-    GPEMU_HOSTS={hosts} GPEMU_HOST_RANK="$rank" \
-    MASTER_ADDR={master} MASTER_PORT={port} GLOO_SOCKET_IFNAME=eth0 \
-    PET_NNODES={hosts} PET_NODE_RANK="$rank" PET_NPROC_PER_NODE={gpus} \
-    PET_MASTER_ADDR={master} PET_MASTER_PORT={port} \
-    nsenter --net="/run/netns/gpemu-$name" unshare --uts --mount \
-    sh -c 'hostname "$0" && mount --bind "$1" /etc/hosts && shift && exec "$@"' \
-    "$name" "$HOSTS_FILE" "$@"
-}}
-HOSTS_FILE=$1
-shift
-)",
-                                   fmt::arg("network", cluster.network),
-                                   fmt::arg("hosts", cluster.hosts), fmt::arg("gpus", cluster.gpus),
-                                   fmt::arg("master", host_address(0)), fmt::arg("port", kPort));
+std::vector<HostProgram> host_programs(const Cluster& cluster,
+                                       const std::filesystem::path& hosts_file,
+                                       const Words& program) {
+  std::vector<HostProgram> programs;
+  const std::string hosts = fmt::to_string(cluster.hosts), gpus = fmt::to_string(cluster.gpus);
+  const std::string port = fmt::to_string(kPort), master = host_address(0);
   for (int host = 0; host < cluster.hosts; ++host) {
-    script += fmt::format("host {} {} {}-{} \"$@\" {}&\nall=\"$all $!\"\n",
-                          host_name(cluster, host), host, host * cluster.gpus,
-                          (host + 1) * cluster.gpus - 1, host == 0 ? "<&0 " : "");
+    const std::string rank = fmt::to_string(host), name = host_name(cluster, host);
+    HostProgram& made = programs.emplace_back();
+    made.words = {
+        "nsenter", "--net=/run/netns/gpemu-" + name,
+        "unshare", "--uts",
+        "--mount", "sh",
+        "-c",      R"(hostname "$0" && mount --bind "$1" /etc/hosts && shift && exec "$@")",
+        name,      hosts_file.string()};
+    made.words.insert(made.words.end(), program.begin(), program.end());
+    made.variables = {
+        {"GPEMU_DEVICES", fmt::format("{}-{}", host * cluster.gpus, (host + 1) * cluster.gpus - 1)},
+        {"GPEMU_NETWORK", cluster.network},
+        {"GPEMU_HOSTS", hosts},
+        {"GPEMU_HOST_RANK", rank},
+        {"MASTER_ADDR", master},
+        {"MASTER_PORT", port},
+        {"GLOO_SOCKET_IFNAME", "eth0"},
+        {"PET_NNODES", hosts},
+        {"PET_NODE_RANK", rank},
+        {"PET_NPROC_PER_NODE", gpus},
+        {"PET_MASTER_ADDR", master},
+        {"PET_MASTER_PORT", port}};
   }
-  // A signal ends a wait, with a status that is not the program's. The next wait has the program's,
-  // even if it has ended by then.
-  script += R"(code=0
-for pid in $all; do
-  told=1
-  while [ -n "$told" ]; do
-    told=
-    wait "$pid"
-    ended=$?
-  done
-  [ "$code" -ne 0 ] || code=$ended
-done
-exit "$code"
-)";
-  return {"sh", "-c", std::move(script), "gpemu-cluster", hosts_file.string()};
+  return programs;
 }
 
 }  // namespace gpemu::run

@@ -2,13 +2,20 @@
 #include "gpemu/run/cluster.hpp"
 
 #include <algorithm>
+#include <csignal>
 #include <cstdlib>
+#include <fcntl.h>
+#include <filesystem>
 #include <fstream>
+#include <sched.h>
 #include <sstream>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
+
+#include "gpemu/base/file.hpp"
 
 namespace gpemu::run {
 namespace {
@@ -125,43 +132,61 @@ TEST(Cluster, LimitsWhatEachHostSendsAndReceives) {
   EXPECT_TRUE(contains(commands, limit("gpemu-lab-switch", "port1")));
 }
 
-/// Runs the launcher with programs in place of nsenter and unshare, which need root: they leave out
-/// their own options. Returns what the program printed.
-struct Launched {
-  int code = 0;
-  std::string output;
-};
-Launched launch(const Cluster& cluster, const std::string& program) {
-  namespace fs = std::filesystem;
-  const fs::path folder =
-      fs::path(testing::TempDir()) / fmt::format("gpemu_launcher_{}", ::getpid());
-  fs::remove_all(folder);
-  fs::create_directories(folder / "bin");
-  const auto write = [&folder](const fs::path& name, const std::string& text) {
-    std::ofstream(folder / name) << text;
-    fs::permissions(folder / name, fs::perms::owner_all);
+/// Programs in place of nsenter and unshare, which need root: they leave out their own options.
+class ClusterHosts : public testing::Test {
+ protected:
+  struct Launched {
+    int code = 0;
+    std::string output;
   };
-  write("bin/nsenter", "#!/bin/sh\nspace=${1##*/} && shift && SPACE=$space exec \"$@\"\n");
-  write("bin/unshare", "#!/bin/sh\nshift 2 && exec \"$@\"\n");
-  write("bin/hostname", "#!/bin/sh\nexit 0\n");
-  write("bin/mount", "#!/bin/sh\n[ \"$2\" = /hosts ] && [ \"$3\" = /etc/hosts ]\n");
-  write("program", "#!/bin/sh\n" + program);
-  const Words words = launcher(cluster, "/hosts");
-  write("script", words[2]);
-  const std::string command = "PATH=" + (folder / "bin").string() + ":$PATH sh " +
-                              (folder / "script").string() + " /hosts " +
-                              (folder / "program").string() + " 'two  words' > " +
-                              (folder / "output").string() + " 2>&1 < /dev/null";
-  EXPECT_EQ(words[0], "sh");
-  EXPECT_EQ(words[1], "-c");
-  EXPECT_EQ(words.back(), "/hosts");
-  const int status = std::system(command.c_str());
-  std::ifstream output(folder / "output");
-  std::stringstream text;
-  text << output.rdbuf();
-  fs::remove_all(folder);
-  return {.code = WIFEXITED(status) ? WEXITSTATUS(status) : -1, .output = text.str()};
-}
+
+  ClusterHosts() {
+    std::filesystem::remove_all(folder_);
+    std::filesystem::create_directories(folder_ / "bin");
+    write("bin/nsenter", "#!/bin/sh\nspace=${1##*/} && shift && SPACE=$space exec \"$@\"\n");
+    write("bin/unshare", "#!/bin/sh\nshift 2 && exec \"$@\"\n");
+    write("bin/hostname", "#!/bin/sh\nexit 0\n");
+    write("bin/mount", "#!/bin/sh\n[ \"$2\" = /hosts ] && [ \"$3\" = /etc/hosts ]\n");
+  }
+  ~ClusterHosts() override { std::filesystem::remove_all(folder_); }
+
+  void write(const std::string& name, const std::string& text) {
+    std::ofstream(folder_ / name) << text;
+    std::filesystem::permissions(folder_ / name, std::filesystem::perms::owner_all);
+  }
+
+  /// Starts a shell script on each host, as the only ones of a process group. Returns the process
+  /// that has started them.
+  pid_t start(const std::string& program) {
+    write("program", "#!/bin/sh\n" + program);
+    const auto programs = host_programs(lab(), "/hosts", {folder_ / "program", "two  words"});
+    const std::string path = (folder_ / "bin").string() + ":" + std::getenv("PATH");
+    const pid_t pid = ::fork();
+    if (pid == 0) {
+      ::setpgid(0, 0);
+      const FileDescriptor file(::open(output().c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600));
+      ::dup2(file.get(), STDOUT_FILENO);
+      ::setenv("PATH", path.c_str(), 1);
+      ::_exit(run_hosts(programs, {"PATH=" + path}).value_or(99));
+    }
+    ::setpgid(pid, pid);
+    return pid;
+  }
+  Launched end(pid_t pid) {
+    int status = 0;
+    EXPECT_EQ(::waitpid(pid, &status, 0), pid);
+    std::ifstream file(output());
+    std::stringstream text;
+    text << file.rdbuf();
+    return {.code = WIFEXITED(status) ? WEXITSTATUS(status) : -1, .output = text.str()};
+  }
+  Launched launch(const std::string& program) { return end(start(program)); }
+  [[nodiscard]] std::filesystem::path output() const { return folder_ / "output"; }
+
+ private:
+  std::filesystem::path folder_ =
+      std::filesystem::path(testing::TempDir()) / fmt::format("gpemu_hosts_{}", ::getpid());
+};
 
 std::vector<std::string> sorted_lines(const std::string& text) {
   std::vector<std::string> lines;
@@ -171,12 +196,11 @@ std::vector<std::string> sorted_lines(const std::string& text) {
   return lines;
 }
 
-TEST(ClusterLauncher, RunsTheProgramOnEachHostWithWhatItIsToKnow) {
-  const Launched launched =
-      launch(lab(),
-             "echo $SPACE $GPEMU_HOST_RANK/$GPEMU_HOSTS $GPEMU_DEVICES $GPEMU_NETWORK "
-             "$PET_NODE_RANK/$PET_NNODES $PET_NPROC_PER_NODE $PET_MASTER_ADDR:$PET_MASTER_PORT "
-             "$MASTER_ADDR:$MASTER_PORT \"$#:$1\"\n");
+TEST_F(ClusterHosts, RunsTheProgramOnEachHostWithWhatItIsToKnow) {
+  const Launched launched = launch(
+      "echo $SPACE $GPEMU_HOST_RANK/$GPEMU_HOSTS $GPEMU_DEVICES $GPEMU_NETWORK "
+      "$PET_NODE_RANK/$PET_NNODES $PET_NPROC_PER_NODE $PET_MASTER_ADDR:$PET_MASTER_PORT "
+      "$MASTER_ADDR:$MASTER_PORT \"$#:$1\"\n");
   EXPECT_EQ(launched.code, 0);
   EXPECT_EQ(sorted_lines(launched.output),
             std::vector<std::string>({"gpemu-lab-0 0/2 0-3 tcp:10gbit 0/2 4 10.77.0.1:29500 "
@@ -185,27 +209,45 @@ TEST(ClusterLauncher, RunsTheProgramOnEachHostWithWhatItIsToKnow) {
                                       "10.77.0.1:29500 1:two  words"}));
 }
 
-TEST(ClusterLauncher, ReturnsTheFirstExitCodeThatIsNotZero) {
-  EXPECT_EQ(launch(lab(), "exit $GPEMU_HOST_RANK\n").code, 1);
-  EXPECT_EQ(launch(lab(), "exit $((7 - 7 * $GPEMU_HOST_RANK))\n").code, 7);
-  EXPECT_EQ(launch(lab(), "exit $((7 - $GPEMU_HOST_RANK))\n").code, 7);
+TEST_F(ClusterHosts, ReturnsTheFirstExitCodeThatIsNotZero) {
+  EXPECT_EQ(launch("exit $GPEMU_HOST_RANK\n").code, 1);
+  EXPECT_EQ(launch("exit $((7 - 7 * $GPEMU_HOST_RANK))\n").code, 7);
+  EXPECT_EQ(launch("exit $((7 - $GPEMU_HOST_RANK))\n").code, 7);
 }
 
-TEST(ClusterLauncher, LetsTheOthersGoOn) {
-  const Launched launched =
-      launch(lab(), "[ $GPEMU_HOST_RANK = 0 ] && exit 3\nsleep 0.2\necho done\n");
+TEST_F(ClusterHosts, LetsTheOthersGoOn) {
+  const Launched launched = launch("[ $GPEMU_HOST_RANK = 0 ] && exit 3\nsleep 0.2\necho done\n");
   EXPECT_EQ(launched.code, 3);
   EXPECT_EQ(launched.output, "done\n");
 }
 
-TEST(ClusterLauncher, PassesSigtermOn) {
-  // The second host's program ends the launcher, its parent.
-  const Launched launched =
-      launch(lab(),
-             "trap 'echo told; exit 5' TERM\n[ $GPEMU_HOST_RANK = 1 ] && sleep 0.2 && kill -TERM "
-             "$PPID\nsleep 10 &\nwait\n");
+TEST_F(ClusterHosts, PassesSigtermOn) {
+  // The second host's program ends what has started it.
+  const Launched launched = launch(
+      "trap 'echo told; exit 5' TERM\n[ $GPEMU_HOST_RANK = 1 ] && sleep 0.2 && kill -TERM "
+      "$PPID\nsleep 10 &\nwait\n");
   EXPECT_EQ(launched.code, 5);
   EXPECT_EQ(launched.output, "told\ntold\n");
+}
+
+TEST_F(ClusterHosts, PassesOnWhatTheirParentSendsAlone) {
+  const pid_t pid = start("echo started\nexec sleep 10000\n");
+  while (read_file(output()).value_or("") != "started\nstarted\n") ::sched_yield();
+  ::kill(pid, SIGINT);
+  EXPECT_EQ(end(pid).code, 128 + SIGINT);
+}
+
+TEST_F(ClusterHosts, LosesNoSignalOfATerminalWhileTheyStart) {
+  // Each moment of a start, which takes some milliseconds.
+  for (int i = 0; i < 60; ++i) {
+    const pid_t pid = start("exec sleep 10000\n");
+    for (int yields = 0; yields < 50 * i; ++yields) ::sched_yield();
+    ::kill(-pid, SIGINT);
+    const int code = end(pid).code;
+    EXPECT_TRUE(code == 128 + SIGINT || code == -1) << code;
+    // Nobody of the group is left.
+    EXPECT_EQ(::kill(-pid, 0), -1) << i;
+  }
 }
 
 }  // namespace

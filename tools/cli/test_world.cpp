@@ -155,6 +155,13 @@ TestWorld::TestWorld()
                   if (on_start) on_start(::getpid());
                   return program(started);
                 },
+            .run_tool =
+                [this](const std::vector<std::string>& words, const std::vector<std::string>&,
+                       Duration) {
+                  return program({.words = words,
+                                  .environment = {},
+                                  .output = run::ProgramOutput::kToStandardError});
+                },
             .record_steps = [this](const run::ProgramRunOptions& options,
                                    const std::atomic<bool>&) { return recording(options); }} {
   std::filesystem::remove_all(folder);

@@ -77,6 +77,7 @@ World real_world(sim::Clock& clock) {
           .host_sample = report::sample_host,
           .shims = run::find_shims,
           .run_program = run::run_program,
+          .run_tool = run::run_tool,
           .record_steps =
               [temporary, current](const run::ProgramRunOptions& options,
                                    const std::atomic<bool>& stop) {

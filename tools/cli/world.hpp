@@ -50,6 +50,10 @@ struct World {
                             const std::vector<std::string>& environment, run::ProgramOutput output,
                             const std::function<void(pid_t)>& started)>
       run_program;
+  /// As run::run_tool().
+  std::function<Result<int>(const std::vector<std::string>& words,
+                            const std::vector<std::string>& environment, Duration patience)>
+      run_tool;
   /// As run::record_steps(), with these surroundings.
   std::function<Result<run::ProgramRun>(const run::ProgramRunOptions& options,
                                         const std::atomic<bool>& stop)>

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <cerrno>
-#include <fcntl.h>
+#include <atomic>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -16,6 +15,7 @@
 #include <nlohmann/json.hpp>
 
 #include "gpemu/base/file.hpp"
+#include "gpemu/base/log.hpp"
 #include "gpemu/device/node.hpp"
 #include "gpemu/profile/database.hpp"
 #include "gpemu/profile/topology_spec.hpp"
@@ -28,6 +28,8 @@
 
 #include "cli/command_line.hpp"
 #include "cli/device_list.hpp"
+#include "cli/interrupt.hpp"
+#include "cli/read_options.hpp"
 #include "cluster/namespaces.hpp"
 
 namespace gpemu::tools {
@@ -43,13 +45,13 @@ struct ClusterOptions {
   std::string network;
   std::string rate;
   std::string delay;
+  Patience patience;
   bool as_json = false;
 };
 
 /// Runs a command of iproute2. Its own message goes to standard error.
-Result<void> run_tool(const run::Words& words, const World& world) {
-  GPEMU_ASSIGN(const int code, world.run_program(words, world.environment(),
-                                                 run::ProgramOutput::kToStandardError, {}));
+Result<void> run_tool(const run::Words& words, const Patience& patience, const World& world) {
+  GPEMU_ASSIGN(const int code, world.run_tool(words, world.environment(), patience.time()));
   if (code == 0) return {};
   return fail(ErrorCode::kIo, "`{}` failed with exit code {}", fmt::join(words, " "), code);
 }
@@ -65,21 +67,40 @@ Result<void> forget(const std::string& name, const World& world) {
   return fail(ErrorCode::kIo, "cannot remove {}: {}", file.string(), error.message());
 }
 
+/// What is left of a cluster.
+struct Remains {
+  std::string name;
+  std::vector<std::string> spaces;
+  bool has_node = false;  ///< else a node of that name is somebody's.
+};
+
+/// Finds what is left of a cluster whose description is damaged, as those of earlier versions could
+/// be, or gone.
+Remains remains_of(const std::string& name, const World& world) {
+  std::error_code none;
+  Remains remains{
+      .name = name, .spaces = namespaces_named("gpemu-" + name + "-"), .has_node = false};
+  remains.has_node = !remains.spaces.empty() ||
+                     std::filesystem::exists(run::hosts_file(world.clusters, name), none);
+  return remains;
+}
+
 /// Ends what runs in the cluster and removes all that `up` makes, as far as it is there.
-Result<void> take_down(const run::Cluster& cluster, const World& world) {
+Result<void> take_down(const Remains& remains, const Patience& patience, const World& world) {
   Result<void> first;
   const auto note = [&first](Result<void> result) {
     if (first && !result) first = std::move(result);
   };
-  const std::vector<std::string> spaces = run::namespaces_of(cluster);
-  note(end_processes_in(spaces, world));
-  for (const std::string& space : spaces) {
-    if (exists_namespace(space)) note(run_tool({"ip", "netns", "delete", space}, world));
+  note(end_processes_in(remains.spaces, world));
+  for (const std::string& space : remains.spaces) {
+    if (exists_namespace(space)) note(run_tool({"ip", "netns", "delete", space}, patience, world));
   }
-  const auto removed = device::Node::remove(cluster.name, true, world.nodes);
-  if (!removed && removed.error().code != ErrorCode::kNotFound) note(removed);
+  if (remains.has_node) {
+    const auto removed = device::Node::remove(remains.name, true, world.nodes);
+    if (!removed && removed.error().code != ErrorCode::kNotFound) note(removed);
+  }
   if (!first) return first;
-  return forget(cluster.name, world);
+  return forget(remains.name, world);
 }
 
 /// Returns the devices of one host, and completes the cluster's description.
@@ -113,7 +134,8 @@ Result<std::vector<device::DeviceConfig>> devices_of_host(const ClusterOptions& 
 }
 
 Result<void> make_cluster(const run::Cluster& cluster,
-                          const std::vector<device::DeviceConfig>& host, const World& world) {
+                          const std::vector<device::DeviceConfig>& host, const Patience& patience,
+                          const World& world, const std::atomic<bool>& stop, bool& has_node) {
   GPEMU_TRY(write_file_atomically(run::hosts_file(world.clusters, cluster.name),
                                   run::hosts_text(cluster)));
   device::NodeConfig config{.name = cluster.name};
@@ -121,8 +143,10 @@ Result<void> make_cluster(const run::Cluster& cluster,
     config.devices.insert(config.devices.end(), host.begin(), host.end());
   }
   GPEMU_TRY(device::Node::create(config, world.nodes));
+  has_node = true;
   for (const run::Words& command : run::commands_to_make(cluster)) {
-    const auto done = run_tool(command, world);
+    if (stop) return fail(ErrorCode::kInterrupted, "stopped; nothing of the cluster is left");
+    const auto done = run_tool(command, patience, world);
     if (!done && run::needs_netem(command)) {
       return fail(ErrorCode::kUnsupported,
                   "{}: --delay needs netem, which this kernel does not have or load "
@@ -136,20 +160,18 @@ Result<void> make_cluster(const run::Cluster& cluster,
 }
 
 /// Makes the cluster's file, which only one process can. Errors: kInvalidArgument if it exists.
-Result<void> claim_name(const std::string& name, const World& world) {
-  const std::filesystem::path file = run::cluster_file(world.clusters, name);
-  const FileDescriptor made(::open(file.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644));
-  if (made.valid()) return {};
-  if (errno != EEXIST) {
-    return fail(ErrorCode::kIo, "cannot write {}: {}", file.string(), errno_message(errno));
-  }
+Result<void> claim_name(const run::Cluster& cluster, const World& world) {
+  GPEMU_ASSIGN(const bool made, write_new_file(run::cluster_file(world.clusters, cluster.name),
+                                               run::cluster_text(cluster)));
+  if (made) return {};
   return fail(ErrorCode::kInvalidArgument,
               "there is a cluster '{}' already: remove it with `gpemu cluster down --name {}`, or "
               "choose another --name",
-              name, name);
+              cluster.name, cluster.name);
 }
 
 Result<void> up(const ClusterOptions& options, const World& world) {
+  const InterruptGuard interrupt;
   GPEMU_TRY(run::check_cluster_name(options.name));
   run::Cluster cluster{.name = options.name,
                        .hosts = options.hosts,
@@ -177,19 +199,22 @@ Result<void> up(const ClusterOptions& options, const World& world) {
                 "cannot write to {}: only root may make network namespaces; try sudo",
                 world.clusters.string());
   }
-  // First of all, so that `down` finds whatever is left if this process is killed.
-  GPEMU_TRY(claim_name(cluster.name, world));
-  // A node of that name is somebody's, so that it must not be taken down below.
-  if (const auto node = device::Node::open(cluster.name, world.nodes); node) {
-    GPEMU_TRY(forget(cluster.name, world));
+  // A node of that name is somebody's, and must not be taken down below.
+  const bool is_taken = device::Node::open(cluster.name, world.nodes).has_value();
+  if (is_taken &&
+      !std::filesystem::exists(run::cluster_file(world.clusters, cluster.name), error)) {
+    std::filesystem::remove(world.clusters, error);
     return fail(ErrorCode::kInvalidArgument, "there is a node '{}' already: choose another --name",
                 cluster.name);
   }
-  GPEMU_TRY(write_file_atomically(run::cluster_file(world.clusters, cluster.name),
-                                  run::cluster_text(cluster)));
-  if (const auto made = make_cluster(cluster, devices, world); !made) {
-    static_cast<void>(take_down(cluster, world));
-    return made;
+  // First of all, so that `down` finds whatever is left if this process is killed.
+  GPEMU_TRY(claim_name(cluster, world));
+  Remains made{.name = cluster.name, .spaces = run::namespaces_of(cluster), .has_node = false};
+  const auto done =
+      make_cluster(cluster, devices, options.patience, world, interrupt.flag(), made.has_node);
+  if (!done) {
+    static_cast<void>(take_down(made, options.patience, world));
+    return done;
   }
   report::print_out("cluster '{}': {} hosts with {} x {}, network {}{}{}\n", cluster.name,
                     cluster.hosts, cluster.gpus, cluster.gpu, cluster.network,
@@ -199,8 +224,19 @@ Result<void> up(const ClusterOptions& options, const World& world) {
 }
 
 Result<void> down(const ClusterOptions& options, const World& world) {
-  GPEMU_ASSIGN(const run::Cluster cluster, run::find_cluster(world.clusters, options.name));
-  return take_down(cluster, world);
+  // Ctrl-C leaves nothing half removed: all of it takes little time.
+  const InterruptGuard interrupt;
+  GPEMU_TRY(run::check_cluster_name(options.name));
+  const auto cluster = run::find_cluster(world.clusters, options.name);
+  if (cluster) {
+    return take_down(
+        {.name = options.name, .spaces = run::namespaces_of(*cluster), .has_node = true},
+        options.patience, world);
+  }
+  const Remains remains = remains_of(options.name, world);
+  const bool is_gone = cluster.error().code == ErrorCode::kNotFound && !remains.has_node;
+  if (is_gone) return std::unexpected(cluster.error());
+  return take_down(remains, options.patience, world);
 }
 
 Result<void> list(const ClusterOptions& options, const World& world) {
@@ -212,7 +248,13 @@ Result<void> list(const ClusterOptions& options, const World& world) {
     std::ranges::sort(files);
     for (const std::filesystem::path& file : files) {
       if (file.extension() != ".json") continue;
-      GPEMU_ASSIGN(const run::Cluster cluster, run::find_cluster(world.clusters, file.stem()));
+      const auto found = run::find_cluster(world.clusters, file.stem());
+      if (!found) {
+        // The others are there nevertheless.
+        log(LogLevel::kWarning, "{}", found.error().message);
+        continue;
+      }
+      const run::Cluster& cluster = *found;
       table.add_row(
           {cluster.name, fmt::to_string(cluster.hosts),
            fmt::format("{} x {}", cluster.gpus, cluster.gpu), cluster.network,
@@ -271,6 +313,7 @@ void add_cluster_command(Command app, const World& world) {
   make.option("--delay", options->delay,
               "Delay each packet on the real network by this time, e.g. 50us; needs a kernel with "
               "netem");
+  add_patience_option(make, options->patience);
   make.notes(
       "Rates are numbers with kbit, mbit or gbit. Delays are whole numbers with us, ms or s.\n\n"
       "Examples:\n"
@@ -289,6 +332,7 @@ void add_cluster_command(Command app, const World& world) {
   Command remove =
       cluster.subcommand("down", "Remove a cluster, and end what runs on its hosts; needs root");
   add_name(remove);
+  add_patience_option(remove, options->patience);
   remove.notes("Example:\n  gpemu cluster down");
   remove.on_run([options, &world] { return down(*options, world); });
 }

@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <csignal>
 #include <filesystem>
+#include <regex>
 #include <string>
 #include <vector>
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
+
+#include "gpemu/base/file.hpp"
 
 #include "cli/test_world.hpp"
 
@@ -83,7 +87,8 @@ TEST_F(ClusterCommandTest, RunsTheProgramOnTheClustersNode) {
   EXPECT_EQ(run.code, 0) << run.errors;
   ASSERT_EQ(started.size(), 1U);
   const std::vector<std::string>& words = started.front().words;
-  EXPECT_EQ(words.front(), "sh");
+  EXPECT_EQ(words.front(), world.world.executable.string());
+  EXPECT_EQ(words[2], "start-hosts");
   EXPECT_EQ(words[words.size() - 2], (world.folder / "tools" / "ip").string());
   EXPECT_EQ(words.back(), "--gpu");
   EXPECT_EQ(started.front().environment.at("GPEMU_NODE"), "unit-test");
@@ -161,13 +166,66 @@ TEST_F(ClusterCommandTest, TakesDownNoNodeOfSomebodyElse) {
   EXPECT_EQ(world.run({"node", "show", "unit-test"}).code, 0);
 }
 
-TEST_F(ClusterCommandTest, SaysThatAFileIsDamaged) {
+TEST_F(ClusterCommandTest, MendsWhatItFinds) {
   ASSERT_EQ(up().code, 0);
-  world.write("clusters/unit-test.json", "{}");
-  const Outcome down = world.run({"cluster", "down", "--name", "unit-test"});
-  EXPECT_NE(down.errors.find("clusters/unit-test.json does not describe a cluster"),
-            std::string::npos)
-      << down.errors;
+  const std::string whole = read_file(world.world.clusters / "unit-test.json").value();
+  for (const std::string& damaged :
+       {std::string(), std::string("{}"), whole.substr(0, whole.size() / 2),
+        std::regex_replace(whole, std::regex("unit-test"), "another")}) {
+    SCOPED_TRACE(damaged);
+    world.write("clusters/unit-test.json", damaged);
+    ASSERT_EQ(world
+                  .run({"cluster", "up", "--name", "other", "--gpu", "V100-PCIE-32GB", "--network",
+                        "tcp:1gbit"})
+                  .code,
+              0);
+    const Outcome list = world.run({"cluster", "list", "--json"});
+    EXPECT_EQ(list.code, 0);
+    EXPECT_EQ(parsed(list.output).size(), 1) << "the other one is there";
+    EXPECT_NE(list.errors.find("`gpemu cluster down --name unit-test` removes what is left of it"),
+              std::string::npos)
+        << list.errors;
+    for (const char* name : {"unit-test", "other"}) {
+      const Outcome down = world.run({"cluster", "down", "--name", name});
+      EXPECT_EQ(down.code, 0) << down.errors;
+    }
+    EXPECT_FALSE(fs::exists(world.world.clusters));
+    EXPECT_TRUE(fs::is_empty(world.world.nodes));
+    ASSERT_EQ(up().code, 0);
+  }
+}
+
+TEST_F(ClusterCommandTest, IsDescribedAsAWholeBeforeAnythingElseIsMade) {
+  std::string seen;
+  world.program = [&](const StartedProgram&) -> Result<int> {
+    if (seen.empty()) seen = read_file(world.world.clusters / "unit-test.json").value();
+    return 1;
+  };
+  EXPECT_NE(up().code, 0);
+  EXPECT_EQ(parsed(seen)["hosts"], 3);
+}
+
+TEST_F(ClusterCommandTest, LeavesNothingAfterASignalAtAnyTime) {
+  std::size_t commands = 0;
+  for (std::size_t at = 1; at == 1 || at <= commands; ++at) {
+    commands = 0;
+    world.program = [&](const StartedProgram&) -> Result<int> {
+      if (++commands == at) ::raise(SIGINT);
+      return 0;
+    };
+    const Outcome made = up();
+    // A cluster that is complete by then stays.
+    if (made.code == 0) {
+      EXPECT_EQ(commands, at);
+      EXPECT_EQ(world.run({"cluster", "down", "--name", "unit-test"}).code, 0);
+    } else {
+      EXPECT_EQ(made.code, 130) << made.errors;
+    }
+    EXPECT_FALSE(fs::exists(world.world.clusters)) << at;
+    EXPECT_TRUE(fs::is_empty(world.world.nodes)) << at;
+    if (made.code == 0) break;
+    commands = at + 1;
+  }
 }
 
 }  // namespace

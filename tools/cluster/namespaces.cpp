@@ -6,6 +6,7 @@
 #include <csignal>
 #include <filesystem>
 #include <set>
+#include <string>
 #include <sys/stat.h>
 #include <system_error>
 #include <utility>
@@ -41,6 +42,19 @@ std::vector<pid_t> processes_in(const std::set<Identity>& spaces) {
 bool exists_namespace(const std::string& name) {
   struct stat file{};
   return ::stat(path_of(name).c_str(), &file) == 0;
+}
+
+std::vector<std::string> namespaces_named(const std::string& prefix) {
+  std::vector<std::string> names;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator("/run/netns", error)) {
+    const std::string name = entry.path().filename();
+    if (!name.starts_with(prefix)) continue;
+    const std::string rest = name.substr(prefix.size());
+    const bool is_host = !rest.empty() && rest.find_first_not_of("0123456789") == std::string::npos;
+    if (is_host || rest == "switch") names.push_back(name);
+  }
+  return names;
 }
 
 Result<void> end_processes_in(std::span<const std::string> names, const World& world) {

@@ -3,6 +3,7 @@
 
 #include <span>
 #include <string>
+#include <vector>
 
 #include "gpemu/base/error.hpp"
 
@@ -12,6 +13,9 @@ namespace gpemu::tools {
 
 /// Returns whether `ip netns` has made a network namespace of that name.
 [[nodiscard]] bool exists_namespace(const std::string& name);
+
+/// Returns the network namespaces of `ip netns` whose names are `prefix` and a number, or "switch".
+[[nodiscard]] std::vector<std::string> namespaces_named(const std::string& prefix);
 
 /// Ends all processes of this machine that are in network namespaces of `ip netns`: with SIGTERM,
 /// and after three seconds with SIGKILL. Names that do not exist are left out.

@@ -483,8 +483,23 @@ void add_cluster_run_command(Command cluster, const World& world) {
     }
     RunProgramOptions run = *options;
     run.node = hosts.name;
-    run.launcher = run::launcher(hosts, run::hosts_file(world.clusters, hosts.name));
+    run.launcher = {
+        world.executable.string(), "cluster", "start-hosts", "--name", hosts.name, "--"};
     return run_on_gpus(run, world);
+  });
+
+  // What `run` starts in place of the program.
+  Command start = cluster.subcommand("start-hosts", "Run a program on each host, without GPUs");
+  auto program = std::make_shared<run::Words>();
+  start.hidden();
+  start.option("--name", *name, "Name of the cluster");
+  start.option("program", *program, "The program and its arguments, after --").required();
+  start.arguments_at_end();
+  start.on_run([name, program, &world]() -> Result<int> {
+    GPEMU_ASSIGN(const run::Cluster hosts, run::find_cluster(world.clusters, *name));
+    return run::run_hosts(
+        run::host_programs(hosts, run::hosts_file(world.clusters, hosts.name), *program),
+        world.environment());
   });
 }
 

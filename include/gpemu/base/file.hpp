@@ -94,6 +94,9 @@ class AtomicFile {
   /// Gives the file its content. Nothing may be appended afterwards. Errors: as append.
   [[nodiscard]] Result<void> commit();
 
+  /// As commit(), unless a file has the name already: then returns false, and it stays as it is.
+  [[nodiscard]] Result<bool> commit_if_new();
+
  private:
   AtomicFile(std::filesystem::path path, std::string temporary, FileDescriptor file,
              const FileCalls& calls);
@@ -106,6 +109,12 @@ class AtomicFile {
   FileCalls calls_;
   std::string buffer_;
 };
+
+/// Makes a file with its whole content; returns false, and changes nothing, if there is one.
+///
+/// Errors: as write_file_atomically().
+[[nodiscard]] Result<bool> write_new_file(const std::filesystem::path& path,
+                                          std::string_view content);
 
 /// Replaces a file's content as a whole, like AtomicFile.
 ///

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <csignal>
 #include <filesystem>
 #include <functional>
 #include <optional>
@@ -9,6 +10,7 @@
 #include <vector>
 
 #include "gpemu/base/error.hpp"
+#include "gpemu/base/units.hpp"
 
 namespace gpemu::run {
 
@@ -27,11 +29,34 @@ enum class ProgramOutput { kAsItIs, kToStandardError };
 /// `started` is called with the process whose descendants are the program and everything that it
 /// starts.
 ///
-/// Errors: kNotFound when there is no such program, kIo when it cannot be started.
+/// Errors: kNotFound when there is no such program, kIo when it cannot be started; kInterrupted if
+/// a signal waits already that ends programs.
 [[nodiscard]] Result<int> run_program(const std::vector<std::string>& words,
                                       const std::vector<std::string>& environment,
                                       ProgramOutput output = ProgramOutput::kAsItIs,
                                       const std::function<void(pid_t)>& started = {});
+
+/// Runs a tool that changes the system, and waits for it: until it has ended, Ctrl-C does not reach
+/// it, so that it is never interrupted in the middle. Its standard output goes to standard error.
+/// Returns its exit code as run_program() does.
+///
+/// Errors: those of run_program(); kUnavailable after `patience`, which ends it.
+[[nodiscard]] Result<int> run_tool(const std::vector<std::string>& words,
+                                   const std::vector<std::string>& environment, Duration patience);
+
+/// While one exists, the signals that end a program wait, so that what has been made is removed
+/// before they end this process. run_program() leaves them to the program while it runs. Thread
+/// safety: for the thread that starts all others.
+class SignalsWait {
+ public:
+  SignalsWait();
+  SignalsWait(const SignalsWait&) = delete;
+  SignalsWait& operator=(const SignalsWait&) = delete;
+  ~SignalsWait();
+
+ private:
+  sigset_t before_{};
+};
 
 /// Runs a program until it ends or until `enough` returns true. If the program ends, returns its
 /// exit code as run_program() does; otherwise ends the program and returns nothing. `enough` is

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "gpemu/base/error.hpp"
@@ -71,9 +72,27 @@ using Words = std::vector<std::string>;
 /// The commands of iproute2 that make the namespaces and their network, in order.
 [[nodiscard]] std::vector<Words> commands_to_make(const Cluster& cluster);
 
-/// Returns the words before a program that run it on each host, with what torchrun and others read
-/// from the environment. Ctrl-C reaches all; SIGTERM is passed on. The exit code is the first one
-/// of a host that is not 0. `hosts_file`: what hosts see as /etc/hosts.
-[[nodiscard]] Words launcher(const Cluster& cluster, const std::filesystem::path& hosts_file);
+/// A program of one host: its words, and what is added to its environment.
+struct HostProgram {
+  Words words;
+  std::vector<std::pair<std::string, std::string>> variables;
+};
+
+/// Returns what runs a program on each host, with what torchrun and others read from the
+/// environment. `hosts_file`: what hosts see as /etc/hosts.
+[[nodiscard]] std::vector<HostProgram> host_programs(const Cluster& cluster,
+                                                     const std::filesystem::path& hosts_file,
+                                                     const Words& program);
+
+/// Runs the programs of all hosts at the same time, each in a process of its own. The first one has
+/// this process's input. Returns the first exit code that is not 0.
+///
+/// The signals of a terminal reach all; what the parent process or anybody else sends to this one
+/// alone is passed on, also to those that are just being started. After such a signal, no more are
+/// started, and the exit code is at least that of the signal.
+///
+/// Errors: kIo if a process cannot be made. Requires: one thread, and no other children.
+[[nodiscard]] Result<int> run_hosts(const std::vector<HostProgram>& programs,
+                                    const std::vector<std::string>& environment);
 
 }  // namespace gpemu::run
