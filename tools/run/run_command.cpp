@@ -323,6 +323,8 @@ void tell_skipped(const run::Skipper::Report& report) {
 
 /// Returns the program's exit code.
 Result<int> run_on_gpus(RunProgramOptions options, const World& world) {
+  // Whatever ends this process, its node and the folder of records go first.
+  const run::SignalsWait signals;
   // As the clock counts it.
   options.host_slowdown =
       std::round(options.host_slowdown * sim::HostPace::kSame) / sim::HostPace::kSame;

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <optional>
 #include <string>
+#include <sys/wait.h>
+#include <unistd.h>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -65,6 +68,32 @@ TEST_F(RunCommandTest, StartsTheProgramOnANodeOfItsOwn) {
   }
   EXPECT_FALSE(std::filesystem::exists(variable("GPEMU_RECORD_DIR")));
   EXPECT_TRUE(made_up_.run({"node", "list"}).output.starts_with("no nodes in "));
+}
+
+TEST_F(RunCommandTest, RemovesWhatItHasMadeBeforeASignalEndsIt) {
+  const auto records = [this] {
+    return std::ranges::count_if(
+        std::filesystem::directory_iterator(made_up_.world.temporary),
+        [](const auto& entry) { return entry.path().filename().string().contains("run-"); });
+  };
+  for (const char* clock : {"real", "virtual"}) {
+    for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
+      made_up_.program = [signal](const StartedProgram&) {
+        ::raise(signal);
+        return 0;
+      };
+      const pid_t pid = ::fork();
+      if (pid == 0) {
+        static_cast<void>(run({"--gpu", "T4", "--quiet", "--clock", clock}));
+        ::_exit(0);
+      }
+      int status = 0;
+      ASSERT_EQ(::waitpid(pid, &status, 0), pid);
+      EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == signal) << status;
+      EXPECT_TRUE(std::filesystem::is_empty(made_up_.world.nodes)) << clock << signal;
+      EXPECT_EQ(records(), 0) << clock << signal;
+    }
+  }
 }
 
 TEST_F(RunCommandTest, PassesWordsInBracketsAsTheyAre) {
