@@ -28,6 +28,9 @@ constexpr int kConnectionFailed = 805;
 /// A server answers a command at once, unless it is stopped.
 constexpr std::chrono::seconds kServerTime(5);
 
+/// A server that has closed its connection ends at once, unless it is stopped.
+constexpr std::chrono::milliseconds kEndTime(500);
+
 /// Connections that have said nothing yet: more than start at once.
 constexpr std::size_t kMostConnections = 256;
 
@@ -87,7 +90,10 @@ void ControlDaemon::wait_for_something() {
   };
   for (const Channel& connection : connections_) watch(connection);
   for (const Waiting& client : waiting_) watch(client.channel);
-  for (const ServerState& server : servers_) watch(server.channel);
+  for (const ServerState& server : servers_) {
+    watch(server.channel);
+    if (server.is_finishing && !server.is_told) waits.back().events |= POLLOUT;
+  }
   int milliseconds = -1;
   if (force_at_) {
     const auto left = *force_at_ - std::chrono::steady_clock::now();
@@ -109,7 +115,10 @@ void ControlDaemon::wait_for_something() {
   std::erase_if(waiting_, [&](const Waiting&) { return has_come(); });
   for (auto one = servers_.begin(); one != servers_.end();) {
     const auto server = one++;
-    if (has_come() && !server->channel.receive()) end_server(server);
+    const short events = waits[next].revents;
+    if (!has_come()) continue;
+    if ((events & POLLOUT) != 0) tell_to_finish(*server);
+    if ((events & ~POLLOUT) != 0 && !server->channel.receive()) end_server(server);
   }
   for (const auto connection : connections) receive(connection);
   if (waits[0].revents != 0) {
@@ -158,10 +167,7 @@ void ControlDaemon::hand_over(Channel channel, const Message& hello) {
     ServerState* server = server_of(user);
     if (server == nullptr && !servers_.empty()) {
       log_.write("The server of another user is active, push client to pending list");
-      for (ServerState& other : servers_) {
-        other.is_finishing = true;
-        static_cast<void>(other.channel.send({.kind = "finish", .values = {}, .text = {}}));
-      }
+      for (ServerState& other : servers_) tell_to_finish(other);
       if (!channel.send({.kind = "wait", .values = {}, .text = {}})) return;
       waiting_.push_back({.channel = std::move(channel), .hello = hello});
       return;
@@ -170,7 +176,13 @@ void ControlDaemon::hand_over(Channel channel, const Message& hello) {
       if (!start_server(user)) break;
       server = &servers_.back();
     }
-    if (server->channel.send(hello, channel.descriptor())) return;
+    const auto sent = server->channel.send(hello, channel.descriptor());
+    if (sent) return;
+    if (sent.error().code == ErrorCode::kNotReady) {
+      log_.write("Server {} takes no client: is it stopped?", server->pid);
+      static_cast<void>(channel.send(refusal(kServerNotReady)));
+      return;
+    }
     // It has just ended.
     const auto ended = std::ranges::find(servers_, server->pid, &ServerState::pid);
     end_server(ended);
@@ -228,10 +240,20 @@ bool ControlDaemon::start_server(uid_t user) {
       .has_value();
 }
 
+/// One that does not read now is told later.
+void ControlDaemon::tell_to_finish(ServerState& server) {
+  server.is_finishing = true;
+  const auto told = server.channel.send({.kind = "finish", .values = {}, .text = {}});
+  server.is_told = told || told.error().code != ErrorCode::kNotReady;
+}
+
 void ControlDaemon::end_server(std::list<ServerState>::iterator server) {
   server->channel.close();
   int status = 0;
-  while (::waitpid(server->pid, &status, 0) < 0 && errno == EINTR) {
+  const auto until = std::chrono::steady_clock::now() + kEndTime;
+  while (::waitpid(server->pid, &status, WNOHANG) == 0) {
+    if (std::chrono::steady_clock::now() >= until) ::kill(server->pid, SIGKILL);
+    ::poll(nullptr, 0, 1);
   }
   log_.write("Server {} exited with status {}", server->pid,
              WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status));
@@ -394,10 +416,7 @@ void ControlDaemon::quit(Channel channel, const Words& words) {
     static_cast<void>(client.channel.send(refusal(kServerNotReady)));
   }
   waiting_.clear();
-  for (ServerState& server : servers_) {
-    server.is_finishing = true;
-    static_cast<void>(server.channel.send({.kind = "finish", .values = {}, .text = {}}));
-  }
+  for (ServerState& server : servers_) tell_to_finish(server);
 }
 
 }  // namespace gpemu::mps

@@ -41,6 +41,7 @@ class ControlDaemon {
     uid_t user = 0;
     Channel channel;
     bool is_finishing = false;
+    bool is_told = false;  ///< that it is to finish.
   };
   struct Waiting {
     Channel channel;
@@ -67,6 +68,7 @@ class ControlDaemon {
   [[nodiscard]] ServerState* server_of(uid_t user);
   [[nodiscard]] ServerState* find_server(const std::string& pid);
   [[nodiscard]] bool start_server(uid_t user);
+  static void tell_to_finish(ServerState& server);
   void end_server(std::list<ServerState>::iterator server);
 
   FileDescriptor listener_;

@@ -2,11 +2,11 @@
 //
 // nvidia-cuda-mps-control: the control daemon of MPS, and the program that gives it commands.
 #include <cerrno>
+#include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <fcntl.h>
-#include <fstream>
 #include <iostream>
 #include <string>
 #include <string_view>
@@ -16,6 +16,7 @@
 
 #include <fmt/core.h>
 
+#include "gpemu/base/file.hpp"
 #include "gpemu/base/variables.hpp"
 #include "gpemu/device/node.hpp"
 #include "gpemu/mps/channel.hpp"
@@ -43,10 +44,18 @@ constexpr std::string_view kUsage =
 /// The version whose commands these are. Source: NVIDIA, "Multi-Process Service", CUDA 13.1.
 constexpr int kVersion = 13010;
 
+/// A daemon answers at once, unless it waits 5 s for each of a few servers that are stopped.
+constexpr std::chrono::seconds kAnswerTime(30);
+
 volatile bool stops = false;
 
 std::filesystem::path pid_file(const std::filesystem::path& pipe) {
   return pipe / "nvidia-cuda-mps-control.pid";
+}
+
+/// As before, the daemon works without this file, too.
+void write_pid(const std::filesystem::path& pipe, pid_t pid) {
+  static_cast<void>(write_file_atomically(pid_file(pipe), fmt::format("{}\n", pid)));
 }
 
 Result<void> make_pipe_directory(const std::filesystem::path& pipe) {
@@ -121,7 +130,7 @@ int start_in_foreground() {
   const std::filesystem::path pipe = pipe_directory(::getenv);
   auto listening = prepare(pipe);
   if (!listening) return tell(listening.error());
-  std::ofstream(pid_file(pipe)) << ::getpid() << '\n';
+  write_pid(pipe, ::getpid());
   return serve(*std::move(listening), pipe, true);
 }
 
@@ -136,7 +145,7 @@ int start_in_background() {
                  .message = fmt::format("cannot start the daemon: {}", errno_message(errno))});
   }
   if (child > 0) {
-    std::ofstream(pid_file(pipe)) << child << '\n';
+    write_pid(pipe, child);
     ::_exit(0);
   }
   ::setsid();
@@ -159,7 +168,14 @@ int command() {
       return 1;
     }
     if (!channel->send({.kind = "command", .values = {}, .text = line})) return 1;
-    const auto received = channel->receive();
+    // `quit` waits until clients have ended.
+    const bool quits = line.find("quit") != std::string::npos;
+    const auto received = quits ? channel->receive() : channel->receive(kAnswerTime);
+    if (!received && received.error().code == ErrorCode::kNotReady) {
+      fmt::print(stderr, "The MPS control daemon has not answered for {} s: is it stopped?\n",
+                 kAnswerTime.count());
+      return 1;
+    }
     if (!received) {
       fmt::print(stderr, "The MPS control daemon has ended\n");
       return 1;

@@ -83,7 +83,9 @@ Result<void> Channel::send(const Message& message, int descriptor) const {
   do {
     sent = ::sendmsg(socket_.get(), &header, MSG_NOSIGNAL | MSG_DONTWAIT);
   } while (sent < 0 && errno == EINTR);
-  return sent < 0 ? Result<void>(gone()) : Result<void>();
+  if (sent >= 0) return {};
+  if (errno != EAGAIN) return gone();
+  return fail(ErrorCode::kNotReady, "the other end of the connection takes no messages");
 }
 
 Result<Channel::Received> Channel::receive(std::optional<std::chrono::milliseconds> time) const {

@@ -41,6 +41,19 @@ TEST_F(MpsChannelTest, OneEndNoticesTheEndOfTheOther) {
   EXPECT_FALSE(other.send({.kind = "hello", .values = {}, .text = {}}));
 }
 
+TEST(ChannelTest, TellsAnEndThatDoesNotReadFromOneThatHasGone) {
+  auto [one, other] = make_pair().value();
+  const Message message{.kind = "hello", .values = {}, .text = {}};
+  Result<void> sent;
+  while ((sent = one.send(message))) {
+  }
+  EXPECT_EQ(sent.error().code, ErrorCode::kNotReady);
+  ASSERT_TRUE(other.receive());
+  EXPECT_TRUE(one.send(message));
+  other.close();
+  EXPECT_EQ(one.send(message).error().code, ErrorCode::kUnavailable);
+}
+
 TEST_F(MpsChannelTest, ADescriptorComesWithAMessage) {
   auto [one, other] = make_pair().value();
   auto [carried, rest] = make_pair().value();

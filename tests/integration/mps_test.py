@@ -432,6 +432,46 @@ def test_strange_messages_do_no_harm():
         assert status() == "ACTIVE"
 
 
+def test_a_stopped_server_does_not_stop_the_daemon():
+    path = os.environ["CUDA_MPS_PIPE_DIRECTORY"] + "/control"
+    with daemon():
+        client = Program()
+        client.do("info")
+        first = server()
+        os.kill(int(first), signal.SIGSTOP)
+        # As the first message of a client of this node. More than the server's socket takes.
+        node = os.stat(pathlib.Path(os.environ["GPEMU_NODE_DIR"], NODE))
+        hello = f"hello\nmachine {node.st_dev}:{node.st_ino}:\n\n".encode()
+        connections = []
+        for _ in range(400):
+            connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+            connection.connect(path)
+            connection.settimeout(60)
+            connection.send(hello)
+            connections.append(connection)
+        answers = [connection.recv(4096) for connection in connections[-100:]]
+        for answer in answers:
+            assert answer == f"refused\nstatus {SERVER_NOT_READY}\n\n".encode(), answer
+        assert control("get_server_list").split() == [first]
+        assert "does not answer" in control(f"get_client_list {first}", code=1)
+        for connection in connections:
+            connection.close()
+        control("quit -t 1")
+        assert not pathlib.Path("/proc", first).exists()
+        client.kill()
+
+
+def test_a_stopped_daemon_is_not_waited_for():
+    with daemon():
+        pid = int(pathlib.Path(os.environ["CUDA_MPS_PIPE_DIRECTORY"],
+                               "nvidia-cuda-mps-control.pid").read_text())
+        os.kill(pid, signal.SIGSTOP)
+        done = subprocess.run(["nvidia-cuda-mps-control"], input="ps\n", text=True, check=False,
+                              capture_output=True)
+        os.kill(pid, signal.SIGCONT)
+        assert done.returncode == 1 and "is it stopped?" in done.stderr, done
+
+
 def test_kills_leave_nothing(kills):
     with daemon():
         survivor = Program()

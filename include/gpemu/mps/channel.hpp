@@ -33,7 +33,7 @@ class Channel {
   void close() { socket_ = FileDescriptor(); }
 
   /// Sends a message, and a descriptor if `descriptor` is not -1. Never waits. Errors: kUnavailable
-  /// if the other end has gone or does not read.
+  /// if the other end has gone; kNotReady if it does not read, e.g. because it is stopped.
   [[nodiscard]] Result<void> send(const Message& message, int descriptor = -1) const;
 
   /// Returns the next message. Waits for it, for at most `time` if that is given. Errors:
