@@ -132,11 +132,25 @@ int set_3d(const PitchedPointer& memory, int value, const Extent& extent, Stream
   if (extent.width > memory.pitch || extent.height > memory.height) {
     return kInvalidValue;
   }
-  // Each plane begins after the previous one, so too many planes leave the memory.
-  for (size_t plane = 0; plane < extent.depth; ++plane) {
+  size_t plane_pitch = 0;
+  size_t bytes = 0;
+  if (__builtin_mul_overflow(memory.pitch, memory.height, &plane_pitch) ||
+      __builtin_mul_overflow(plane_pitch, extent.depth, &bytes)) {
+    return kInvalidValue;
+  }
+  // As few sets as possible: the rows of all planes in one if the planes have no gaps; else those
+  // of each plane, or of each place in the planes.
+  if (memory.height == extent.height) {
+    return set_rows(memory.pointer, memory.pitch, value, extent.width, extent.height * extent.depth,
+                    stream);
+  }
+  const bool by_plane = extent.depth <= extent.height;
+  const size_t count = by_plane ? extent.depth : extent.height;
+  for (size_t i = 0; i < count; ++i) {
     void* const start =
-        pointer_to(address_of(memory.pointer) + plane * memory.pitch * memory.height);
-    const int status = set_rows(start, memory.pitch, value, extent.width, extent.height, stream);
+        pointer_to(address_of(memory.pointer) + i * (by_plane ? plane_pitch : memory.pitch));
+    const int status = set_rows(start, by_plane ? memory.pitch : plane_pitch, value, extent.width,
+                                by_plane ? extent.height : extent.depth, stream);
     if (status != kSuccess) {
       return status;
     }

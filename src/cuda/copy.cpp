@@ -32,6 +32,39 @@ namespace {
 /// from this size on: batches of inputs are larger; sizes, indices and labels are smaller.
 constexpr Bytes kLargeCopy = kMiB;
 
+/// Each row with a gap behind it may be a range of the map of contents, which takes some 100 bytes.
+/// Of more rows, the gaps become content of the pages as well.
+constexpr std::uint64_t kMostRanges = 64 * 1024;
+
+/// Makes rows without gaps a single one, and planes without gaps rows.
+gpemu_cuda_copy joined(gpemu_cuda_copy copy) {
+  const auto join = [](std::uint64_t& inner, std::uint64_t& outer, Bytes to_pitch, Bytes from_pitch,
+                       Bytes size) {
+    if (outer == 1 || to_pitch != size || from_pitch != size) return false;
+    inner *= outer;
+    outer = 1;
+    return true;
+  };
+  const bool is_flat =
+      copy.height == 1 || join(copy.width_bytes, copy.height, copy.destination_pitch,
+                               copy.source_pitch, copy.width_bytes);
+  if (is_flat) {
+    join(copy.width_bytes, copy.depth, copy.destination_plane_pitch, copy.source_plane_pitch,
+         copy.width_bytes);
+  }
+  return copy;
+}
+
+/// Has the pages of a range hold all of its content, so that rows may be written without a look at
+/// each. What is not known of it counts as read.
+void hold_in_pages(std::uint64_t start, Bytes bytes) {
+  Memory& state = memory();
+  UnknownParts unknown;
+  state.stale.give_back(start, bytes);
+  settle(state.contents, start, bytes, unknown);
+  record_shared(unknown);
+}
+
 /// Returns the bytes from the first to the last on one side of a copy, or nothing beyond 64 bits.
 /// Requires: no size is 0.
 std::optional<Bytes> extent_of(const gpemu_cuda_copy& copy, Bytes pitch, Bytes plane_pitch) {
@@ -60,11 +93,17 @@ struct Movement {
 
 void Movement::run() const {
   if (!keep) return drop(copy.destination, copy.width_bytes, Content::kNotKept);
-  for (std::uint64_t z = 0; z < copy.depth; ++z) {
-    for (std::uint64_t y = 0; y < copy.height; ++y) {
-      copy_row(copy.destination + z * copy.destination_plane_pitch + y * copy.destination_pitch,
-               copy.source + z * copy.source_plane_pitch + y * copy.source_pitch, copy.width_bytes,
-               to, from);
+  const gpemu_cuda_copy rows = joined(copy);
+  const bool many = !to.shared && rows.height * rows.depth > kMostRanges;
+  if (many) hold_in_pages(accesses[0].start, accesses[0].bytes);
+  for (std::uint64_t z = 0; z < rows.depth; ++z) {
+    for (std::uint64_t y = 0; y < rows.height; ++y) {
+      const std::uint64_t target =
+          rows.destination + z * rows.destination_plane_pitch + y * rows.destination_pitch;
+      const std::uint64_t source =
+          rows.source + z * rows.source_plane_pitch + y * rows.source_pitch;
+      many ? read_row(target, source, rows.width_bytes, from.shared)
+           : copy_row(target, source, rows.width_bytes, to, from);
     }
   }
 }
@@ -223,7 +262,23 @@ Status check_range(std::uint64_t address, Bytes bytes, Side* found) {
              : GPEMU_CUDA_ERROR_INVALID_VALUE;
 }
 
-void set_rows(const gpemu_cuda_node_parameters& node, Bytes width, const Side& side) {
+void set_rows(gpemu_cuda_node_parameters node, Bytes width, const Side& side) {
+  if (node.set_height > 1 && node.set_pitch == width) {
+    node.set_count *= node.set_height;
+    width *= node.set_height;
+    node.set_height = 1;
+  }
+  if (node.set_height > kMostRanges && !side.shared) {
+    const Bytes extent = (node.set_height - 1) * node.set_pitch + width;
+    const ContentMap::Part part = memory().contents.assigned_part(node.set_address, extent);
+    if (node.set_value == 0 && part.content == Content::kZeros && part.bytes == extent) return;
+    hold_in_pages(node.set_address, extent);
+    for (std::uint64_t row = 0; row < node.set_height; ++row) {
+      fill(node.set_address + row * node.set_pitch, &node.set_value, node.set_element_bytes,
+           node.set_count);
+    }
+    return;
+  }
   for (std::uint64_t row = 0; row < node.set_height; ++row) {
     const std::uint64_t start = node.set_address + row * node.set_pitch;
     if (node.set_value == 0 && !side.shared) {

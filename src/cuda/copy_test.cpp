@@ -20,6 +20,7 @@
 
 #include "attach.hpp"
 #include "kernels/kernel_work.hpp"
+#include "memory_content.hpp"
 #include "mover.hpp"
 #include "test_memory.hpp"
 
@@ -142,6 +143,72 @@ TEST_F(CopyTest, BlockingCopiesWaitForWhatCudaSaysTheyDo) {
   EXPECT_GT(clock().now() - start, work) << "to the host";
   EXPECT_EQ(gpemu_cuda_stream_query(nullptr), GPEMU_CUDA_SUCCESS);
   ASSERT_EQ(gpemu_cuda_free(memory), GPEMU_CUDA_SUCCESS);
+}
+
+/// More rows than have a range of their own in the map of contents, with gaps between them.
+TEST_F(CopyTest, ManyShortRowsAreSetAndCopiedAsFewAre) {
+  constexpr std::uint64_t kRows = 70'000, kPitch = 3;
+  constexpr Bytes kSize = kRows * kPitch;
+  std::vector<std::uint8_t> data(kSize), read(kSize);
+  for (std::size_t i = 0; i < kSize; ++i) data[i] = static_cast<std::uint8_t>(1 + i % 251);
+  const std::uint64_t first = allocate(kSize), second = allocate(kSize);
+  const auto expect = [&](const std::vector<std::uint8_t>& expected, std::uint64_t memory) {
+    ASSERT_EQ(copy(bits(read.data()), memory, kSize), GPEMU_CUDA_SUCCESS);
+    EXPECT_EQ(read, expected);
+  };
+  // Zeros stay without memory.
+  ASSERT_EQ(gpemu_cuda_set_memory(first, kPitch, 0, 1, 1, kRows, nullptr), GPEMU_CUDA_SUCCESS);
+  ASSERT_EQ(gpemu_cuda_device_synchronize(), GPEMU_CUDA_SUCCESS);
+  EXPECT_TRUE(is_unkept(first, kSize));
+  std::vector<std::uint8_t> expected(kSize, 0);
+  for (const std::uint8_t value : {std::uint8_t{7}, std::uint8_t{0}}) {
+    ASSERT_EQ(copy(first, bits(data.data()), kSize), GPEMU_CUDA_SUCCESS);
+    ASSERT_EQ(gpemu_cuda_set_memory(first, kPitch, value, 1, 2, kRows, nullptr),
+              GPEMU_CUDA_SUCCESS);
+    for (std::size_t i = 0; i < kSize; ++i) expected[i] = i % kPitch < 2 ? value : data[i];
+    expect(expected, first);
+  }
+  gpemu_cuda_copy rows{.destination = second,
+                       .source = first,
+                       .width_bytes = 1,
+                       .height = kRows / 2,
+                       .depth = 2,
+                       .destination_pitch = kPitch,
+                       .source_pitch = kPitch,
+                       .destination_plane_pitch = kPitch * kRows / 2,
+                       .source_plane_pitch = kPitch * kRows / 2,
+                       .kind = GPEMU_CUDA_COPY_DEFAULT};
+  for (const std::uint64_t source : {bits(data.data()), first}) {
+    rows.source = source;
+    ASSERT_EQ(copy(first, bits(data.data()), kSize), GPEMU_CUDA_SUCCESS);
+    ASSERT_EQ(gpemu_cuda_set_memory(second, kSize, 9, 1, kSize, 1, nullptr), GPEMU_CUDA_SUCCESS);
+    ASSERT_EQ(gpemu_cuda_copy_memory(&rows, nullptr, 1), GPEMU_CUDA_SUCCESS);
+    for (std::size_t i = 0; i < kSize; ++i) expected[i] = i % kPitch == 0 ? data[i] : 9;
+    expect(expected, second);
+  }
+  ASSERT_EQ(gpemu_cuda_free(first), GPEMU_CUDA_SUCCESS);
+  ASSERT_EQ(gpemu_cuda_free(second), GPEMU_CUDA_SUCCESS);
+}
+
+TEST_F(CopyTest, RowsWithoutGapsAreOne) {
+  constexpr Bytes kSize = 4 * kGiB;
+  const std::uint64_t start = allocate(kSize);
+  const std::uint64_t before = memory().contents.changes();
+  // As many rows as bytes would take minutes.
+  ASSERT_EQ(gpemu_cuda_set_memory(start, 1, 0, 1, 1, kSize, nullptr), GPEMU_CUDA_SUCCESS);
+  const gpemu_cuda_copy rows{.destination = start,
+                             .source = start + kSize / 2,
+                             .width_bytes = 1,
+                             .height = kSize / 4,
+                             .depth = 2,
+                             .destination_pitch = 1,
+                             .source_pitch = 1,
+                             .destination_plane_pitch = kSize / 4,
+                             .source_plane_pitch = kSize / 4,
+                             .kind = GPEMU_CUDA_COPY_DEFAULT};
+  ASSERT_EQ(gpemu_cuda_copy_memory(&rows, nullptr, 1), GPEMU_CUDA_SUCCESS);
+  EXPECT_LE(memory().contents.changes() - before, 2);
+  ASSERT_EQ(gpemu_cuda_free(start), GPEMU_CUDA_SUCCESS);
 }
 
 TEST_F(CopyTest, SetsEveryElementAndNoOther) {

@@ -190,6 +190,10 @@ TEST_P(CudaRuntime, PlanesLieBehindEachOther) {
   EXPECT_EQ(call("cudaMemset3D", Pitched{memory, 16, 16, 16}, 1, Extent{16, 16, kWithoutEnd}),
             kInvalidValue);
   EXPECT_EQ(call("cudaMemset3D", Pitched{nullptr, 16, 16, 16}, 1, Extent{16, 8, 2}), kInvalidValue);
+  // Planes whose distance wraps around to zero.
+  constexpr std::size_t kHalf = std::size_t{1} << 32;
+  EXPECT_EQ(call("cudaMemset3D", Pitched{memory, kHalf, 16, kHalf}, 1, Extent{1, 1, kWithoutEnd}),
+            kInvalidValue);
   EXPECT_EQ(call("cudaFree", memory), kSuccess);
 }
 
