@@ -35,8 +35,8 @@ constexpr long kSilenceS = 10;
 constexpr std::size_t kMostText = 4 * kMiB;
 /// Of an answer's headers. Source: Amazon's own answers have less than 1 KiB.
 constexpr std::size_t kMostHeaders = 64 * kKiB;
-/// Of a whole listing in memory: 1.4 million keys as those of ImageNet's images.
-constexpr Bytes kMostListed = 64'000'000;
+/// Of a whole listing in memory: 1.3 million keys as those of ImageNet's images.
+constexpr Bytes kMostListed = 60'000'000;
 /// What a listing may take beside the patience: a thousandth of what servers need for a key.
 constexpr auto kTimeOfAKey = 1ms;
 
