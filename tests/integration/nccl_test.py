@@ -735,10 +735,10 @@ def measured(own):
         )
 
 
-SCENARIOS = [reductions, moves, uncomputed, transfers, scaled, grouped, mismatched, hanging, late, divided,
-             captured, aborted, aborted_first, aborted_transfer, killed, shrunk, first_killed,
-             nonblocking, nonblocking_aborted, simulated, named,
-             many, mixed, measured]
+SCENARIOS = [reductions, moves, uncomputed, transfers, scaled, grouped, mismatched, hanging,
+             late, divided, captured, aborted, aborted_first, aborted_transfer, killed, shrunk,
+             first_killed, nonblocking, nonblocking_aborted, simulated, named, many, mixed,
+             measured]
 # The scenarios in which a rank is killed, and which.
 KILLED = {"killed": -1, "first_killed": 0}
 
