@@ -92,7 +92,7 @@ TEST_F(CApiMonitorPower, ALimitIsAllTheMemoryThatAProcessSees) {
   ASSERT_EQ(gpemu_device_allocate(device, 1 << 20, &address), GPEMU_OK);
   gpemu_monitor_state state{.struct_size = sizeof state};
   EXPECT_EQ(gpemu_monitor_get_state(0, &state), GPEMU_OK);
-  EXPECT_EQ(state.memory_total, (40536ULL << 20) / 2);
+  EXPECT_EQ(state.memory_total, (40339ULL << 20) / 2);
   EXPECT_EQ(state.memory_used, 1U << 20);
   gpemu_device_close(device);
   ASSERT_EQ(gpemu_monitor_detach(), GPEMU_OK);

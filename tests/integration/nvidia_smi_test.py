@@ -130,8 +130,8 @@ class NvidiaSmiTest(unittest.TestCase):
         self.assertEqual(gpus[1].findtext("performance_state"), "P8")
         log = self.smi("-q", "-i", "0", "-d", "PIDS,MEMORY")
         self.assertRegex(log, rf"\n        Process ID +: {pid}\n            Type +: C\n")
-        self.assertRegex(log, r"\n    FB Memory Usage\n        Total +: 15\d+ MiB\n        "
-                         rf"Reserved +: 0 MiB\n        Used +: {used}\n")
+        self.assertRegex(log, r"\n    FB Memory Usage\n        Total +: 15360 MiB\n        "
+                         rf"Reserved +: 265 MiB\n        Used +: {used}\n")
         self.assertNotIn("Temperature", log)
         lines = self.smi("pmon", "-c", "1").splitlines()
         self.assertEqual(lines[2].split()[:3], ["0", pid, "C"])

@@ -88,7 +88,7 @@ class ProfileTest(unittest.TestCase):
 
     def test_shows_the_source_of_every_number_of_a_gpu(self):
         spec = json.loads(self.gpemu("show", "--gpu", GPU, "--json"))
-        self.assertEqual(spec["numbers"]["memory.capacity_mib"]["value"], 32510)
+        self.assertEqual(spec["numbers"]["memory.capacity_mib"]["value"], 32768)
         for path, number in spec["numbers"].items():
             self.assertTrue(number["source"], path)
 

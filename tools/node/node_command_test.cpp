@@ -38,7 +38,7 @@ TEST(NodeCommandTest, CreatesShowsListsAndRemoves) {
   EXPECT_TRUE(
       shown.starts_with("node 'n1': sharing time-slices\n"
                         "device gpu memory used / MiB processes bus id uuid\n"
-                        "0 T4 0 / 15109 0 00000000:01:00.0 GPU-"))
+                        "0 T4 0 / 15095 0 00000000:01:00.0 GPU-"))
       << shown;
   EXPECT_EQ(made_up.run({"node", "rm", "n0"}), (Outcome{0, "", ""}));
   EXPECT_EQ(parsed(made_up.run({"node", "list", "--json"}).output).size(), 1U);

@@ -75,7 +75,7 @@ TEST_F(PredictCommandTest, RecordsAgainWithTheMemoryOfAGpuThatIsTooSmall) {
   ASSERT_EQ(recorded_.size(), 2U);
   EXPECT_EQ(recorded_[1].memory, recorded_[1].gpu.memory_bytes);
   EXPECT_NE(recorded_[1].pattern, nullptr);
-  EXPECT_TRUE(outcome.errors.contains("recording with its 15109 MiB\n")) << outcome.errors;
+  EXPECT_TRUE(outcome.errors.contains("recording with its 15095 MiB\n")) << outcome.errors;
 }
 
 TEST_F(PredictCommandTest, RecordsRankZeroOfEachNumberOfGpus) {

@@ -26,7 +26,7 @@ TEST(SpecNumbers, AreInTheUnitsOfTheFile) {
   for (const SpecNumber& number : spec_numbers(spec)) values[number.path] = number.value;
   EXPECT_EQ(values.at("compute.capability"), 7.0);
   EXPECT_EQ(values.at("compute.fp32_tflops"), 14);
-  EXPECT_EQ(values.at("memory.capacity_mib"), 32510);
+  EXPECT_EQ(values.at("memory.capacity_mib"), 32768);
   EXPECT_EQ(values.at("memory.bandwidth_gb_per_s"), 900);
   EXPECT_EQ(values.at("links.pinned_copy_gb_per_s"), 12);
 }

@@ -67,8 +67,8 @@ TEST_F(ProfileCommandTest, ListsPacksGpusAndModels) {
   EXPECT_EQ(squeezed(outcome.output),
             "PACK from title\nmade-up installed Made up\n\n"
             "GPU architecture memory / MiB models measured also called\n"
-            "T4 Turing 15109 0 Tesla_T4\n"
-            "V100-PCIE-32GB Volta 32510 1 V100, Tesla_V100-PCIE-32GB\n\n"
+            "T4 Turing 15360 0 Tesla_T4\n"
+            "V100-PCIE-32GB Volta 32768 1 V100, Tesla_V100-PCIE-32GB\n\n"
             "MODEL parameters input GPUs measured\nresnet50 25557032 3x224x224 1\n\n"
             "--gpu or --model lists what was measured.\n");
 }

@@ -329,8 +329,8 @@ TEST_F(RunCommandTest, HasOneGpuIfEachProcessHasItsOwnTime) {
 }
 
 TEST_F(RunCommandTest, AContextLeavesMemory) {
-  EXPECT_EQ(run({"--gpu", "V100", "--gpu", "T4", "--context", "15109"}),
-            (Outcome{2, "", "gpemu: --context 15109: T4 has 15109 MiB\n"}));
+  EXPECT_EQ(run({"--gpu", "V100", "--gpu", "T4", "--context", "15095"}),
+            (Outcome{2, "", "gpemu: --context 15095: T4 has 15095 MiB\n"}));
 }
 
 TEST_F(RunCommandTest, RefusesGpuFilesThatItCannotPassOn) {
