@@ -270,7 +270,7 @@ void set_rows(gpemu_cuda_node_parameters node, Bytes width, const Side& side) {
   }
   if (node.set_height > kMostRanges && !side.shared) {
     const Bytes extent = (node.set_height - 1) * node.set_pitch + width;
-    const ContentMap::Part part = memory().contents.assigned_part(node.set_address, extent);
+    const ContentMap::Part part = memory().contents.part(node.set_address, extent);
     if (node.set_value == 0 && part.content == Content::kZeros && part.bytes == extent) return;
     hold_in_pages(node.set_address, extent);
     for (std::uint64_t row = 0; row < node.set_height; ++row) {
