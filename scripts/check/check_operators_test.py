@@ -39,7 +39,7 @@ class EndTest(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder, \
                 mock.patch.object(check_operators, "Process", return_value=worker), \
                 self.assertRaises(KeyboardInterrupt):
-            check_operators.run_all(options, pathlib.Path(folder) / "results")
+            check_operators.run_all(options, pathlib.Path(folder) / "results", str)
         worker.stop.assert_called_once()
 
 
