@@ -495,7 +495,7 @@ typedef struct gpemu_cuda_result {
   uint64_t address;
   uint64_t bytes; /* of a row */
   uint64_t pitch; /* from a row to the next */
-  uint64_t rows;  /* 0: one row, and the end of the written memory is not known */
+  uint64_t rows;  /* 0: places in a tensor whose end is not known, which keeps its content */
   int32_t updates;
   uint32_t matrices; /* not 0: `address` is that of an array on the device, which contains the
                         addresses of this many results */

@@ -34,7 +34,9 @@ Status add_rows(const gpemu_cuda_result& result, KernelWork* work) {
   Bytes extent = 0;
   if (result.bytes == 0 || result.address == 0) return GPEMU_CUDA_SUCCESS;
   if (result.rows == 0) {
-    work->ranges.push_back({result.address, result.bytes, Uncomputed::kBounded});
+    constexpr Bytes kMost = Bytes{1} << 40;
+    const Bytes most = device_bytes_at(result.address, kMost);
+    if (most > 0) work->ranges.push_back({result.address, most, Uncomputed::kSomewhere});
     return GPEMU_CUDA_SUCCESS;
   }
   if (__builtin_mul_overflow(result.rows - 1, result.pitch, &extent) ||

@@ -282,7 +282,7 @@ class RunTest(unittest.TestCase):
 
     def test_a_program_that_launches_nothing_is_named(self):
         load = 'import ctypes; ctypes.CDLL("libcudart.so.12")'
-        for program, named in ((load, True), ("", False), (PROGRAM, True)):
+        for program, named in ((load, True), ("", False), (PROGRAM, False)):
             process = self.start(sys.executable, "-c", program, "0",
                                  options=("--gpu", GPU, "--json", str(self.folder / "json")))
             _, errors = process.communicate()
@@ -291,6 +291,8 @@ class RunTest(unittest.TestCase):
             self.assertEqual([entry["library"] for entry in summary["without_work"]],
                              ["libcudart.so.12"] if named else [])
             self.assertEqual(named, "loaded libcudart.so.12 and launched no kernel" in errors)
+            # A program that only allocates uses the GPU.
+            self.assertEqual("allocated memory, but" in errors, program == PROGRAM)
             # The host's load matters to what was timed only.
             self.assertEqual(summary["host"]["load"] is None, program != PROGRAM)
 

@@ -361,7 +361,7 @@ class WatchTest(unittest.TestCase):
         self.assertIn({pid: used}, [reading["processes"] for reading in nvml])
         self.assertEqual(apps, f"{pid}, {used // MIB}\n")
         # What the worker held is given back.
-        self.assertEqual((last["memory"][2], last["processes"]), (0, {}))
+        self.assertEqual((last["memory"][2], last["processes"]), (DRIVER_KEEPS, {}))
 
     def test_half_a_load_is_seen_as_half(self):
         self.check_agreement(0.5)

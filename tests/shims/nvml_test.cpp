@@ -27,6 +27,8 @@ constexpr unsigned version_of(unsigned number) {
 /// On the second of two A100s, a kernel of this process runs as long as the test does.
 class Nvml : public LoadedLibraries {
  protected:
+  /// Source: gpus/A100-SXM4-40GB.toml.
+  static constexpr uint64_t kReserved = uint64_t{621} << 20;
   static constexpr int kSuccess = nvml::kSuccess, kUninitialized = nvml::kUninitialized,
                        kInvalidArgument = nvml::kInvalidArgument,
                        kNotSupported = nvml::kNotSupported, kNotFound = nvml::kNotFound,
@@ -348,11 +350,14 @@ TEST_F(Nvml, MemoryAndLinksAreTheDevices) {
   EXPECT_EQ(call("nvmlDeviceGetMemoryInfo_v2", device_, &second), kSuccess);
   EXPECT_EQ(call("nvmlDeviceGetMemoryInfo", device_, &memory), kSuccess);
   EXPECT_EQ(call("nvmlDeviceGetMemoryInfo", device_, none_), kInvalidArgument);
-  for (const auto& [total, free, used] : {memory, {second.total, second.free, second.used}}) {
-    EXPECT_EQ(total, total_bytes);
-    EXPECT_EQ(free, free_bytes);
-    EXPECT_EQ(used, total - free);
-  }
+  // The first function counts what is reserved as used.
+  EXPECT_EQ(memory.total, total_bytes + kReserved);
+  EXPECT_EQ(memory.free, free_bytes);
+  EXPECT_EQ(memory.used, total_bytes - free_bytes + kReserved);
+  EXPECT_EQ(second.total, memory.total);
+  EXPECT_EQ(second.free, free_bytes);
+  EXPECT_EQ(second.reserved, kReserved);
+  EXPECT_EQ(second.used, total_bytes - free_bytes);
   expect_number("nvmlDeviceGetNvLinkState", unsigned{nvml::kEnabled}, device_, 0);
   unsigned number = 0;
   EXPECT_EQ(call("nvmlDeviceGetNvLinkState", device_, 12, &number), kInvalidArgument);

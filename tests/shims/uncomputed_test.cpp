@@ -465,8 +465,10 @@ TEST_F(UncomputedGraph, OfARaggedTensorOnlyTheStartIsKnown) {
   set(made, 903, kInt64Type, Sizes{64, 1});
   set(made, 906, kInt64Type, Sizes{1});
   set(made, 913, kDescriptorType, std::vector{tensor(0, {3, 1})});
-  // Where the next sequence begins is in the memory of the device. A read of its start sees zeros.
-  run("ragged", {operation(13, {{751, tensor(0, {2, 64})}, {753, finalized(made)}})}, {kPiece});
+  // Where the next sequence begins is in the memory of the device: known values stay, and count as
+  // not updated.
+  run("ragged", {operation(13, {{751, tensor(0, {2, 64})}, {753, finalized(made)}})}, {});
+  expect_written("ragged, output ", '1', {.bytes = kRegion, .updates = true});
 }
 
 // ---- cuSOLVER ----
