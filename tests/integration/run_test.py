@@ -291,8 +291,6 @@ class RunTest(unittest.TestCase):
             self.assertEqual([entry["library"] for entry in summary["without_work"]],
                              ["libcudart.so.12"] if named else [])
             self.assertEqual(named, "loaded libcudart.so.12 and launched no kernel" in errors)
-            # A program that only allocates uses the GPU.
-            self.assertEqual("allocated memory, but" in errors, program == PROGRAM)
             # The host's load matters to what was timed only.
             self.assertEqual(summary["host"]["load"] is None, program != PROGRAM)
 
