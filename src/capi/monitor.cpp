@@ -238,40 +238,14 @@ std::int32_t end_of_nvlink(const device::NodeView& node, const device::DeviceSna
   return peer < node.device_count() ? peer : GPEMU_MONITOR_NVLINK_INACTIVE;
 }
 
-/// Returns the processes whose pids are valid here: as in a container on a real GPU, processes of
-/// other PID namespaces are not listed. Their memory counts.
-template <typename Process>
-std::vector<Process> visible(std::vector<Process> processes) {
-  std::erase_if(processes, [](const Process& process) { return process.foreign_namespace != 0; });
-  return processes;
-}
-
-/// A device's memory, as this process sees it.
-struct Memory {
-  Bytes total = 0, used = 0;
-  Bytes reserved = 0;  ///< by the driver, beside the total.
-};
-
-/// With a limit, as HAMi shows it in a container: the limit is all there is, and only processes of
-/// the container use it.
-Memory memory_seen(int index, const device::DeviceSnapshot& device) {
-  std::optional<Bytes> limit;
-  {
-    Watch& state = watch();
-    const gpemu::Lock lock(state.mutex);
-    limit = state.memory_limits.limit(index, device.memory_total);
-  }
-  if (!limit) {
-    return {.total = device.memory_total,
-            .used = device.memory_used,
-            .reserved = device.facts.reserved_memory_bytes};
-  }
-  Bytes used = 0;
-  // Each is at most the device's.
-  for (const auto& process : visible(device.processes)) {
-    used = std::min(*limit, used + process.memory_held);
-  }
-  return {.total = *limit, .used = used};
+/// Returns what this process sees of a device, as nvidia-smi does, too.
+Result<device::DeviceSnapshot> snapshot_seen(int index) {
+  GPEMU_ASSIGN(const Watched watched, gpemu::watched(index));
+  GPEMU_ASSIGN(device::DeviceSnapshot device, watched.monitor->snapshot(watched.index));
+  Watch& state = watch();
+  const gpemu::Lock lock(state.mutex);
+  state.memory_limits.apply(index, device);
+  return device;
 }
 
 gpemu_monitor_process describe(const device::ProcessSnapshot& process,
@@ -478,20 +452,18 @@ gpemu_status gpemu_monitor_get_state(int32_t index, gpemu_monitor_state* state) 
   return guard([=]() -> Result<void> {
     GPEMU_TRY(require("gpemu_monitor_get_state", state));
     GPEMU_ASSIGN(const gpemu::Watched watched, gpemu::watched(index));
-    GPEMU_ASSIGN(const gpemu::device::DeviceSnapshot device,
-                 watched.monitor->snapshot(watched.index));
+    GPEMU_ASSIGN(const gpemu::device::DeviceSnapshot device, gpemu::snapshot_seen(index));
     double energy_j = 0;
     if (!gpemu::watch().is_private) {
       GPEMU_ASSIGN(energy_j, watched.monitor->energy_j(watched.index));
     }
-    const gpemu::Memory memory = gpemu::memory_seen(index, device);
     const gpemu_monitor_state filled{
-        .memory_total = memory.total,
-        .memory_used = memory.used,
+        .memory_total = device.memory_total,
+        .memory_used = device.memory_used,
         // A damaged segment may say anything.
         .energy_mj = static_cast<std::uint64_t>(std::clamp(energy_j * 1000, 0.0, 0x1p63)),
-        .process_count = static_cast<std::int32_t>(gpemu::visible(device.processes).size()),
-        .memory_reserved = memory.reserved};
+        .process_count = static_cast<std::int32_t>(device.processes.size()),
+        .memory_reserved = device.facts.reserved_memory_bytes};
     return gpemu::fill(state, filled, "gpemu_monitor_get_state");
   });
 }
@@ -521,10 +493,9 @@ gpemu_status gpemu_monitor_get_processes(int32_t index, gpemu_monitor_process* p
   return guard([=]() -> Result<void> {
     GPEMU_TRY(require("gpemu_monitor_get_processes", count));
     GPEMU_ASSIGN(const gpemu::Watched watched, gpemu::watched(index));
-    GPEMU_ASSIGN(const gpemu::device::DeviceSnapshot device,
-                 watched.monitor->snapshot(watched.index));
+    GPEMU_ASSIGN(const gpemu::device::DeviceSnapshot device, gpemu::snapshot_seen(index));
     GPEMU_ASSIGN(const std::vector<gpemu::device::MigDevice> mig, gpemu::mig_devices(watched));
-    return gpemu::put_list(gpemu::visible(device.processes), processes, count,
+    return gpemu::put_list(device.processes, processes, count,
                            [&mig](const gpemu::device::ProcessSnapshot& process) {
                              return gpemu::describe(process, mig);
                            });
@@ -535,12 +506,12 @@ gpemu_status gpemu_monitor_get_process_loads(int32_t index, gpemu_monitor_proces
                                              int32_t* count) {
   return guard([=]() -> Result<void> {
     GPEMU_TRY(require("gpemu_monitor_get_process_loads", count));
-    GPEMU_ASSIGN(const gpemu::device::DeviceLoad last, gpemu::load_of(index));
-    return gpemu::put_list(gpemu::visible(last.processes), loads, count,
-                           [](const gpemu::device::ProcessLoad& process) {
-                             return gpemu_monitor_process_load{
-                                 .pid = static_cast<std::uint32_t>(process.pid),
-                                 .compute = process.compute};
-                           });
+    GPEMU_ASSIGN(gpemu::device::DeviceLoad last, gpemu::load_of(index));
+    std::erase_if(last.processes, [](const auto& one) { return one.foreign_namespace != 0; });
+    return gpemu::put_list(
+        last.processes, loads, count, [](const gpemu::device::ProcessLoad& process) {
+          return gpemu_monitor_process_load{.pid = static_cast<std::uint32_t>(process.pid),
+                                            .compute = process.compute};
+        });
   });
 }

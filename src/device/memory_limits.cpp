@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace gpemu::device {
 namespace {
@@ -90,6 +91,20 @@ std::optional<Bytes> MemoryLimits::limit(int index, Bytes total) const {
   if (fraction_) take_less(least, static_cast<Bytes>(static_cast<double>(total) * *fraction_));
   if (least && *least >= total) return std::nullopt;
   return least;
+}
+
+void MemoryLimits::apply(int index, DeviceSnapshot& device) const {
+  std::erase_if(device.processes,
+                [](const ProcessSnapshot& process) { return process.foreign_namespace != 0; });
+  const std::optional<Bytes> most = limit(index, device.memory_total);
+  if (!most) return;
+  device.memory_total = *most;
+  device.facts.reserved_memory_bytes = 0;
+  device.memory_used = 0;
+  // Each is at most the device's.
+  for (const ProcessSnapshot& process : device.processes) {
+    device.memory_used = std::min(*most, device.memory_used + process.memory_held);
+  }
 }
 
 Result<std::optional<int>> sm_limit(const Lookup& lookup) {

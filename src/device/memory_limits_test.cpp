@@ -41,6 +41,23 @@ TEST(MemoryLimits, AFractionIsOfEachDevice) {
   EXPECT_EQ(limit_in({{"GPEMU_GPU_FRACTION", "1"}}, 0), std::nullopt);
 }
 
+TEST(MemoryLimits, ALimitIsAllThatAProcessSeesOfADevice) {
+  DeviceSnapshot device{.memory_total = 10 * kGiB, .memory_used = 7 * kGiB};
+  device.facts.reserved_memory_bytes = kGiB;
+  device.processes = {{.pid = 1, .memory_held = 2 * kGiB},
+                      {.pid = 2, .foreign_namespace = 5, .memory_held = 5 * kGiB}};
+  DeviceSnapshot without = device;
+  MemoryLimits::read(lookup_in({})).value().apply(0, without);
+  EXPECT_EQ(without.memory_total, 10 * kGiB);
+  EXPECT_EQ(without.memory_used, 7 * kGiB) << "of others, too";
+  EXPECT_EQ(without.facts.reserved_memory_bytes, kGiB);
+  EXPECT_EQ(without.processes.size(), 1U);
+  MemoryLimits::read(lookup_in({{"GPEMU_GPU_FRACTION", "0.5"}})).value().apply(0, device);
+  EXPECT_EQ(device.memory_total, 5 * kGiB);
+  EXPECT_EQ(device.memory_used, 2 * kGiB);
+  EXPECT_EQ(device.facts.reserved_memory_bytes, 0U);
+}
+
 TEST(MemoryLimits, SizesAreWrittenAsHamiWritesThem) {
   for (const char* text : {"1g", "1G", "1024m", "1048576k", "1073741824"}) {
     EXPECT_EQ(limit_in({{"CUDA_DEVICE_MEMORY_LIMIT", text}}, 3), kGiB) << text;

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cstdlib>
 #include <ctime>
+#include <map>
+#include <string>
 #include <system_error>
 #include <unistd.h>
 
@@ -43,6 +45,14 @@ std::optional<std::string> World::variable(std::string_view name) const {
     if (found) return entry.substr(name.size() + 1);
   }
   return std::nullopt;
+}
+
+Result<device::MemoryLimits> World::memory_limits() const {
+  std::map<std::string, std::string> values;
+  return device::MemoryLimits::read([&](const char* name) -> const char* {
+    const auto value = variable(name);
+    return value ? (values[name] = *value).c_str() : nullptr;
+  });
 }
 
 std::optional<std::string> World::search_path() const {

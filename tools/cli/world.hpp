@@ -10,6 +10,8 @@
 #include <string_view>
 #include <vector>
 
+#include "gpemu/base/error.hpp"
+#include "gpemu/device/memory_limits.hpp"
 #include "gpemu/profile/database.hpp"
 #include "gpemu/report/host_load.hpp"
 #include "gpemu/report/progress.hpp"
@@ -62,6 +64,9 @@ struct World {
 
   /// Returns the value of an environment variable; nothing if it is not set.
   [[nodiscard]] std::optional<std::string> variable(std::string_view name) const;
+
+  /// Returns the limits that the variables set for this process. Errors: as MemoryLimits::read().
+  [[nodiscard]] Result<device::MemoryLimits> memory_limits() const;
 
   /// Returns the PATH of programs under emulation, which find the shims' programs in it.
   [[nodiscard]] std::optional<std::string> search_path() const;

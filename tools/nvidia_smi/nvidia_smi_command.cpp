@@ -17,6 +17,7 @@
 
 #include "gpemu/base/text.hpp"
 #include "gpemu/base/variables.hpp"
+#include "gpemu/device/memory_limits.hpp"
 #include "gpemu/device/node.hpp"
 #include "gpemu/device/node_view.hpp"
 #include "gpemu/device/part.hpp"
@@ -142,8 +143,10 @@ class SmiGpus {
     GPEMU_ASSIGN(const std::vector<int> part,
                  device::part_of_node(world_.variable(variable::kDevices).value_or(""),
                                       static_cast<int>(all.size())));
+    GPEMU_ASSIGN(const device::MemoryLimits limits, world_.memory_limits());
     count_ = part.size();
     SmiSample sample = sample_at(world_.time_of_day());
+    sample.all = count_;
     std::vector<std::string> wanted(ids.begin(), ids.end());
     places_.clear();
     for (std::size_t i = 0; i < part.size(); ++i) {
@@ -158,6 +161,8 @@ class SmiGpus {
       if (!ids.empty() && named == 0) continue;
       places_.push_back(device.now.index);
       device.now.index = static_cast<int>(i);
+      // As NVML shows it to this process.
+      limits.apply(device.now.index, device.now);
       sample.devices.push_back(std::move(device));
     }
     if (!wanted.empty()) return fail(ErrorCode::kNotFound, "No devices were found");

@@ -147,7 +147,10 @@ constexpr Field kDeviceFields[] = {
     {"kmd_version", "", "", driver_version},
     {"node", "", "", [](const Row& row) { return row.device.node; }},
     {"vgpu_driver_capability.heterogenous_multivGPU", "", "", not_available},
-    {"count", "", "", [](const Row& row) { return fmt::to_string(row.sample.devices.size()); }},
+    {"count", "", "",
+     [](const Row& row) {
+       return fmt::to_string(row.sample.all.value_or(row.sample.devices.size()));
+     }},
     {"name", "gpu_name", "", product_name},
     {"serial", "gpu_serial", "", not_available},
     {"uuid", "gpu_uuid", "", uuid_of},

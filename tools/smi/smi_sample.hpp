@@ -5,8 +5,10 @@
 #include <cctype>
 #include <chrono>
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <cstdio>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -135,6 +137,7 @@ struct SmiSample {
   std::string time;  ///< local, "2026/01/31 23:59:59.123".
   std::string date;  ///< the same as "Sat Jan 31 23:59:59 2026".
   std::vector<SmiDevice> devices;
+  std::optional<std::size_t> all{};  ///< how many there are, if not these.
 };
 
 /// Returns a sample without devices, with the local time.

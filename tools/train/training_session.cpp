@@ -2,8 +2,6 @@
 #include "train/training_session.hpp"
 
 #include <algorithm>
-#include <functional>
-#include <map>
 #include <optional>
 #include <unistd.h>
 #include <utility>
@@ -124,11 +122,7 @@ Result<void> TrainingSession::create_node(const GpuOptions& options, const World
 }
 
 Result<void> TrainingSession::open_devices(const GpuOptions& options, const World& world) {
-  std::map<std::string, std::string, std::less<>> values;
-  GPEMU_ASSIGN(const auto limits, device::MemoryLimits::read([&](const char* name) {
-                 const auto value = world.variable(name);
-                 return value ? (values[name] = *value).c_str() : nullptr;
-               }));
+  GPEMU_ASSIGN(const device::MemoryLimits limits, world.memory_limits());
   const int first = options.node.empty() ? 0 : options.device;
   const int count = options.node.empty() ? node_->device_count() : options.gpus;
   for (int index = first; index < first + count; ++index) {

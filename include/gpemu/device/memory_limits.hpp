@@ -7,6 +7,7 @@
 #include "gpemu/base/error.hpp"
 #include "gpemu/base/units.hpp"
 #include "gpemu/base/variables.hpp"
+#include "gpemu/device/node_state.hpp"
 
 namespace gpemu::device {
 
@@ -22,6 +23,12 @@ class MemoryLimits {
   /// `index`: of the device among those that the process could see (GPEMU_DEVICES), without regard
   /// to CUDA_VISIBLE_DEVICES.
   [[nodiscard]] std::optional<Bytes> limit(int index, Bytes total) const;
+
+  /// Reduces what is known of a device to what this process sees of it, through NVML or nvidia-smi:
+  /// only processes whose pids are valid here, as in a container on a real GPU. With a limit, as
+  /// HAMi shows it there, the limit is all the memory, nothing of it is reserved, and only these
+  /// processes use it; else, the memory of all counts. `index`: as of limit().
+  void apply(int index, DeviceSnapshot& device) const;
 
  private:
   std::optional<double> fraction_;
