@@ -47,6 +47,7 @@ class Parties final : public sim::Clock {
       pass_turn(lock);
     }
     for (std::thread& thread : threads) thread.join();
+    programs_.clear();  // They may own this clock.
   }
 
   [[nodiscard]] TimePoint now() const override { return now_; }
