@@ -51,11 +51,20 @@ def text(value):
     return struct.pack("<I", len(value)) + value
 
 
+def listen():
+    """Returns a socket that listens at a port that was free; another one may take it meanwhile."""
+    while True:
+        try:
+            return socket.create_server(("127.0.0.1", 0), backlog=64)
+        except OSError:
+            time.sleep(0.01)
+
+
 class Party:
     """A server that does to each connection what `act` does."""
 
     def __init__(self, act):
-        self.listener = socket.create_server(("127.0.0.1", 0), backlog=64)
+        self.listener = listen()
         self.port = self.listener.getsockname()[1]
         self.ended = threading.Event()
         self.act = act
@@ -358,7 +367,7 @@ def come_to(party, connection, draw, settings):
 
 
 def free_port():
-    with socket.create_server(("127.0.0.1", 0)) as listener:
+    with listen() as listener:
         return listener.getsockname()[1]
 
 
@@ -561,6 +570,7 @@ def main():
     kinds = [arguments.only] if arguments.only else [*KINDS, "caller"]
     counts = {kind: arguments.count // len(kinds) for kind in kinds}
     faults = collections.defaultdict(list)
+    done = 0
     most, peaks = collections.defaultdict(float), collections.defaultdict(int)
     with tempfile.TemporaryDirectory(prefix="gpemu_hostile_") as folder:
         probe = subprocess.run(
@@ -577,6 +587,9 @@ def main():
             for kind, wrong, seconds, peak in pool.map(lambda case: try_one(*case, place), cases):
                 most[kind] = max(most[kind], seconds)
                 peaks[kind] = max(peaks[kind], peak)
+                done += 1
+                if done % 500 == 0:
+                    print(f"{done} parties, {sum(map(len, faults.values()))} faults", flush=True)
                 if wrong:
                     faults[kind].append(wrong)
                     print(f"FAILED {kind}: {wrong}", flush=True)
