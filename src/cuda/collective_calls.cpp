@@ -133,20 +133,19 @@ std::function<void(const device::RoundTimes&)> record_round(const Communicator& 
   };
 }
 
-/// Returns whether a rank that has posted already calls something with which this call never ends.
-/// Of two ranks at least one sees the post of the other, and one is enough: then nobody goes on.
-bool hangs(const Exchange& exchange) {
+/// Tells of the first rank that has announced another call. Of two ranks at least one sees the call
+/// of the other.
+void find_mismatch(const Exchange& exchange) {
   Communicator& communicator = *exchange.communicator;
   const CollectiveCall& own = exchange.call;
   for (int rank = 0; rank < communicator.real_ranks(); ++rank) {
     if (rank == communicator.place().rank ||
-        !communicator.mailbox().has_posted(rank, exchange.number)) {
+        !communicator.mailbox().has_announced(rank, exchange.number)) {
       continue;
     }
     const CollectiveCall other = communicator.mailbox().call(rank, exchange.number);
-    if (!own.matches(other) && !communicator.tell_mismatch(own, rank, other)) return true;
+    if (!own.matches(other)) return communicator.tell_mismatch(own, rank, other);
   }
-  return false;
 }
 
 /// Queues one collective, or a transfer of a pair's communicator.
@@ -158,12 +157,11 @@ Status run_round(const std::shared_ptr<Communicator>& communicator, const Checke
   Exchange exchange{.communicator = communicator, .call = checked.call, .stream = checked.stream};
   GPEMU_CUDA_TRY(communicator->begin(&exchange.number));
   follow(*checked.stream);
+  communicator->mailbox().announce(exchange.number, exchange.call);
   const std::vector<Communicator::Awaiting> awaiting = post_source(exchange);
-  const Status arrived =
-      hangs(exchange)
-          ? communicator->hang(stream, end)
-          : communicator->arrive(stream, cost,
-                                 record_round(*communicator, checked, exchange.number), end);
+  find_mismatch(exchange);
+  const Status arrived = communicator->arrive(
+      stream, cost, record_round(*communicator, checked, exchange.number), end);
   Communicator::ring_soon(awaiting);
   if (arrived != GPEMU_CUDA_SUCCESS) return arrived;
   take_result(exchange, *end);

@@ -182,7 +182,8 @@ CollectiveCost cost_of(const Communicator& communicator, const CollectiveCall& c
   if (!communicator.crosses_network()) {
     return {
         .time = topology::time_of(fabric, collective, bytes, slowest_link_share(communicator)).time,
-        .transfer = {}};
+        .transfer = {},
+        .work = communicator.work_of(call)};
   }
   const HostRing& hosts = communicator.hosts();
   const int own = hosts.host_of(communicator.place().rank);
@@ -190,7 +191,8 @@ CollectiveCost cost_of(const Communicator& communicator, const CollectiveCall& c
   const topology::Traffic received = traffic_from(hosts.previous(own), communicator, call);
   return {.time = topology::time_beside_network(fabric, collective, bytes,
                                                 topology::choose(fabric, collective, bytes)),
-          .transfer = {.sent = sent.sent, .own = sent.own, .received = received.sent}};
+          .transfer = {.sent = sent.sent, .own = sent.own, .received = received.sent},
+          .work = communicator.work_of(call)};
 }
 
 double tuner_seconds(const Communicator& communicator, const CollectiveCall& call) {
@@ -231,7 +233,7 @@ Result<device::Moment> Communicator::queue_round(
     device::Stream& stream, const CollectiveCost& cost,
     std::function<void(const device::RoundTimes&)> observer) {
   if (!crosses_network()) {
-    return parts_.rendezvous->arrive(stream, cost.time, std::move(observer));
+    return parts_.rendezvous->arrive(stream, cost.time, std::move(observer), cost.work);
   }
   device::Rendezvous::Begin begin;
   if (parts_.wire) {
@@ -245,7 +247,8 @@ Result<device::Moment> Communicator::queue_round(
                       });
     };
   }
-  return parts_.rendezvous->arrive_open(stream, cost.time, std::move(begin), std::move(observer));
+  return parts_.rendezvous->arrive_open(stream, cost.time, std::move(begin), std::move(observer),
+                                        cost.work);
 }
 
 void Communicator::lose_network() {
@@ -366,30 +369,39 @@ Result<void> Communicator::open_meetings() {
   return {};
 }
 
-bool Communicator::tell_mismatch(const CollectiveCall& own, int other_rank,
-                                 const CollectiveCall& other) {
+device::RoundWork Communicator::work_of(const CollectiveCall& call) const {
   const int ranks = place().ranks;
-  const bool finishes =
-      own.resembles(other) && call_fits(other, ranks) &&
-      topology::finishes(fabric(), collective_of(own.kind), collective_bytes(own, ranks),
-                         collective_bytes(other, ranks));
-  if (has_told_.exchange(true)) return finishes;
-  tell(fmt::format(
-      "the calls of a communicator do not match: rank {} called {}, rank {} called {}; {}",
-      place().rank, own.to_string(), other_rank, other.to_string(),
-      finishes ? "as with NCCL, they end, but the results mean nothing"
-               : "as with NCCL, all its ranks wait from now on"));
-  if (!finishes) end_if_strict("at collectives that do not match");
-  return finishes;
+  if (ranks == 1 || !call_fits(call, ranks)) return {};
+  const bool is_transfer = call.kind == GPEMU_CUDA_SEND || call.kind == GPEMU_CUDA_RECEIVE;
+  const topology::Steps steps =
+      topology::steps_of(fabric(), collective_of(call.kind), collective_bytes(call, ranks),
+                         call.kind == GPEMU_CUDA_SEND);
+  std::uint64_t pattern = is_transfer ? GPEMU_CUDA_SEND : call.kind;
+  pattern = pattern * static_cast<std::uint64_t>(ranks) + static_cast<std::uint64_t>(call.root);
+  pattern =
+      pattern * topology::kAlgorithmNames.size() + static_cast<std::uint64_t>(steps.algorithm);
+  pattern = pattern * topology::kProtocolNames.size() + static_cast<std::uint64_t>(steps.protocol);
+  return {.pattern = pattern, .width = steps.channels, .gives = steps.gives, .needs = steps.needs};
 }
 
-Status Communicator::hang(device::Stream& stream, device::Moment* end) {
-  const Lock lock(mutex_);
-  auto moment = parts_.rendezvous->never_arrive(stream);
-  if (!moment) return GPEMU_CUDA_ERROR_NOT_FOUND;
-  last_ = *moment;
-  *end = *std::move(moment);
-  return GPEMU_CUDA_SUCCESS;
+void Communicator::tell_mismatch(const CollectiveCall& own, int other_rank,
+                                 const CollectiveCall& other) {
+  const bool own_ends = work_of(own).ends_beside(work_of(other));
+  const bool other_ends = work_of(other).ends_beside(work_of(own));
+  if (has_told_.exchange(true)) return;
+  std::string result = "both end, but the results mean nothing";
+  if (own_ends != other_ends) {
+    result =
+        fmt::format("rank {} ends, with a result that means nothing, and rank {} never does",
+                    own_ends ? place().rank : other_rank, own_ends ? other_rank : place().rank);
+  } else if (!own_ends) {
+    result = "all its ranks wait from now on";
+  }
+  tell(fmt::format(
+      "the calls of a communicator do not match: rank {} called {}, rank {} called {}; as with "
+      "NCCL, {}",
+      place().rank, own.to_string(), other_rank, other.to_string(), result));
+  if (!own_ends || !other_ends) end_if_strict("at collectives that do not match");
 }
 
 std::shared_ptr<Communicator> Communicator::pair(int sender, int receiver) const {

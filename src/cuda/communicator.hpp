@@ -56,6 +56,7 @@ static_assert(sizeof(Member) <= Meeting::kRecordBytes);
 struct CollectiveCost {
   Duration time{};
   Transfer transfer;
+  device::RoundWork work;
 };
 
 /// One rank of a communicator (docs/design/collectives.md). Its collectives have numbers, which
@@ -143,12 +144,11 @@ class Communicator {
   /// those of Meeting::open().
   [[nodiscard]] Result<void> open_meetings() GPEMU_EXCLUDES(mutex_);
 
-  /// Says once that the calls of two ranks do not match. Returns whether NCCL finishes them all the
-  /// same, with results that mean nothing; if not, --strict ends the program.
-  bool tell_mismatch(const CollectiveCall& own, int other_rank, const CollectiveCall& other);
-  /// Queues a round that this rank never reaches, because the call of another one does not match.
-  /// Errors: as arrive().
-  [[nodiscard]] Status hang(device::Stream& stream, device::Moment* end) GPEMU_EXCLUDES(mutex_);
+  /// Returns what a rank does in a collective, as far as NCCL's others notice.
+  [[nodiscard]] device::RoundWork work_of(const CollectiveCall& call) const;
+  /// Says once that the calls of two ranks do not match, and whose ends. If not both do, --strict
+  /// ends the program.
+  void tell_mismatch(const CollectiveCall& own, int other_rank, const CollectiveCall& other);
 
   /// The communicator of a sender (its rank 0) and a receiver (its rank 1), which are ranks of this
   /// one; null if it has not been made. It is kept and ends with this one.

@@ -82,7 +82,7 @@ void post_elements(const Exchange& exchange, const Source& source) {
   if (exchange.call.reduction != GPEMU_CUDA_COMM_SCALED_SUM &&
       is_zero(source.start, source.bytes)) {
     const std::array zeros{Mailbox::Part{.bytes = source.bytes, .content = Content::kZeros}};
-    return mailbox.post(exchange.number, exchange.call, zeros, nullptr);
+    return mailbox.post(exchange.number, zeros, nullptr);
   }
   std::array<std::byte, 64> few{};
   std::vector<std::byte> many(source.bytes > few.size() ? source.bytes : 0);
@@ -90,24 +90,24 @@ void post_elements(const Exchange& exchange, const Source& source) {
       many.empty() ? std::span(few).first(source.bytes) : std::span(many);
   if (!known_to_kernel(source.start, source.bytes) ||
       !load_for_kernel(source.start, elements.data(), source.bytes)) {
-    return mailbox.post(exchange.number, exchange.call, {}, nullptr);
+    return mailbox.post(exchange.number, {}, nullptr);
   }
   if (exchange.call.reduction == GPEMU_CUDA_COMM_SCALED_SUM) {
     scale_elements(exchange.call.type, exchange.call.scale, elements);
   }
   const std::array parts{Mailbox::Part{.bytes = source.bytes, .content = Content::kKept}};
-  mailbox.post(exchange.number, exchange.call, parts, elements.data());
+  mailbox.post(exchange.number, parts, elements.data());
 }
 
 /// Posts what is there now. Returns the processes that waited for it.
 std::vector<Communicator::Awaiting> post_now(const Exchange& exchange) {
   const Source source = source_of(exchange);
   if (source.bytes == 0) {
-    exchange.communicator->mailbox().post(exchange.number, exchange.call, {}, nullptr);
+    exchange.communicator->mailbox().post(exchange.number, {}, nullptr);
   } else if (reduces(exchange.call.kind)) {
     post_elements(exchange, source);
   } else {
-    exchange.communicator->mailbox().post(exchange.number, exchange.call, parts_of(source),
+    exchange.communicator->mailbox().post(exchange.number, parts_of(source),
                                           reinterpret_cast<const std::byte*>(source.start));
   }
   return exchange.communicator->awaiting(exchange.number);
@@ -206,15 +206,15 @@ class Take {
     }
   }
 
+  [[nodiscard]] bool is_transfer() const { return exchange_.call.kind == GPEMU_CUDA_RECEIVE; }
+  /// Returns whether what others have posted means something here. A sender may send more or less.
   [[nodiscard]] bool all_match() const {
-    for (const Slice& slice : slices_) {
-      if (!needs_post(slice)) continue;
-      const CollectiveCall other = mailbox().call(slice.from, exchange_.number);
-      if (exchange_.call.matches(other)) continue;
-      exchange_.communicator->tell_mismatch(exchange_.call, slice.from, other);
-      return false;
-    }
-    return true;
+    return std::ranges::all_of(slices_, [this](const Slice& slice) {
+      if (!needs_post(slice)) return true;
+      CollectiveCall other = mailbox().call(slice.from, exchange_.number);
+      if (is_transfer()) other.count = exchange_.call.count;
+      return exchange_.call.matches(other);
+    });
   }
 
   void drop_all() const {
@@ -286,8 +286,13 @@ class Take {
     const auto parts = mailbox().parts(slice.from, exchange_.number);
     Bytes all = 0;
     for (const Mailbox::Part& part : parts) all += part.bytes;
-    if (all != source_bytes(exchange_.call, {slice.from, exchange_.communicator->place().ranks})) {
+    if (!is_transfer() &&
+        all != source_bytes(exchange_.call, {slice.from, exchange_.communicator->place().ranks})) {
       return leave_uncomputed(to, slice.bytes, Uncomputed::kWritten, writer_of(exchange_.call));
+    }
+    if (all < slice.bytes) {
+      leave_uncomputed(to + all, slice.bytes - all, Uncomputed::kWritten,
+                       writer_of(exchange_.call));
     }
     Bytes start = 0, in_file = 0;  // of the part
     for (const Mailbox::Part& part : parts) {

@@ -24,7 +24,8 @@ struct Exchange {
 
 /// Posts the rank's source for the others: at once, or by the mover if it is large or not there
 /// yet. Returns the processes that waited for it, which the caller wakes after the rank has
-/// arrived, because the arrival may wake them, too. Requires: the rank has not arrived yet.
+/// arrived, because the arrival may wake them, too. Requires: the call was
+/// announced, and the rank has not arrived yet.
 [[nodiscard]] std::vector<Communicator::Awaiting> post_source(const Exchange& exchange);
 
 /// Fills the rank's destination with what others have posted, before `end`, or says that it is not

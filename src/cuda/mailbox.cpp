@@ -28,6 +28,8 @@ struct alignas(64) Mailbox::Row {
 /// A call in the log.
 struct alignas(64) Mailbox::Entry {
   std::atomic<std::uint64_t> sequence;  ///< the call's number + 1, written last; 0: none yet.
+  /// The same, written when kind, type, reduction, root and count are there.
+  std::atomic<std::uint64_t> announced;
   std::uint64_t count;
   std::uint64_t place;  ///< of the parts and, behind them, the bytes; in the file.
   std::uint8_t kind, type, reduction;
@@ -259,14 +261,19 @@ bool Mailbox::write(std::span<const Part> parts, const std::byte* memory,
   return true;
 }
 
-void Mailbox::post(std::uint64_t number, const CollectiveCall& call, std::span<const Part> parts,
-                   const std::byte* memory) {
+void Mailbox::announce(std::uint64_t number, const CollectiveCall& call) {
+  Entry& announced = const_cast<Entry&>(entry(place_.rank, number));
+  announced.count = call.count;
+  announced.kind = static_cast<std::uint8_t>(call.kind);
+  announced.type = static_cast<std::uint8_t>(call.type);
+  announced.reduction = static_cast<std::uint8_t>(call.reduction);
+  announced.root = call.root;
+  // Sequentially consistent: of two ranks that announce and then look, at least one sees the other.
+  announced.announced.store(number + 1);
+}
+
+void Mailbox::post(std::uint64_t number, std::span<const Part> parts, const std::byte* memory) {
   Entry& posted = const_cast<Entry&>(entry(place_.rank, number));
-  posted.count = call.count;
-  posted.kind = static_cast<std::uint8_t>(call.kind);
-  posted.type = static_cast<std::uint8_t>(call.type);
-  posted.reduction = static_cast<std::uint8_t>(call.reduction);
-  posted.root = call.root;
   posted.parts = static_cast<std::uint32_t>(parts.size());
   posted.form = kInFile;
   if (parts.size() == 1 && !in_pages(parts[0].content)) {
@@ -293,17 +300,21 @@ void Mailbox::post(std::uint64_t number, const CollectiveCall& call, std::span<c
   posted.sequence.store(number + 1);
 }
 
+bool Mailbox::has_announced(int rank, std::uint64_t number) const {
+  return entry(rank, number).announced.load() == number + 1;
+}
+
 bool Mailbox::has_posted(int rank, std::uint64_t number) const {
   return entry(rank, number).sequence.load() == number + 1;
 }
 
 CollectiveCall Mailbox::call(int rank, std::uint64_t number) const {
-  const Entry& posted = entry(rank, number);
-  return {.kind = static_cast<gpemu_cuda_collective>(posted.kind),
-          .type = static_cast<gpemu_cuda_comm_type>(posted.type),
-          .reduction = static_cast<gpemu_cuda_comm_reduction>(posted.reduction),
-          .root = posted.root,
-          .count = posted.count};
+  const Entry& announced = entry(rank, number);
+  return {.kind = static_cast<gpemu_cuda_collective>(announced.kind),
+          .type = static_cast<gpemu_cuda_comm_type>(announced.type),
+          .reduction = static_cast<gpemu_cuda_comm_reduction>(announced.reduction),
+          .root = announced.root,
+          .count = announced.count};
 }
 
 std::vector<Mailbox::Part> Mailbox::parts(int rank, std::uint64_t number) const {

@@ -66,17 +66,23 @@ class Mailbox {
   /// Returns whether there is room for the entry of a call.
   [[nodiscard]] bool has_room(std::uint64_t number);
 
-  /// Posts a call, with its source: parts, whose bytes are at `memory` unless they are zeros or not
-  /// known. No parts: there is no source that others need. If there is no room for the bytes, they
-  /// are posted as not computed. Requires: has_room(number); a number is posted once.
-  void post(std::uint64_t number, const CollectiveCall& call, std::span<const Part> parts,
-            const std::byte* memory);
+  /// Tells the others of a call, whose source may be posted later. Requires: has_room(number); a
+  /// number is announced once.
+  void announce(std::uint64_t number, const CollectiveCall& call);
 
-  /// Returns whether a rank has posted a call. Only reads memory.
-  [[nodiscard]] bool has_posted(int rank, std::uint64_t number) const;
+  /// Returns whether a rank has announced a call. Only reads memory.
+  [[nodiscard]] bool has_announced(int rank, std::uint64_t number) const;
 
-  /// Returns the call that a rank has posted. Requires: has_posted().
+  /// Returns the call that a rank has announced. Requires: has_announced().
   [[nodiscard]] CollectiveCall call(int rank, std::uint64_t number) const;
+
+  /// Posts the source of a call: parts, whose bytes are at `memory` unless they are zeros or not
+  /// known. No parts: there is no source that others need. If there is no room for the bytes, they
+  /// are posted as not computed. Requires: the call was announced; a number is posted once.
+  void post(std::uint64_t number, std::span<const Part> parts, const std::byte* memory);
+
+  /// Returns whether a rank has posted the source of a call. Only reads memory.
+  [[nodiscard]] bool has_posted(int rank, std::uint64_t number) const;
 
   /// Returns the parts of a posted source. They are empty if there are none, or if the file is
   /// damaged. Requires: has_posted().

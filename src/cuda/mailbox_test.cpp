@@ -28,8 +28,8 @@ class MailboxTest : public testing::Test {
   /// Posts a text as rank 0.
   void post(std::uint64_t number, std::string_view text, Bytes count = 1) {
     const std::array parts{kept(text.size())};
-    boxes_[0]->post(number, {.kind = GPEMU_CUDA_ALL_GATHER, .count = count}, parts,
-                    reinterpret_cast<const std::byte*>(text.data()));
+    boxes_[0]->announce(number, {.kind = GPEMU_CUDA_ALL_GATHER, .count = count});
+    boxes_[0]->post(number, parts, reinterpret_cast<const std::byte*>(text.data()));
   }
   /// Reads it as rank 1.
   std::string read(std::uint64_t number, Bytes offset, Bytes bytes) {
@@ -56,6 +56,15 @@ TEST_F(MailboxTest, AnotherRankReadsWhatIsPosted) {
   EXPECT_TRUE(boxes_[0]->has_posted(0, 0)) << "it reads its own, too";
 }
 
+TEST_F(MailboxTest, ACallIsSeenBeforeItsSource) {
+  boxes_[0]->announce(0, {.kind = GPEMU_CUDA_BROADCAST, .root = 1, .count = 9});
+  ASSERT_TRUE(boxes_[1]->has_announced(0, 0));
+  EXPECT_FALSE(boxes_[1]->has_announced(0, 1));
+  EXPECT_FALSE(boxes_[1]->has_posted(0, 0));
+  EXPECT_EQ(boxes_[1]->call(0, 0).root, 1);
+  EXPECT_EQ(boxes_[1]->call(0, 0).count, 9U);
+}
+
 TEST_F(MailboxTest, ANoticeIsSeenByAllOnceItIsShown) {
   Mailbox::Notice notice{};
   notice.back() = std::byte{7};
@@ -77,24 +86,24 @@ TEST_F(MailboxTest, PartsThatAreNotInPagesTakeNoPlace) {
   const std::string text = "abc??????defgh";
   const std::array parts{kept(3), Mailbox::Part{.bytes = 6, .content = Content::kNotComputed},
                          Mailbox::Part{.bytes = 5, .content = Content::kNotUpdated}};
-  boxes_[0]->post(0, {}, parts, reinterpret_cast<const std::byte*>(text.data()));
+  boxes_[0]->post(0, parts, reinterpret_cast<const std::byte*>(text.data()));
   const auto seen = boxes_[1]->parts(0, 0);
   ASSERT_EQ(seen.size(), 3U);
   EXPECT_EQ(seen[1].bytes, 6U);
   EXPECT_EQ(seen[1].content, Content::kNotComputed);
   EXPECT_EQ(read(0, 0, 8), "abcdefgh");
-  boxes_[0]->post(1, {}, {}, nullptr);
+  boxes_[0]->post(1, {}, nullptr);
   EXPECT_TRUE(boxes_[1]->has_posted(0, 1));
   EXPECT_TRUE(boxes_[1]->parts(0, 1).empty());
 }
 
 TEST_F(MailboxTest, OnePartWithoutBytesTakesNoFile) {
-  boxes_[0]->post(0, {}, {}, nullptr);
+  boxes_[0]->post(0, {}, nullptr);
   const Bytes log = boxes_[0]->held();
   for (const Content content : {Content::kZeros, Content::kNotKept, Content::kNotComputed}) {
     const std::uint64_t number = 1 + static_cast<std::uint64_t>(content);
     const std::array parts{Mailbox::Part{.bytes = 3 * kMiB, .content = content}};
-    boxes_[0]->post(number, {}, parts, nullptr);
+    boxes_[0]->post(number, parts, nullptr);
     const auto seen = boxes_[1]->parts(0, number);
     ASSERT_EQ(seen.size(), 1U);
     EXPECT_EQ(seen[0].bytes, 3 * kMiB);

@@ -41,7 +41,7 @@
 namespace gpemu::device::layout {
 
 inline constexpr char kMagic[8] = {'G', 'P', 'E', 'M', 'U', 'N', 'O', 'D'};
-inline constexpr std::uint32_t kVersion = 19;
+inline constexpr std::uint32_t kVersion = 20;
 inline constexpr std::uint32_t kMaxDevices = 4096;
 inline constexpr std::uint32_t kProcessCapacity = 256;
 inline constexpr std::size_t kNameBytes = 64;
@@ -216,6 +216,8 @@ struct ArrivalRecord {
   std::atomic<std::uint32_t> is_final;     ///< 0 or 1.
   std::atomic<std::int64_t> cost_ns;
   std::atomic<std::int64_t> published_ns;  ///< when it was written.
+  std::atomic<std::uint64_t> pattern;      ///< what the party does: a RoundWork.
+  std::atomic<std::uint64_t> width, gives, needs;
 };
 
 /// The seat of one party of a group (docs/design/rendezvous.md).

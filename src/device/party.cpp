@@ -27,6 +27,15 @@ void finish_reading_the_clock() {
 #endif
 }
 
+/// Returns what a seat's party does in a round, if its arrival is published.
+RoundWork work_of(const layout::SeatRecord& seat, std::uint64_t round) {
+  const layout::ArrivalRecord& record = seat.arrivals[round % kKept];
+  return {.pattern = record.pattern,
+          .width = record.width,
+          .gives = record.gives,
+          .needs = record.needs};
+}
+
 }  // namespace
 
 Party::Round* Party::unpublished() {
@@ -37,8 +46,10 @@ Party::Round* Party::unpublished() {
 
 void Party::publish(const Arrival& arrival, TimePoint now) {
   GPEMU_CHECK(unpublished() != nullptr, "an arrival at a round that is not queued");
-  arrivals_[published_ % kKept] = {
-      .arrival = arrival, .cost = rounds_[published_ - ended_].cost, .at = now};
+  arrivals_[published_ % kKept] = {.arrival = arrival,
+                                   .cost = rounds_[published_ - ended_].cost,
+                                   .work = rounds_[published_ - ended_].work,
+                                   .at = now};
   show(published_);
   ++published_;
   show_count();
@@ -54,6 +65,10 @@ void Party::show(std::uint64_t round) {
   record.is_final = own.arrival.is_final ? 1 : 0;
   record.cost_ns = own.cost.count();
   record.published_ns = to_ns(own.at);
+  record.pattern = own.work.pattern;
+  record.width = own.work.width;
+  record.gives = own.work.gives;
+  record.needs = own.work.needs;
 }
 
 void Party::show_count() {
@@ -86,8 +101,10 @@ std::optional<Party::Arrival> Party::arrival_of(const Round& round) const {
 
 /// Returns a seat's arrival at a round, if it is published. Requires: the ends of the rounds before
 /// are known.
-std::optional<Party::Entry> Party::read(const layout::SeatRecord& seat, std::uint64_t round,
-                                        const Ends& ends, TimePoint now) {
+std::optional<Party::Entry> Party::read(std::size_t number, std::uint64_t round, const Ends& ends,
+                                        TimePoint now) const {
+  const layout::SeatRecord& seat = seats_[number];
+  if (stuck_[number]) return std::nullopt;
   const std::uint64_t changes = seat.changes;
   if (seat.count <= round) return std::nullopt;
   const layout::ArrivalRecord& record = seat.arrivals[round % kKept];
@@ -96,6 +113,7 @@ std::optional<Party::Entry> Party::read(const layout::SeatRecord& seat, std::uin
   const Duration cost{record.cost_ns};
   const std::uint64_t rounds_back = record.rounds_back;
   const bool is_final = record.is_final != 0;
+  const RoundWork work = work_of(seat, round);
   if (seat.changes != changes) return std::nullopt;
   if (rounds_back != 0 && rounds_back <= std::min(round, kKept - 1)) {
     ready = std::max(ready, saturating_add(ends[(round - rounds_back) % kKept], after));
@@ -106,15 +124,17 @@ std::optional<Party::Entry> Party::read(const layout::SeatRecord& seat, std::uin
   }
   // Work that takes no time may be between the round before and this one.
   const TimePoint reached = round == 0 ? ready : std::max(ready, ends[(round - 1) % kKept]);
-  return Entry{.ready = ready, .cost = cost, .is_final = is_final || reached <= now};
+  return Entry{.ready = ready, .cost = cost, .work = work, .is_final = is_final || reached <= now};
 }
 
 Party::Known Party::known(std::uint64_t round, const Ends& ends, TimePoint now) const {
   Known known;
   if (round > 0) known.latest = ends[(round - 1) % kKept];
+  const RoundWork work =
+      round - ended_ < rounds_.size() ? rounds_[round - ended_].work : RoundWork();
   finish_reading_the_clock();
   for (std::size_t seat = 0; seat < seats_.size(); ++seat) {
-    const auto entry = read(seats_[seat], round, ends, now);
+    const auto entry = read(seat, round, ends, now);
     known.all_come = known.all_come && entry;
     known.all_final = known.all_final && entry && entry->is_final;
     if (!entry) continue;
@@ -123,6 +143,7 @@ Party::Known Party::known(std::uint64_t round, const Ends& ends, TimePoint now) 
       known.last = seat;
     }
     known.cost = std::max(known.cost, entry->cost);
+    known.ends = known.ends && work.ends_beside(entry->work);
   }
   return known;
 }
@@ -168,7 +189,7 @@ void Party::restore() {
 std::optional<RoundTimes> Party::times(TimePoint now) const {
   if (rounds_.empty() || published_ == ended_) return std::nullopt;
   const Known round = known(ended_, ends_, now);
-  if (!round.all_final) return std::nullopt;
+  if (!round.all_final || !round.ends) return std::nullopt;
   const TimePoint previous = ended_ == 0 ? TimePoint() : ends_[(ended_ - 1) % kKept];
   return RoundTimes{.arrived = std::min(std::max(ready_of(ended_), previous), round.latest),
                     .start = round.latest,
@@ -180,6 +201,7 @@ Party::Expected Party::expected_end(std::uint64_t round, TimePoint now) const {
   Ends ends = ends_;
   for (std::uint64_t number = ended_;; ++number) {
     const Known known = this->known(number, ends, now);
+    if (!known.ends) return {.end = TimePoint::max(), .all_come = true};
     const TimePoint end = saturating_add(known.latest, known.cost);
     if (number == round || !known.all_come) return {.end = end, .all_come = known.all_come};
     ends[number % kKept] = end;
@@ -208,9 +230,23 @@ std::uint64_t Party::complete_rounds() const {
 void Party::pop(TimePoint end) {
   GPEMU_CHECK(!rounds_.empty(), "a round that is not queued has ended");
   ends_[ended_ % kKept] = end;
+  find_stuck();
   ++ended_;
   published_ = std::max(published_, ended_);
   rounds_.pop_front();
+}
+
+/// Finds the parties for which the first round never ends, though it does for this one.
+void Party::find_stuck() {
+  RoundWork least = work_of(seats_.front(), ended_);
+  for (const layout::SeatRecord& seat : seats_) {
+    const RoundWork work = work_of(seat, ended_);
+    least.width = std::min(least.width, work.width);
+    least.gives = std::min(least.gives, work.gives);
+  }
+  for (std::size_t seat = 0; seat < seats_.size(); ++seat) {
+    if (!work_of(seats_[seat], ended_).ends_beside(least)) stuck_[seat] = true;
+  }
 }
 
 Duration Party::lateness(TimePoint end) const {
@@ -224,7 +260,7 @@ Duration Party::lateness(TimePoint end) const {
 
 bool Party::lacks(const layout::SeatRecord& seat, TimePoint now) const {
   if (rounds_.empty()) return false;
-  const auto entry = read(seat, ended_, ends_, now);
+  const auto entry = read(static_cast<std::size_t>(&seat - seats_.data()), ended_, ends_, now);
   return !entry || !entry->is_final;
 }
 

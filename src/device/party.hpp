@@ -8,6 +8,7 @@
 #include <functional>
 #include <limits>
 #include <optional>
+#include <vector>
 
 #include "gpemu/base/units.hpp"
 #include "gpemu/device/interval.hpp"
@@ -34,6 +35,7 @@ class Party {
     Lane* lane = nullptr;
     MarkReference mark{};  ///< of the end.
     Duration cost{};
+    RoundWork work{};
     Ready ready{};                                      ///< when the stream reaches the round.
     std::function<void(const RoundTimes&)> observer{};  ///< called once the times are known.
     MarkReference outside{};  ///< what the lane waits for before the round, see OpenEnd; or null.
@@ -46,7 +48,7 @@ class Party {
     bool is_final = true;
   };
 
-  Party(Seats seats, std::size_t seat) : seats_(seats), shown_(seats[seat]) {}
+  Party(Seats seats, std::size_t seat) : seats_(seats), shown_(seats[seat]), stuck_(seats.size()) {}
 
   /// Adds a round after the others, for the caller to fill in.
   Round& add() { return rounds_.emplace_back(); }
@@ -120,23 +122,26 @@ class Party {
     std::size_t last = 0;  ///< the seat of the latest arrival.
     bool all_come = true;
     bool all_final = true;
+    bool ends = true;  ///< for this party: the others that have come do what it needs.
   };
   /// The ends of the last rounds, as known or expected.
   using Ends = std::array<TimePoint, layout::kArrivalsKept>;
   struct Entry {
     TimePoint ready;
     Duration cost;
+    RoundWork work;
     bool is_final;  ///< published as final, or its time has passed.
   };
-  [[nodiscard]] static std::optional<Entry> read(const layout::SeatRecord& seat,
-                                                 std::uint64_t round, const Ends& ends,
-                                                 TimePoint now);
+  [[nodiscard]] std::optional<Entry> read(std::size_t seat, std::uint64_t round, const Ends& ends,
+                                          TimePoint now) const;
   /// An arrival that was published.
   struct Published {
     Arrival arrival{};
     Duration cost{};
+    RoundWork work{};
     TimePoint at{};
   };
+  void find_stuck();
   void show(std::uint64_t round);
   void show_count();
   [[nodiscard]] TimePoint ready_of(std::uint64_t round) const;
@@ -152,6 +157,7 @@ class Party {
   std::uint64_t promised_ = 0;    ///< rounds up to the last one whose arrival was promised.
   std::uint64_t taken_back_ = 0;  ///< the value of `published_` before arrivals were taken back.
   Ends ends_{};
+  std::vector<bool> stuck_;  ///< by seat: its party has not got what it needed in an earlier round.
   const layout::SeatRecord* failed_ = nullptr;
 };
 

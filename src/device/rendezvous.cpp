@@ -74,12 +74,14 @@ Rendezvous::~Rendezvous() {
 }
 
 Result<Moment> Rendezvous::arrive(Stream& stream, Duration cost,
-                                  std::function<void(const RoundTimes&)> observer) {
+                                  std::function<void(const RoundTimes&)> observer,
+                                  const RoundWork& work) {
   GPEMU_TRY(check_stream(stream));
   Lock lock(state_->schedule.mutex);
   GPEMU_TRY(state_->check());
-  Moment end = state_->schedule.arrive(state_->party, stream.lane(), state_->clock.now(), cost,
-                                       std::move(observer));
+  Moment end =
+      state_->schedule.arrive(state_->party, stream.lane(), state_->clock.now(),
+                              {.cost = cost, .work = work, .observer = std::move(observer)});
   const bool rings = state_->schedule.take_owed_ring();
   lock.unlock();
   if (rings) state_->schedule.ring_settler();
@@ -87,7 +89,8 @@ Result<Moment> Rendezvous::arrive(Stream& stream, Duration cost,
 }
 
 Result<Moment> Rendezvous::arrive_open(Stream& stream, Duration cost, Begin begin,
-                                       std::function<void(const RoundTimes&)> observer) {
+                                       std::function<void(const RoundTimes&)> observer,
+                                       const RoundWork& work) {
   GPEMU_TRY(check_stream(stream));
   Schedule::Begin inner;
   if (begin) {
@@ -98,15 +101,9 @@ Result<Moment> Rendezvous::arrive_open(Stream& stream, Duration cost, Begin begi
   }
   const Lock lock(state_->schedule.mutex);
   GPEMU_TRY(state_->check());
-  return state_->schedule.arrive_open(state_->party, stream.lane(), state_->clock.now(), cost,
-                                      std::move(inner), std::move(observer));
-}
-
-Result<Moment> Rendezvous::never_arrive(Stream& stream) {
-  GPEMU_TRY(check_stream(stream));
-  const Lock lock(state_->schedule.mutex);
-  GPEMU_TRY(state_->check());
-  return state_->schedule.never_arrive(state_->party, stream.lane(), state_->clock.now());
+  return state_->schedule.arrive_open(state_->party, stream.lane(), state_->clock.now(),
+                                      {.cost = cost, .work = work, .observer = std::move(observer)},
+                                      std::move(inner));
 }
 
 Result<void> Rendezvous::check_stream(const Stream& stream) const {

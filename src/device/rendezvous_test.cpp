@@ -195,18 +195,46 @@ TEST_F(RendezvousTest, APartyWithNothingOutsideWaitsForTheOthers) {
   EXPECT_EQ(first.time(), second.time());
 }
 
-TEST_F(RendezvousTest, ARoundThatAPartyNeverReachesStaysOpenUntilItAborts) {
-  const Moment first = parties_[0]->never_arrive(*streams_[0]).value();
-  const Moment second = parties_[1]->arrive(*streams_[1], 5us).value();
+TEST_F(RendezvousTest, ARoundEndsForNobodyIfPartiesDoSomethingElse) {
+  const Moment first = parties_[0]->arrive(*streams_[0], 5us, {}, {.pattern = 1}).value();
+  const Moment second = parties_[1]->arrive(*streams_[1], 5us, {}, {.pattern = 2}).value();
   clock_.wait_until(moment_at(1s));
   EXPECT_TRUE(first.is_open());
   EXPECT_TRUE(second.is_open());
   ASSERT_TRUE(parties_[0]->abort());
   EXPECT_EQ(first.time(), moment_at(1s));
   streams_[0]->synchronize();
-  EXPECT_TRUE(second.is_open()) << "the other one does not take it for an arrival";
+  EXPECT_TRUE(second.is_open()) << "the other one does not take it for an end";
   ASSERT_TRUE(parties_[1]->abort());
   streams_[1]->synchronize();
+}
+
+class UnequalRendezvousTest : public RendezvousTest {
+ protected:
+  /// Expects that a round ends only for the party that needs less, and the next one for nobody.
+  void expect_end_beside_more(const RoundWork& less) {
+    const RoundWork more{.pattern = 1, .width = 2, .gives = 3, .needs = 3};
+    const Moment stuck = parties_[0]->arrive(*streams_[0], 5us, {}, more).value();
+    // It says early when it would arrive at the next round.
+    const Moment later = parties_[0]->arrive(*streams_[0], 5us, {}, more).value();
+    const Moment ends = parties_[1]->arrive(*streams_[1], 7us, {}, less).value();
+    streams_[1]->synchronize();
+    EXPECT_EQ(ends.time(), moment_at(7us));
+    const Moment next = parties_[1]->arrive(*streams_[1], 7us, {}, more).value();
+    clock_.wait_until(moment_at(1s));
+    EXPECT_TRUE(stuck.is_open());
+    EXPECT_TRUE(later.is_open());
+    EXPECT_TRUE(next.is_open());
+    for (const auto& party : parties_) ASSERT_TRUE(party->abort());
+  }
+};
+
+TEST_F(UnequalRendezvousTest, EndsForThePartyThatNeedsLess) {
+  expect_end_beside_more({.pattern = 1, .width = 2, .gives = 2, .needs = 2});
+}
+
+TEST_F(UnequalRendezvousTest, EndsForThePartyThatIsNarrower) {
+  expect_end_beside_more({.pattern = 1, .width = 1, .gives = 3, .needs = 3});
 }
 
 TEST_F(RendezvousTest, AnAbortEndsWhatIsOutside) {

@@ -55,58 +55,46 @@ void Schedule::abort(Party& party, TimePoint now) {
   advance(now);
 }
 
-Moment Schedule::arrive(Party& party, Lane& lane, TimePoint now, Duration cost,
-                        std::function<void(const RoundTimes&)> observer) {
+Moment Schedule::arrive(Party& party, Lane& lane, TimePoint now, NewRound round) {
   const Raised held(holds_ring_);
   enter(now);
-  const MarkReference mark = queue_round(party, lane, now, cost, std::move(observer)).mark;
+  const MarkReference mark = queue_round(party, lane, now, std::move(round)).mark;
   advance(now);
   call_settler(plan_look(now));
   return {TimePoint{}, mark};
 }
 
 /// Queues two rounds: at the first, all have arrived; at the second, all that is outside has ended.
-Moment Schedule::arrive_open(Party& party, Lane& lane, TimePoint now, Duration cost, Begin begin,
-                             std::function<void(const RoundTimes&)> observer) {
+Moment Schedule::arrive_open(Party& party, Lane& lane, TimePoint now, NewRound round, Begin begin) {
   enter(now);
-  cost = std::clamp(cost, Duration(), layout::kLongestQueue);
+  const Duration cost = std::clamp(round.cost, Duration(), layout::kLongestQueue);
   struct Begun {
     RoundTimes times;
     MarkReference outside;
   };
   const auto begun = std::make_shared<Begun>();
   const bool has_outside = begin != nullptr;
-  queue_round(party, lane, now, Duration(), [=, begin = std::move(begin)](const RoundTimes& times) {
+  const auto all_came = [=, begin = std::move(begin)](const RoundTimes& times) {
     begun->times = times;
     if (!begun->outside) return;
     RoundTimes first = times;
     first.end = saturating_add(times.start, cost);
     begin(first, begun->outside);
-  });
+  };
+  queue_round(party, lane, now, {.work = round.work, .observer = all_came});
   if (has_outside) {
     begun->outside = timeline_.wait_for_open_mark(lane, now, cost);
     count_open_mark();
   }
-  Party::Round& last = queue_round(party, lane, now, Duration(), [=](const RoundTimes& times) {
+  const auto all_ended = [=, observer = std::move(round.observer)](const RoundTimes& times) {
     if (!observer) return;
     RoundTimes all = begun->times;
     all.end = times.end;
     observer(all);
-  });
+  };
+  Party::Round& last = queue_round(party, lane, now, {.observer = all_ended});
   last.outside = begun->outside;
   const MarkReference mark = last.mark;
-  advance(now);
-  call_settler(plan_look(now));
-  return {TimePoint{}, mark};
-}
-
-Moment Schedule::never_arrive(Party& party, Lane& lane, TimePoint now) {
-  enter(now);
-  const MarkReference outside = timeline_.wait_for_open_mark(lane, now, Duration());
-  count_open_mark();
-  Party::Round& round = queue_round(party, lane, now, Duration(), {});
-  round.outside = outside;
-  const MarkReference mark = round.mark;
   advance(now);
   call_settler(plan_look(now));
   return {TimePoint{}, mark};
@@ -123,9 +111,8 @@ void Schedule::end_outside(Mark& outside, TimePoint now, TimePoint earliest) {
 }
 
 /// Adds a round to those of a party, and a wait for its end to a lane.
-Party::Round& Schedule::queue_round(Party& party, Lane& lane, TimePoint now, Duration cost,
-                                    std::function<void(const RoundTimes&)> observer) {
-  cost = std::clamp(cost, Duration(1), layout::kLongestQueue);
+Party::Round& Schedule::queue_round(Party& party, Lane& lane, TimePoint now, NewRound queued) {
+  const Duration cost = std::clamp(queued.cost, Duration(1), layout::kLongestQueue);
   Ready ready = timeline_.ready(lane, now);
   Party::Round& round = party.add();
   Undo added([&] { party.remove_last(); });
@@ -133,8 +120,9 @@ Party::Round& Schedule::queue_round(Party& party, Lane& lane, TimePoint now, Dur
   round = {.lane = &lane,
            .mark = mark,
            .cost = cost,
+           .work = queued.work,
            .ready = std::move(ready),
-           .observer = std::move(observer)};
+           .observer = std::move(queued.observer)};
   added.keep();
   has_queued_ = true;
   count_open_mark();

@@ -139,20 +139,23 @@ class Schedule {
     timeline_.forget_started(now);
   }
 
+  /// A round as a party queues it: see Rendezvous::arrive.
+  struct NewRound {
+    Duration cost{};
+    RoundWork work{};
+    std::function<void(const RoundTimes&)> observer{};
+  };
   /// Queues a round of a rendezvous in a lane and returns when it ends. Requires: the party has
-  /// been added; take_owed_ring() follows. `observer`: as of Rendezvous::arrive.
-  Moment arrive(Party& party, Lane& lane, TimePoint now, Duration cost,
-                std::function<void(const RoundTimes&)> observer) GPEMU_REQUIRES(mutex);
+  /// been added; take_owed_ring() follows.
+  Moment arrive(Party& party, Lane& lane, TimePoint now, NewRound round) GPEMU_REQUIRES(mutex);
 
   /// Called once all parties have arrived at a round with an open end. `times`: their end is the
   /// earliest end of what is outside, whose mark is `outside`.
   using Begin = std::function<void(const RoundTimes& times, const MarkReference& outside)>;
 
   /// As Rendezvous::arrive_open. `begin`: null if nothing is outside for this party.
-  Moment arrive_open(Party& party, Lane& lane, TimePoint now, Duration cost, Begin begin,
-                     std::function<void(const RoundTimes&)> observer) GPEMU_REQUIRES(mutex);
-  /// As Rendezvous::never_arrive.
-  Moment never_arrive(Party& party, Lane& lane, TimePoint now) GPEMU_REQUIRES(mutex);
+  Moment arrive_open(Party& party, Lane& lane, TimePoint now, NewRound round, Begin begin)
+      GPEMU_REQUIRES(mutex);
   /// Ends what is outside now, or at `earliest` if that is later, unless it has ended.
   void end_outside(Mark& outside, TimePoint now, TimePoint earliest) GPEMU_REQUIRES(mutex);
 
@@ -228,8 +231,8 @@ class Schedule {
   NextLook look_to_publish(TimePoint now) GPEMU_REQUIRES(mutex);
   NextLook look_for(TimePoint now, const Mark* awaited) GPEMU_REQUIRES(mutex);
   NextLook plan_look(TimePoint now) GPEMU_REQUIRES(mutex);
-  Party::Round& queue_round(Party& party, Lane& lane, TimePoint now, Duration cost,
-                            std::function<void(const RoundTimes&)> observer) GPEMU_REQUIRES(mutex);
+  Party::Round& queue_round(Party& party, Lane& lane, TimePoint now, NewRound queued)
+      GPEMU_REQUIRES(mutex);
   void count_open_mark() GPEMU_REQUIRES(mutex) {
     if (open_marks_++ == 0) reached_ = timeline_.now();
   }

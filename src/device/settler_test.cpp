@@ -172,7 +172,7 @@ class LookAtTest : public testing::Test {
   }
   Moment arrive(TimePoint now, Duration cost) {
     const Lock lock(schedule_.mutex);
-    Moment end = schedule_.arrive(party_, lane_, now, cost, {});
+    Moment end = schedule_.arrive(party_, lane_, now, {.cost = cost});
     if (schedule_.take_owed_ring()) schedule_.ring_settler();
     return end;
   }
@@ -259,7 +259,7 @@ TEST_F(LookAtTest, AProcessIsRungForTheRoundForWhichItsThreadsWait) {
                              .can_come = [](const layout::SeatRecord&) { return true; }});
   const auto let_other_come = [&] {
     const Lock lock(other.mutex);
-    static_cast<void>(other.arrive(other_, other_lane, TimePoint(1ms), 5us, {}));
+    static_cast<void>(other.arrive(other_, other_lane, TimePoint(1ms), {.cost = 5us}));
     static_cast<void>(other.take_owed_ring());
   };
   {

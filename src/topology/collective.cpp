@@ -239,36 +239,62 @@ Choice choose(const Fabric& fabric, Collective collective, Bytes bytes) {
 
 namespace {
 
-/// What a rank does in a ring with Simple: on how many channels, and how often each goes round.
-/// Source: NCCL 2.27: a channel needs 64 bytes for each of 512 threads
-/// (NCCL_SIMPLE_THREAD_THRESHOLD, NCCL_SIMPLE_MAX_NTHREADS); a chunk is 4 of the 8 steps of a
-/// buffer of 4 MiB in an all-reduce, a gathering or a scattering (ALLREDUCE_CHUNKSTEPS and its
-/// like), else one step.
-struct Steps {
-  Bytes channels = 0, rounds = 0;
+// Sources of all constants of steps: NCCL 2.27. A buffer has NCCL_STEPS steps; one of Simple has
+// 4 MiB. A line of LL has 8 bytes of data, one of LL128 has NCCL_LL128_DATAELEMS of 8.
+constexpr std::uint64_t kStepsOfBuffer = 8;
+constexpr Bytes kStep = 4 * kMiB / kStepsOfBuffer;
+constexpr Bytes kLlLine = 8, kLl128Line = 120;
 
-  bool operator==(const Steps&) const = default;
-};
+/// Returns how many chunks each channel moves.
+std::uint64_t chunks(Bytes bytes, Bytes channels, Bytes chunk) {
+  return (bytes + channels * chunk - 1) / (channels * chunk);
+}
 
-Steps steps_of(const Fabric& fabric, Collective collective, Bytes bytes) {
-  constexpr Bytes kOfChannel = Bytes{64} * 512, kStep = 512 * kKiB;
-  const bool passes_on = collective == Collective::kBroadcast || collective == Collective::kReduce;
-  const Bytes chunk = passes_on ? kStep : 4 * kStep * static_cast<Bytes>(fabric.ranks);
-  const auto most = std::max<Bytes>(static_cast<Bytes>(fabric.channels), 1);
-  const Bytes channels = std::clamp<Bytes>(bytes / kOfChannel, 1, most);
-  return {.channels = channels, .rounds = (bytes + channels * chunk - 1) / (channels * chunk)};
+Steps steps_of_transfer(const Fabric& fabric, Bytes bytes, bool only_sends) {
+  // NCCL_P2P_LL_THRESHOLD, NCCL_P2P_NVL_CHUNKSIZE; NCCL_P2P_PCI_CHUNKSIZE is that of networks, too.
+  constexpr Bytes kMostByLl = 16 * kKiB, kNvlinkChunk = 512 * kKiB, kOtherChunk = 128 * kKiB;
+  if (bytes <= kMostByLl) {
+    // All that is sent fits into the buffer.
+    const std::uint64_t lines = chunks(bytes, 1, kLlLine);
+    return {.protocol = Protocol::kLl, .gives = lines, .needs = only_sends ? 0 : lines};
+  }
+  const bool by_nvlink = fabric.nodes == 1 && fabric.inside == LinkClass::kNvlink;
+  const std::uint64_t steps = chunks(bytes, 1, by_nvlink ? kNvlinkChunk : kOtherChunk);
+  return {.gives = steps, .needs = only_sends ? steps - std::min(steps, kStepsOfBuffer) : steps};
+}
+
+/// Returns how many bytes a channel moves at once.
+Bytes chunk_of(const Fabric& fabric, Collective collective, const Choice& choice) {
+  if (choice.protocol == Protocol::kLl) return kLlLine;
+  if (choice.protocol == Protocol::kLl128) return kLl128Line;
+  if (choice.algorithm == Algorithm::kNvls || choice.algorithm == Algorithm::kNvlsTree) {
+    return 128 * kKiB;  // NCCL_NVLS_CHUNKSIZE
+  }
+  // In a ring, 4 steps for each rank (ALLREDUCE_CHUNKSTEPS and its like); of data that are only
+  // passed on, and in trees, one.
+  const bool passes_on = collective == Collective::kBroadcast ||
+                         collective == Collective::kReduce || choice.algorithm == Algorithm::kTree;
+  return passes_on ? kStep : 4 * kStep * static_cast<Bytes>(fabric.ranks);
 }
 
 }  // namespace
 
-bool finishes(const Fabric& fabric, Collective collective, Bytes one, Bytes other) {
-  if (one == other) return true;
-  const auto is_simple_ring = [&](Bytes bytes) {
-    const Choice choice = choose(fabric, collective, bytes);
-    return choice.algorithm == Algorithm::kRing && choice.protocol == Protocol::kSimple;
-  };
-  return is_simple_ring(one) && is_simple_ring(other) &&
-         steps_of(fabric, collective, one) == steps_of(fabric, collective, other);
+Steps steps_of(const Fabric& fabric, Collective collective, Bytes bytes, bool only_sends) {
+  if (collective == Collective::kSendReceive) return steps_of_transfer(fabric, bytes, only_sends);
+  const Choice choice = choose(fabric, collective, bytes);
+  // A channel needs so many bytes for each of so many threads. By protocol:
+  // NCCL_LL_THREAD_THRESHOLD and its like, NCCL_LL_MAX_NTHREADS and its like.
+  static constexpr std::array<Bytes, 3> kOfThread = {8, 8, 64}, kThreads = {512, 640, 512};
+  const std::size_t protocol = index(choice.protocol);
+  const auto most = std::max<Bytes>(static_cast<Bytes>(fabric.channels), 1);
+  Steps steps{.algorithm = choice.algorithm, .protocol = choice.protocol};
+  steps.channels = std::clamp<Bytes>(bytes / (kOfThread[protocol] * kThreads[protocol]), 1, most);
+  if (choice.algorithm == Algorithm::kNvls || choice.algorithm == Algorithm::kNvlsTree) {
+    steps.channels = static_cast<Bytes>(kNvlsChannels[index(fabric.generation)]);
+  }
+  steps.gives = chunks(bytes, steps.channels, chunk_of(fabric, collective, choice));
+  steps.needs = steps.gives;
+  return steps;
 }
 
 double seconds(const Fabric& fabric, Collective collective, Bytes bytes, const Choice& choice,

@@ -46,7 +46,7 @@ TEST(Choices, OfARingAreWhatNcclExpects) {
   EXPECT_NEAR(ring.expected_s, 56.0e-6 + 1073741824.0 / (240e9 * 8 / 14), 1e-9);
 }
 
-TEST(Finishes, IfTwoSizesTakeAsManySteps) {
+TEST(Steps, OfTwoSizesMayBeTheSame) {
   // Two GPUs over PCIe, on two channels, which go round once for each 8 MiB.
   const Fabric fabric{.ranks = 2,
                       .generation = Generation::kVolta,
@@ -55,7 +55,8 @@ TEST(Finishes, IfTwoSizesTakeAsManySteps) {
                       .searched_rate = 10 * kGigabyte,
                       .channels = 2};
   const auto all_reduce = [&fabric](Bytes one, Bytes other) {
-    return finishes(fabric, Collective::kAllReduce, one, other);
+    return steps_of(fabric, Collective::kAllReduce, one) ==
+           steps_of(fabric, Collective::kAllReduce, other);
   };
   ASSERT_EQ(choose(fabric, Collective::kAllReduce, kMiB).protocol, Protocol::kSimple);
   EXPECT_TRUE(all_reduce(1'024'000, 2'048'000));
@@ -64,6 +65,28 @@ TEST(Finishes, IfTwoSizesTakeAsManySteps) {
   EXPECT_FALSE(all_reduce(10'240, 20'480)) << "LL waits for each line of data";
   EXPECT_FALSE(all_reduce(10'240, 2'048'000)) << "another protocol";
   EXPECT_TRUE(all_reduce(10'240, 10'240));
+  // https://github.com/NVIDIA/nccl/issues/1417
+  EXPECT_TRUE(all_reduce(4 * 409'600, 4 * 409'598));
+  EXPECT_FALSE(all_reduce(4 * 409'600, 4 * 32'768'000));
+}
+
+// https://github.com/pytorch/pytorch/issues/113376 and https://github.com/NVIDIA/nccl/issues/1938
+TEST(Steps, OfATransferAreFewerForASenderThatNeedNotWait) {
+  const Fabric fabric{.inside = LinkClass::kNvlink};
+  const auto sends = [&](Bytes bytes) {
+    return steps_of(fabric, Collective::kSendReceive, bytes, true);
+  };
+  const auto receives = [&](Bytes bytes) {
+    return steps_of(fabric, Collective::kSendReceive, bytes);
+  };
+  EXPECT_EQ(sends(12).gives, receives(16).needs) << "LL moves 8 bytes at once";
+  EXPECT_LT(sends(12).gives, receives(20).needs);
+  EXPECT_EQ(sends(20).needs, 0U);
+  EXPECT_EQ(sends(100 * kKiB).gives, receives(kMiB / 2).needs) << "one step of Simple";
+  EXPECT_LT(sends(kMiB / 2).gives, receives(kMiB / 2 + 1).needs);
+  EXPECT_EQ(sends(4 * kMiB).needs, 0U) << "the buffer has room for 8 steps";
+  EXPECT_EQ(sends(5 * kMiB).needs, 2U);
+  EXPECT_NE(sends(16 * kKiB).protocol, sends(16 * kKiB + 1).protocol);
 }
 
 // LL: 6.6 us + 14 x 0.6 us; at most 87.7 GB/s on one node of Ampere.

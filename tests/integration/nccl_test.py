@@ -321,16 +321,129 @@ def mismatched(own):
     own.expect(target, bytes([own.ranks]) + bytes(7), "calls that match again")
 
 
-def hanging(own):
-    """Ranks that give different sizes wait for each other until they abort."""
-    source, target = own.memory(b"\1" * 16), own.memory(b"\2" * 16)
-    own.call("AllReduce", source, target, 2 if own.rank == 0 else 3, INT32, SUM)
-    time.sleep(0.3)
-    own.libraries.cuda("StreamQuery", own.stream, expected=NOT_READY)
-    time.sleep(0.3)
-    own.libraries.call("CommAbort", own.comm)
-    own.wait()
-    own.comm = None
+MIB = 1 << 20
+LARGE = 16 * MIB  # elements, which take another protocol than 4 KiB.
+
+
+class Unequal:
+    """Calls that do not match. Each case is what rank 0 calls, what the others call, and for whom
+    it ends: "all", "none", or "first" or "others"."""
+
+    def __init__(self, own):
+        self.own = own
+        self.known = own.memory(bytes(3 * MIB))
+        self.large = ctypes.c_void_p()  # The largest call's.
+        own.libraries.cuda("Malloc", ctypes.byref(self.large), ctypes.c_size_t(4 * LARGE * 4))
+        self.flag = own.memory(bytes(4))
+
+    def perform(self, comm, name, *arguments):
+        """Makes a call in a stream of its own, and returns the stream."""
+        rank = Rank(self.own.libraries, comm, self.own.rank, self.own.ranks)
+        count, data_type = arguments[:2]
+        needed = count * len(pack(data_type, [0])) * (self.own.ranks if "Gather" in name or
+                                                      "Scatter" in name else 1)
+        memory = self.known if needed <= 3 * MIB else self.large
+        buffers = [memory] if name in ("Send", "Recv") else [memory, memory]
+        rank.call(name, *buffers, *arguments)
+        return rank.stream
+
+    def meet(self):
+        """Waits until all ranks have come."""
+        self.own.call("AllReduce", self.flag, self.flag, 1, INT32, SUM)
+        self.own.wait()
+
+    def check(self, first, others, ends):
+        own, comm = self.own, ctypes.c_void_p()
+        own.libraries.call("CommSplit", own.comm, 0, own.rank, ctypes.byref(comm), None)
+        called = first if own.rank == 0 else others
+        stream = self.perform(comm, *called) if called else own.stream
+        self.meet()
+        if called and ends in ("all", "first" if own.rank == 0 else "others"):
+            own.libraries.cuda("StreamSynchronize", stream)
+        elif called:
+            time.sleep(0.01)
+            status = own.libraries.runtime.cudaStreamQuery(stream)
+            assert status == NOT_READY, (first, others, ends, status)
+        self.meet()
+        own.libraries.call("CommAbort", comm)
+        if called:
+            own.libraries.cuda("StreamSynchronize", stream)
+            own.libraries.cuda("StreamDestroy", stream)
+
+
+def unequal_calls(ranks):
+    """What NCCL does with two calls. Numbers of elements with a source are from reports of hangs,
+    or of programs that ended; the others follow from the protocol: LL moves lines of 8 bytes."""
+    reduce = lambda count, data_type=FLOAT32: ("AllReduce", count, data_type, SUM)
+    yield reduce(1), reduce(2), "all"
+    yield reduce(2), reduce(3), "first"
+    yield reduce(3), reduce(2), "others"
+    # https://github.com/NVIDIA/nccl/issues/1394: 1 x 2560 and 2 x 2560.
+    yield reduce(2560), reduce(5120), "none"
+    # https://github.com/NVIDIA/nccl/issues/1417
+    yield reduce(409600), reduce(409598), "all"
+    if ranks == 2:  # Both are of Simple; with four, one of LL128, whose lines differ.
+        yield reduce(256000), reduce(512000), "all"
+        yield reduce(409600), reduce(32768000), "first"
+    # The same bytes.
+    yield reduce(8, INT32), reduce(8, FLOAT32), "all"
+    yield reduce(8, INT8), reduce(2, INT32), "all"
+    yield reduce(8), ("AllReduce", 8, FLOAT32, MAX), "all"
+    # Something else, another root, another order, and nothing.
+    yield reduce(8), ("AllGather", 8, FLOAT32), "none"
+    yield ("Broadcast", 8, FLOAT32, 0), ("Reduce", 8, FLOAT32, SUM, 0), "none"
+    # https://github.com/pytorch/pytorch/issues/39706
+    yield ("Reduce", 3, FLOAT32, SUM, 0), ("Reduce", 3, FLOAT32, SUM, 1), "none"
+    yield ("Broadcast", 2 * MIB, INT8, 0), ("Broadcast", 2 * MIB, INT8, 1), "none"
+    yield ("Broadcast", 2 * MIB, INT8, 0), ("Broadcast", 3 * MIB, INT8, 0), "all"  # one step
+    yield ("ReduceScatter", 100, INT32, SUM), ("ReduceScatter", 99, INT32, SUM), "others"
+    yield reduce(8), None, "none"
+
+
+def unequal(own):
+    """Calls that do not match end for the ranks that NCCL would let end."""
+    cases = Unequal(own)
+    for case in unequal_calls(own.ranks):
+        cases.check(*case)
+    if own.ranks > 2:
+        return
+    # https://github.com/pytorch/pytorch/issues/113376, https://github.com/NVIDIA/nccl/issues/1938
+    for sent, received, ends in ((3, 4, "all"), (3, 5, "first"), (5, 3, "all"),
+                                 (30000, 50000, "all"),
+                                 (100000, 300000, "first"), (300000, 100000, "all")):
+        cases.check(("Send", sent, FLOAT32, 1), ("Recv", received, FLOAT32, 0), ends)
+    draw = random.Random(45)
+    for _ in range(100):
+        cases.check(*random_mismatch(draw))
+
+
+def random_mismatch(draw):
+    """Returns two calls of at most 4 KiB, which take one channel and LL, or of 16 MiB and more."""
+    kinds = [("AllReduce", SUM), ("AllReduce", MAX), ("Reduce", SUM, 0), ("Reduce", SUM, 1),
+             ("Broadcast", 0), ("Broadcast", 1), ("AllGather",), ("ReduceScatter", SUM)]
+    sizes = {INT8: 1, INT32: 4, FLOAT32: 4}
+    calls, whole = [], []
+    kind = draw.choice(kinds)
+    for _ in range(2):
+        kind = draw.choice((kind, draw.choice(kinds)))
+        data_type = draw.choice(list(sizes))
+        parts = 2 if kind[0] in ("AllGather", "ReduceScatter") else 1
+        few = 4096 // parts // sizes[data_type] - 1
+        count = draw.choice((draw.randint(1, few), draw.randint(1, 8), LARGE))
+        calls.append((kind[0], count, data_type, *kind[1:]))
+        whole.append(count * sizes[data_type] * parts)
+    function = lambda call: (call[0], call[-1] if call[0] in ("Broadcast", "Reduce") else 0)
+    lines = [-(-size // 8) for size in whole]
+    large = [size > 4096 for size in whole]
+    if function(calls[0]) != function(calls[1]) or large[0] != large[1]:
+        ends = "none"
+    elif large[0] and whole[0] != whole[1]:
+        return random_mismatch(draw)  # It depends on the protocol of each.
+    elif whole[0] == whole[1] or lines[0] == lines[1]:
+        ends = "all"
+    else:
+        ends = "first" if lines[0] < lines[1] else "others"
+    return *calls, ends
 
 
 def late(own):
@@ -735,7 +848,7 @@ def measured(own):
         )
 
 
-SCENARIOS = [reductions, moves, uncomputed, transfers, scaled, grouped, mismatched, hanging,
+SCENARIOS = [reductions, moves, uncomputed, transfers, scaled, grouped, mismatched, unequal,
              late, divided, captured, aborted, aborted_first, aborted_transfer, killed, shrunk,
              first_killed, nonblocking, nonblocking_aborted, simulated, named, many, mixed,
              measured]
@@ -887,9 +1000,10 @@ def run_scenario(arguments, scenario, ranks, processes):
         assert not failed, f"{scenario} with {ranks} ranks:\n" + "\n".join(failed)
         if scenario == "mismatched":
             assert any("results mean nothing" in errors for errors in said), said
-        if scenario == "hanging" and ranks > 1:
-            assert any("called ncclAllReduce of 3 elements" in errors and
-                       "all its ranks wait" in errors for errors in said), said
+        if scenario == "unequal":
+            for result in ("both end, but", "all its ranks wait", "rank 0 ends,"):
+                assert any("called ncclAllReduce of" in errors and result in errors
+                           for errors in said), said
         if scenario == "killed":
             assert "is gone" in said[0], said[0]
     print(f"{scenario}, {ranks} ranks in {processes} processes: "

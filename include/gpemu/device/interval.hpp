@@ -93,4 +93,18 @@ struct RoundTimes {
   std::size_t last = 0;  ///< the seat of the party that arrived last, if others waited for it.
 };
 
+/// What a party does in a round, as far as the others notice. If all give the same, the round ends
+/// for all. If not, it ends for those that get what they need; the others stay in it for ever.
+struct RoundWork {
+  std::uint64_t pattern = 0;  ///< a round ends for nobody if two parties' differ.
+  std::uint64_t width = 0;    ///< a party needs that all others' are at least as large.
+  std::uint64_t gives = 0;    ///< what others get from it,
+  std::uint64_t needs = 0;    ///< and what it needs to get from each of them.
+
+  /// Returns whether a party gets what it needs from another one.
+  [[nodiscard]] bool ends_beside(const RoundWork& other) const {
+    return pattern == other.pattern && width <= other.width && needs <= other.gives;
+  }
+};
+
 }  // namespace gpemu::device

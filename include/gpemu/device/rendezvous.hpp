@@ -58,7 +58,7 @@ class OpenEnd {
 /// or at the end of the previous round if that is later. It ends for all parties after the largest
 /// cost that any of them gave, but at least one nanosecond. Parties are processes of a node, or
 /// threads of one process. All must queue the same rounds in the same order; if not, rounds stay
-/// open, as NCCL's do.
+/// open, as NCCL's do (RoundWork).
 ///
 /// In a forked child, which has no part in the node, all calls fail with kUnavailable. Thread
 /// safety: any thread, but only one thread may call arrive() at a time.
@@ -90,12 +90,14 @@ class Rendezvous {
   /// after the round.
   ///
   /// `observer`, if any, is called once the round's times are known, unless the party aborts it. It
-  /// is called under a lock and must not call devices or parties.
+  /// is called under a lock and must not call devices or parties. The end is never known if others
+  /// do not do what `work` needs; this party has no part in later rounds either then.
   ///
   /// Errors: kUnavailable after the group has failed or this party has aborted; kInvalidArgument
   /// for a stream of another node.
   [[nodiscard]] Result<Moment> arrive(Stream& stream, Duration cost,
-                                      std::function<void(const RoundTimes&)> observer = {});
+                                      std::function<void(const RoundTimes&)> observer = {},
+                                      const RoundWork& work = {});
 
   /// As arrive(), for a round that does not end before something outside the node has ended, too.
   /// `begin` is called as an observer is, once it is known when all parties have arrived, which may
@@ -105,11 +107,8 @@ class Rendezvous {
   /// a round must call this function, and it counts as two rounds.
   using Begin = std::function<void(const RoundTimes& times, const OpenEnd& outside)>;
   [[nodiscard]] Result<Moment> arrive_open(Stream& stream, Duration cost, Begin begin,
-                                           std::function<void(const RoundTimes&)> observer = {});
-
-  /// Queues a round that this party never reaches, so that it stays open for all parties until one
-  /// aborts. Errors: those of arrive().
-  [[nodiscard]] Result<Moment> never_arrive(Stream& stream);
+                                           std::function<void(const RoundTimes&)> observer = {},
+                                           const RoundWork& work = {});
 
   /// Errors: kUnavailable once a party has died or left without arriving at a round for which this
   /// one waits; the message names that party. On a real clock, this is noticed within about 20 ms.

@@ -75,10 +75,22 @@ struct Choice {
 /// Returns the one that NCCL chooses: the one with the smallest expected time.
 [[nodiscard]] Choice choose(const Fabric& fabric, Collective collective, Bytes bytes);
 
-/// Returns whether NCCL finishes a collective for which two ranks give different sizes, with
-/// results that mean nothing: with the protocol Simple, a rank counts steps and not bytes, so both
-/// may take as many. Otherwise, a rank waits for data that never come.
-[[nodiscard]] bool finishes(const Fabric& fabric, Collective collective, Bytes one, Bytes other);
+/// What a rank does in a collective, as far as the others notice: they see neither bytes nor types,
+/// but steps. So ranks that give different sizes may all end, with results that mean nothing; or
+/// those that need fewer steps end, and the others wait for data that never come.
+struct Steps {
+  Algorithm algorithm = Algorithm::kRing;
+  Protocol protocol = Protocol::kSimple;
+  std::uint64_t channels = 1;
+  std::uint64_t gives = 0;  ///< on each channel, to its neighbours,
+  std::uint64_t needs = 0;  ///< and from them. Less if it only sends: the buffers take some steps.
+
+  bool operator==(const Steps&) const = default;
+};
+
+/// Returns the steps of a rank, which is not alone. `only_sends`: the sender of a kSendReceive.
+[[nodiscard]] Steps steps_of(const Fabric& fabric, Collective collective, Bytes bytes,
+                             bool only_sends = false);
 
 /// Returns the time of a collective on idle GPUs whose ranks all arrive at once, in seconds.
 [[nodiscard]] double seconds(const Fabric& fabric, Collective collective, Bytes bytes,
