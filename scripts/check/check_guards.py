@@ -173,31 +173,11 @@ class Worker(check_operators.Worker):
                 return "damaged", f"beside {about}: elements {places[0]} to {places[-1]}"
         return result, text
 
-    def run(self, name):
-        torch = self.torch
-        operator = self.operators[name]
-        counts = collections.Counter()
-        notes = {}
-        for dtype_name in DTYPES:
-            dtype = getattr(torch, dtype_name)
-            if dtype not in operator.dtypes:
-                continue
-            torch.manual_seed(1)
-            try:
-                samples = list(operator.sample_inputs("cpu", dtype, requires_grad=False))
-            except Exception:
-                continue
-            step = max(1, len(samples) // self.samples)
-            for sample in samples[::step][: self.samples]:
-                for way in WAYS:
-                    torch.manual_seed(2)
-                    result, note = self.way(way, operator, sample)
-                    if result is None:
-                        continue
-                    counts[f"{way}: {result}"] += 1
-                    if note:
-                        notes.setdefault(f"{way}: {result}", f"{dtype_name}: {note}"[:200])
-        return {"operator": name, "counts": counts, "notes": notes}
+    def results(self, name, operator, sample):
+        for way in WAYS:
+            self.torch.manual_seed(2)
+            result, note = self.way(way, operator, sample)
+            yield result and f"{way}: {result}", note
 
 
 def damages(entry):

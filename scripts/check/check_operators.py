@@ -145,6 +145,11 @@ class Worker:
             return False
         return True
 
+    def results(self, name, operator, sample):
+        """Yields the results of one sample, each with a note. None: there is none."""
+        self.torch.manual_seed(2)
+        yield self.sample(name, operator, sample)
+
     def sample(self, name, operator, sample):
         """Returns the result of one sample."""
         torch = self.torch
@@ -195,13 +200,12 @@ class Worker:
                 continue
             step = max(1, len(samples) // self.samples)
             for sample in samples[::step][: self.samples]:
-                torch.manual_seed(2)
-                result, note = self.sample(name, operator, sample)
-                if result is None:
-                    continue
-                counts[result] += 1
-                if note:
-                    notes.setdefault(result, f"{dtype_name}: {note}"[:200])
+                for result, note in self.results(name, operator, sample):
+                    if result is None:
+                        continue
+                    counts[result] += 1
+                    if note:
+                        notes.setdefault(result, f"{dtype_name}: {note}"[:200])
         return {"operator": name, "counts": counts, "notes": notes}
 
 

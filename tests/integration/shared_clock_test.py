@@ -209,8 +209,8 @@ class SharedClock(unittest.TestCase):
             "--gpu", GPU, "--host-slowdown", "20", "--json", str(self.folder / "run.json"))
         (device,) = json.loads((self.folder / "run.json").read_text())["devices"]
         computing, blocked = device["idle_host_computing_ns"], device["idle_host_blocked_ns"]
-        # Were CPU time the host's, it would be a twentieth.
-        self.assertGreater(computing, 0.25 * (computing + blocked))
+        # Were CPU time the host's, it would be a twentieth; others may take most of the processors.
+        self.assertGreater(computing, 0.1 * (computing + blocked))
 
     def test_steps_of_a_slower_host_take_what_the_gpu_does(self):
         program = f"STEPS, LAUNCHES = 5, 200\n{RANKS}"

@@ -462,6 +462,26 @@ TEST_F(KernelEffectTest, StructsOfTensorsSayHowFarTheyGo) {
   EXPECT_EQ(content_[9], 0);
 }
 
+TEST_F(KernelEffectTest, AccessorsSayHowFarTheyGo) {
+  struct Accessor {
+    std::uint64_t address;
+    std::int64_t sizes[2], strides[2];
+  };
+  Accessor written{.address = address_, .sizes = {3, 2}, .strides = {4, 1}};
+  std::array<void*, 1> arguments = {&written};
+  // As in PyTorch 2.8, and in 2.15, where types of the accessor come before those of the tensor.
+  for (const char* const name : {"_Z4scanN2at27GenericPackedTensorAccessorIfLm2ENS_6TraitsElEE",
+                                 "_Z4scanN5torch27GenericPackedTensorAccessorINS_"
+                                 "14TensorAccessorINS_4ListEfLm1ENS_6TraitsElEE"
+                                 "NS_5CheckIlEEfLm2ENS_6TraitsElEE"}) {
+    content_.fill(kOld);
+    copy(address_, reinterpret_cast<std::uint64_t>(content_.data()));
+    launch(name, arguments.data());
+    const std::vector<std::int64_t> start(content_.begin(), content_.begin() + 6);
+    EXPECT_EQ(start, (std::vector<std::int64_t>{0, kOld, 0, kOld, 0, kOld})) << name;
+  }
+}
+
 /// As PyTorch lays out lists of tensors for its optimizers.
 struct Lists {
   std::uint64_t addresses[4][36] = {};

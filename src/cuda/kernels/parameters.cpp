@@ -44,11 +44,13 @@ bool read_parameter(std::string_view type, const ParameterPlace* place, Paramete
   }
   if (is_scalar(type)) return false;
   for (const std::string_view known : {"TensorAccessor", "TensorInfo"}) {
-    const auto arguments = template_arguments(type, known);
-    if (arguments.size() < 2 || type_bytes(arguments[0]) == 0) continue;
-    if (arguments[0].ends_with(" const")) return false;
+    auto arguments = template_arguments(type, known);
     const bool accessor = known == "TensorAccessor";
-    if (accessor && arguments.size() < 4) continue;
+    if (arguments.size() < (accessor ? 4 : 2)) continue;
+    // In newer versions of PyTorch, types of the accessor itself come before these four.
+    if (accessor) arguments.erase(arguments.begin(), arguments.end() - 4);
+    if (type_bytes(arguments[0]) == 0) continue;
+    if (arguments[0].ends_with(" const")) return false;
     parameter->kind = accessor ? Parameter::Kind::kAccessor : Parameter::Kind::kTensorInfo;
     parameter->how = Uncomputed::kWritten;
     parameter->element_bytes = type_bytes(arguments[0]);
