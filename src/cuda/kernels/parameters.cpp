@@ -182,6 +182,36 @@ std::vector<std::uint32_t> inputs_of(const KernelName& name) {
   return inputs;
 }
 
+/// Finds the types of a known kernel's check. Returns nothing if they are not as expected.
+std::optional<ParametersEffect::Check> known_check(const KnownCheck& check,
+                                                   const KernelName& name) {
+  ParametersEffect::Check found{.check = check};
+  std::string_view type = name.parameters[check.argument];
+  if (check.count) {
+    if (!type.ends_with(" const*")) return std::nullopt;
+    type.remove_suffix(std::string_view(" const*").size());
+    found.type = number_type(type);
+  } else {
+    if (!read_parameter(type, nullptr, &found.tensor) ||
+        found.tensor.kind != Parameter::Kind::kAccessor) {
+      return std::nullopt;
+    }
+    found.type = found.tensor.element_bytes == 8 ? NumberType::kInt64 : NumberType::kInt32;
+    found.tensor.argument = static_cast<std::uint32_t>(check.argument);
+  }
+  found.size_bytes = integer_bytes(name.parameters[check.size]);
+  if (check.dimension) {
+    Parameter sized;
+    if (!read_parameter(name.parameters[check.size], nullptr, &sized) ||
+        sized.kind != Parameter::Kind::kAccessor || *check.dimension >= sized.dimensions) {
+      return std::nullopt;
+    }
+    found.size_bytes = sized.index_bytes;
+  }
+  if (check.ignored) found.ignored_bytes = integer_bytes(name.parameters[*check.ignored]);
+  return found;
+}
+
 /// The parameters of a kernel whose writes are known. Returns nothing if one leads to no memory.
 std::optional<ParametersEffect> known_effect(const KernelName& name, const KnownWrites& known,
                                              const FindCode& find_code) {
@@ -213,15 +243,9 @@ std::optional<ParametersEffect> known_effect(const KernelName& name, const Known
     effect.parameters.push_back(parameter);
   }
   for (const KnownCheck& check : known.checks) {
-    std::string_view type = name.parameters[check.argument];
-    if (!type.ends_with(" const*")) return {};
-    type.remove_suffix(std::string_view(" const*").size());
-    effect.checks.push_back({.check = check,
-                             .type = number_type(type),
-                             .size_bytes = integer_bytes(name.parameters[check.size]),
-                             .ignored_bytes = check.ignored
-                                                  ? integer_bytes(name.parameters[*check.ignored])
-                                                  : std::uint8_t{0}});
+    const auto found = known_check(check, name);
+    if (!found) return {};
+    effect.checks.push_back(*found);
   }
   return effect;
 }
@@ -321,16 +345,21 @@ void describe_words(const Parameter& parameter, const Bound& bound, const gpemu_
 
 /// Adds the indices that a known kernel checks.
 void add_checks(const ParametersEffect& effect, const gpemu_cuda_launch& launch, KernelWork* work) {
-  const auto integer = [&launch](std::size_t argument, std::uint8_t bytes) {
-    const void* const from = launch.arguments[argument];
+  const auto integer = [&launch](std::size_t argument, std::uint8_t bytes, Bytes offset = 0) {
+    const auto* const from = static_cast<const std::byte*>(launch.arguments[argument]) + offset;
     return bytes == 4 ? std::int64_t{read<std::int32_t>(from)} : read<std::int64_t>(from);
   };
   for (const ParametersEffect::Check& own : effect.checks) {
     const KnownCheck& check = own.check;
-    IndexCheck indices{.address = read<std::uint64_t>(launch.arguments[check.argument]),
+    const auto* const from = static_cast<const std::byte*>(launch.arguments[check.argument]);
+    // An accessor has its sizes behind the address.
+    const Bytes offset = check.dimension ? 8 + *check.dimension * own.size_bytes : 0;
+    IndexCheck indices{.address = read<std::uint64_t>(from),
                        .type = own.type,
-                       .places = in_a_row(check.count->of(launch), number_bytes(own.type)),
-                       .size = integer(check.size, own.size_bytes),
+                       .places = check.count
+                                     ? in_a_row(check.count->of(launch), number_bytes(own.type))
+                                     : places_of(own.tensor, from),
+                       .size = integer(check.size, own.size_bytes, offset),
                        .ignored = {}};
     if (check.ignored) indices.ignored = integer(*check.ignored, own.ignored_bytes);
     if (number_bytes(own.type) > 0 && indices.places.count() > 0) add_check(work, indices);

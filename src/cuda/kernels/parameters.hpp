@@ -49,6 +49,7 @@ struct ParametersEffect {
     KnownCheck check;
     NumberType type = NumberType::kInt64;
     std::uint8_t size_bytes = 8, ignored_bytes = 8;
+    Parameter tensor{};  ///< without a count: of the indices.
   };
   std::vector<Check> checks;
 };

@@ -92,6 +92,8 @@ def test_labels_of_losses():
         "F.cross_entropy(scores, indices(1, 2, -1, 3))",
         "F.cross_entropy(scores, indices(1, 2, 10, 3), reduction='none')",
         "F.cross_entropy(scores[0], indices(10)[0])",
+        "F.cross_entropy(scores.view(2, 10, 2), indices(1, 2, 10, 3).view(2, 2))",
+        "F.cross_entropy(scores.view(2, 10, 2), indices(1, 2, 10, 3).view(2, 2), reduction='none')",
         "F.multi_margin_loss(scores, indices(1, 2, 10, 3))",
     )
     succeeds("F.cross_entropy(scores, indices(1, 2, -100, 3))")

@@ -21,6 +21,8 @@ namespace {
 ///     !3:6<8     no result: the pointer 3 leads to as many indices as the formula says, and the
 ///                kernel asserts that they are less than argument 8
 ///     !3:6<8-9   the same, or equal to argument 9
+///     !3<8.1     the indices are the tensor that the parameter 3 describes; they are less than the
+///                size of dimension 1 of the tensor of parameter 8
 ///
 /// Buffers that only the next kernels read are left out.
 struct KnownKernel {
@@ -149,7 +151,7 @@ constexpr std::array kNative = {
     KnownKernel{"nll_loss2d_backward_kernel", 10, "0?"},
     KnownKernel{"nll_loss2d_backward_no_reduce_kernel", 6, "3"},
     KnownKernel{"nll_loss2d_forward_kernel", 9, "0~:#1 1~:#1 !3:6*gx/7<5-8"},
-    KnownKernel{"nll_loss2d_forward_no_reduce_kernel", 6, "3"},
+    KnownKernel{"nll_loss2d_forward_no_reduce_kernel", 6, "3 !2<1.1-5"},
     KnownKernel{"nll_loss2d_forward_size_average_kernel", 2, "0~:#1"},
     KnownKernel{"nll_loss_backward_reduce_cuda_kernel_1d", 8, "0~:6"},
     KnownKernel{"nll_loss_backward_reduce_cuda_kernel_2d", 10, "0~:6*7"},
@@ -197,6 +199,7 @@ constexpr std::array kNative = {
     KnownKernel{"tensor_kernel_scan_innermost_dim_with_indices", 9, "1:3*4 2:3*4"},
     KnownKernel{"tensor_kernel_scan_outer_dim", 7, "0:2*3*4"},
     KnownKernel{"tensor_kernel_scan_outer_dim_with_indices", 8, "1:3*4*5 2:3*4*5"},
+    KnownKernel{"tma_scatter_kernel", 10, "0? !2:3<5"},
     KnownKernel{"transform_bias_rescale_qkv_add_padding_kernel", 6, "4"},
     KnownKernel{"transform_bias_rescale_qkv_kernel", 4, "2"},
     KnownKernel{"tril_indices_kernel", 6, "0:5*#2"},
@@ -215,6 +218,7 @@ constexpr std::array kNative = {
     KnownKernel{"upsample_nearest3d_out_frame", 13, "9:1*2*6*7*8"},
     KnownKernel{"upsample_trilinear3d_backward_out_frame", 8, "5"},
     KnownKernel{"vectorized_layer_norm_kernel", 8, "5:gx 6:gx 7:gx*0"},
+    KnownKernel{"vectorized_scatter_kernel", 10, "0? !2:3<5"},
     KnownKernel{"vol2col_kernel", 21, "20:0*5*6*7"},
     KnownKernel{"vol2im_kernel", 22, "21:0"},
     KnownKernel{"weight_norm_bwd_first_dim_kernel", 7, "0:gx*6 1:gx"},
@@ -363,21 +367,23 @@ std::optional<KnownWrite> read_write(std::string_view text, const KernelName& na
 /// Reads a check after its "!".
 std::optional<KnownCheck> read_check(std::string_view text, const KernelName& name) {
   const auto argument = take_number(text);
-  const std::size_t less = text.find('<');
-  if (!argument || *argument >= name.parameters.size() || less == std::string_view::npos ||
-      !take(text, ':')) {
-    return std::nullopt;
+  if (!argument || *argument >= name.parameters.size()) return std::nullopt;
+  KnownCheck check{.argument = *argument, .count = {}, .dimension = {}, .ignored = {}};
+  const std::string_view before = text.substr(0, text.find('<'));
+  if (!before.empty()) {
+    check.count = ElementCount::read(before.substr(1), name);
+    if (!before.starts_with(':') || !check.count) return std::nullopt;
   }
-  KnownCheck check{.argument = *argument,
-                   .count = ElementCount::read(text.substr(0, less - 1), name),
-                   .ignored = {}};
-  text.remove_prefix(less);
+  text.remove_prefix(before.size());
+  if (!take(text, '<')) return std::nullopt;
   const auto size = take_number(text);
   const auto is_integer = [&name](std::size_t of) {
     return of < name.parameters.size() && integer_bytes(name.parameters[of]) > 0;
   };
-  if (!check.count || !size || !is_integer(*size)) return std::nullopt;
+  if (!size || *size >= name.parameters.size()) return std::nullopt;
   check.size = *size;
+  if (take(text, '.')) check.dimension = take_number(text);
+  if (!check.dimension && !is_integer(*size)) return std::nullopt;
   if (text.empty()) return check;
   if (!take(text, '-')) return std::nullopt;
   check.ignored = take_number(text);

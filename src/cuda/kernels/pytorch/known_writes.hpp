@@ -23,10 +23,11 @@ struct KnownWrite {
 
 /// Indices in memory for which a kernel asserts that they are in bounds.
 struct KnownCheck {
-  std::size_t argument = 0;            ///< their address.
-  std::optional<ElementCount> count;   ///< of indices.
-  std::size_t size = 0;                ///< the argument with the size of the dimension.
-  std::optional<std::size_t> ignored;  ///< that with an index that is allowed.
+  std::size_t argument = 0;              ///< their address, or a tensor that describes them.
+  std::optional<ElementCount> count;     ///< of indices behind an address.
+  std::size_t size = 0;                  ///< the argument with the size of the dimension,
+  std::optional<std::size_t> dimension;  ///< or with a tensor, which has it as this dimension.
+  std::optional<std::size_t> ignored;    ///< that with an index that is allowed.
 };
 
 struct KnownWrites {

@@ -58,6 +58,32 @@ TEST(KnownWrites, MayHaveNone) {
   EXPECT_TRUE(writes->writes.empty());
 }
 
+TEST(KnownWrites, SayWhatAKernelAssertsOfTensors) {
+  const std::string tensor = "at::GenericPackedTensorAccessor<";
+  KernelName name = {
+      .function = "at::native::nll_loss2d_forward_no_reduce_kernel<float>",
+      .parameters = {"long", tensor + "float, 4ul, at::Traits, long>",
+                     tensor + "long, 3ul, at::Traits, long>",
+                     tensor + "float, 3ul, at::Traits, long>", "float const*", "long"},
+      .is_cpp = true,
+      .mangled = {}};
+  const auto known = known_writes(name);
+  ASSERT_TRUE(known.has_value());
+  ASSERT_EQ(known->checks.size(), 1U);
+  const KnownCheck& check = known->checks[0];
+  EXPECT_EQ(check.argument, 2U);
+  EXPECT_FALSE(check.count.has_value()) << "the tensor has its sizes";
+  EXPECT_EQ(check.size, 1U);
+  EXPECT_EQ(check.dimension, 1U);
+  EXPECT_EQ(check.ignored, 5U);
+  const auto effect = known_parameters(name, {});
+  ASSERT_TRUE(effect.has_value());
+  EXPECT_EQ(effect->checks.at(0).type, NumberType::kInt64);
+  EXPECT_EQ(effect->checks.at(0).tensor.dimensions, 3U);
+  name.parameters[1] = "float const*";
+  EXPECT_FALSE(known_parameters(name, {}).has_value()) << "it has no dimensions";
+}
+
 TEST(KnownWrites, SayWhichSumsOfBlocksAre) {
   KernelName name = {.function =
                          "at::native::(anonymous "
