@@ -81,16 +81,20 @@ class Slice:
         self.known = whole
         self.whole = whole.to("cuda").view(dtype)
         self.view = self.whole[before : before + count * step : step].view(shape)
+        self.own = self.torch.zeros(self.whole.shape, dtype=torch.bool)
+        self.take_view()
+
+    def take_view(self):
+        """Notes which elements the tensor has now."""
+        places = (self.view.size(), self.view.stride(), self.view.storage_offset())
+        self.torch.as_strided(self.own, *places).fill_(True)
 
     def damaged(self):
         """Returns the elements that changed beside the slice, counted from its start."""
         content = self.whole.cpu().view(self.torch.uint8)
         changed = (content != self.known).view(-1, self.whole.element_size()).any(dim=1)
-        own = self.torch.zeros_like(changed)
-        places = (self.view.size(), self.view.stride(), self.view.storage_offset())
-        # Operators in place may have resized their input.
-        self.torch.as_strided(own, *places).fill_(True)
-        return [int(place) - self.before for place in (changed & ~own).nonzero()]
+        self.take_view()  # Operators in place may have resized it.
+        return [int(place) - self.before for place in (changed & ~self.own).nonzero()]
 
 
 class Worker(check_operators.Worker):
