@@ -78,7 +78,9 @@ constexpr std::array kNative = {
     KnownKernel{"ChooseQuantizationParamsKernelImpl", 9, "7:5 8:5"},
     KnownKernel{"coalesceValuesKernel", 7, "3:5*6"},
     KnownKernel{"col2im_batched_kernel", 18, "16:3*17"},
+    KnownKernel{"col2im_batched_kernel", 19, "17:3*18"},
     KnownKernel{"col2im_kernel", 15, "14:0"},
+    KnownKernel{"col2im_kernel", 16, "15:0"},
     KnownKernel{"Compute1dBackwardFusedParamsCUDAKernel", 9, "7:gx*gy 8:gx*gy"},
     KnownKernel{"compute_agg", 3, "0~:2 1~:2"},
     KnownKernel{"compute_grad_weight", 9, ""},
@@ -162,7 +164,7 @@ constexpr std::array kNative = {
     KnownKernel{"pdist_backward_kernel_cuda_impl", 11, "0:7*6*#2"},
     KnownKernel{"pdist_kernel_cuda_impl", 0, "0:gx"},
     KnownKernel{"post_sum_div_kernel", 5, "0~:2"},
-    KnownKernel{"radixFindKthValues", 11, ""},
+    KnownKernel{"radixFindKthValues", 0, ""},
     KnownKernel{"radixSortKVInPlace", 7, "0~[2:3] 4~[2:5]"},
     KnownKernel{"reduce_crow_indices_dim1_cuda_kernel", 4, "0:3+#1 1:3"},
     KnownKernel{"reduce_sparse_csr_dim0_cuda_kernel", 7, "0:2"},
@@ -226,7 +228,7 @@ constexpr std::array kNative = {
     KnownKernel{"weight_norm_fwd_first_dim_kernel", 5, "0:gx*4 1:gx"},
     KnownKernel{"weight_norm_fwd_last_dim_kernel", 6, "0:4*5 1:4"},
     KnownKernel{"write_fill_value", 4, "0~:3"},
-    KnownKernel{"write_indices", 6, "0:2*3"},
+    KnownKernel{"write_indices", 0, "0:2*3"},
 };
 
 /// Of at::cuda.
@@ -261,8 +263,8 @@ constexpr std::array kCub = {
     KnownKernel{"DeviceRadixSortSingleTileKernel", 8, "1:4 3:4"},
     KnownKernel{"DeviceRadixSortUpsweepKernel", 7, ""},
     KnownKernel{"DeviceReduceByKeyKernel", 0, "1~:9 3~:9 4:#1"},
-    KnownKernel{"DeviceReduceKernel", 6, "1:gx"},
-    KnownKernel{"DeviceReduceSingleTileKernel", 6, "1:#1"},
+    KnownKernel{"DeviceReduceKernel", 0, "1:gx"},
+    KnownKernel{"DeviceReduceSingleTileKernel", 0, "1:#1"},
     KnownKernel{"DeviceScanByKeyInitKernel", 5, ""},
     KnownKernel{"DeviceScanByKeyKernel", 10, "3:9"},
     KnownKernel{"DeviceScanInitKernel", 2, ""},
@@ -272,7 +274,7 @@ constexpr std::array kCub = {
     KnownKernel{"DeviceSegmentedReduceKernel", 6, "1:gx"},
     KnownKernel{"DeviceSegmentedReduceKernel", 7, "1:4"},
     KnownKernel{"DeviceSelectSweepKernel", 0, "2~:7 3:#1"},
-    KnownKernel{"DeviceUniqueByKeySweepKernel", 10, "2~:7 3~:7 4:#1"},
+    KnownKernel{"DeviceUniqueByKeySweepKernel", 0, "2~:7 3~:7 4:#1"},
     KnownKernel{"RadixSortScanBinsKernel", 2, ""},
 };
 
