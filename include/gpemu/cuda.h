@@ -695,6 +695,9 @@ typedef struct gpemu_cuda_node_parameters {
   uint64_t set_address, set_pitch, set_count, set_height; /* SET */
   uint32_t set_value, set_element_bytes;
   void (*host_function)(void*); /* HOST */
+/* For work that no graph can hold, such as cudaStreamAddCallback. Errors:
+ * STREAM_CAPTURE_UNSUPPORTED if the stream captures; the capture is then invalidated. */
+GPEMU_API gpemu_cuda_status gpemu_cuda_refuse_capture(gpemu_cuda_stream_handle stream);
   void* host_data;
   gpemu_cuda_graph_handle child; /* GRAPH */
   gpemu_cuda_event_handle event; /* WAIT_EVENT, RECORD_EVENT */

@@ -38,12 +38,8 @@ int add_callback(Stream stream, StreamCallback function, void* data, unsigned fl
   if (function == nullptr || flags != 0) {
     return kInvalidValue;
   }
-  gpemu_cuda_capture_info capture{};
-  if (const int status = gpemu_cuda_capture_get_info(stream, &capture); status != kSuccess) {
+  if (const int status = gpemu_cuda_refuse_capture(stream); status != kSuccess) {
     return status;
-  }
-  if (capture.status != kNotCapturing) {
-    return GPEMU_CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
   }
   auto callback = std::make_unique<Callback>(Callback{function, stream, data});
   const auto call = [](void* argument) {

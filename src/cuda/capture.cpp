@@ -105,6 +105,45 @@ Status refuse(Status status, std::initializer_list<Capture*> broken) GPEMU_REQUI
   return status;
 }
 
+/// Refuses a call because of the captures for which `is_broken` holds.
+template <typename IsBroken>
+Status refuse_if(IsBroken is_broken) {
+  if (process().capture_count == 0) return GPEMU_CUDA_SUCCESS;
+  const Lock lock(graph_mutex());
+  Status status = GPEMU_CUDA_SUCCESS;
+  for (auto& [id, capture] : captures()) {
+    if (is_broken(capture)) {
+      status = refuse(GPEMU_CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, {&capture});
+    }
+  }
+  return status;
+}
+
+/// Returns whether a capture forbids this thread unsafe calls. Source:
+/// cudaThreadExchangeStreamCaptureMode.
+bool forbids_unsafe_calls(const Capture& capture) {
+  if (capture_mode == kRelaxedCapture) return false;
+  const bool own = capture.thread == std::this_thread::get_id() && capture.mode != kRelaxedCapture;
+  return own || (capture_mode == kGlobal && capture.mode == kGlobal);
+}
+
+bool is_on(const Capture& capture, const DeviceState& device) {
+  return std::ranges::any_of(capture.streams, [&device](const gpemu_cuda_stream* stream) {
+    return stream->device == &device;
+  });
+}
+
+/// Adds a node to the graph that a stream captures.
+Status capture_work(gpemu_cuda_stream& stream, NodeWork work) GPEMU_REQUIRES(graph_mutex()) {
+  Capture* const capture = capture_of(stream.capture_id);
+  if (capture == nullptr || capture->invalidated)
+    return GPEMU_CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
+  gpemu_cuda_node* node = nullptr;
+  GPEMU_CUDA_TRY(add_node(*capture->graph, std::move(work), stream.frontier, &node));
+  stream.frontier = {node};
+  return GPEMU_CUDA_SUCCESS;
+}
+
 }  // namespace
 
 Status check_legacy_stream(const gpemu_cuda_stream& stream, bool invalidate) {
@@ -122,16 +161,6 @@ Status check_legacy_stream(const gpemu_cuda_stream& stream, bool invalidate) {
     if (invalidate) capture.invalidated = true;
   }
   return status;
-}
-
-Status capture_work(gpemu_cuda_stream& stream, NodeWork work) {
-  Capture* const capture = capture_of(stream.capture_id);
-  if (capture == nullptr || capture->invalidated)
-    return GPEMU_CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
-  gpemu_cuda_node* node = nullptr;
-  GPEMU_CUDA_TRY(add_node(*capture->graph, std::move(work), stream.frontier, &node));
-  stream.frontier = {node};
-  return GPEMU_CUDA_SUCCESS;
 }
 
 Status capture(gpemu_cuda_stream& stream, const gpemu_cuda_node_parameters& node) {
@@ -172,16 +201,17 @@ Status capture_call(gpemu_cuda_stream& stream, std::function<Status(gpemu_cuda_s
 }
 
 Status check_unsafe_call() {
-  if (process().capture_count == 0 || capture_mode == kRelaxedCapture) return GPEMU_CUDA_SUCCESS;
-  const Lock lock(graph_mutex());
-  Status status = GPEMU_CUDA_SUCCESS;
-  for (auto& [id, capture] : captures()) {
-    const bool own =
-        capture.thread == std::this_thread::get_id() && capture.mode != kRelaxedCapture;
-    if (!own && (capture_mode != kGlobal || capture.mode != kGlobal)) continue;
-    status = refuse(GPEMU_CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, {&capture});
-  }
-  return status;
+  return refuse_if(forbids_unsafe_calls);
+}
+
+Status check_wait(const DeviceState& device) {
+  return refuse_if([&device](const Capture& capture) {
+    return forbids_unsafe_calls(capture) && is_on(capture, device);
+  });
+}
+
+Status refuse_captures_on(const DeviceState& device) {
+  return refuse_if([&device](const Capture& capture) { return is_on(capture, device); });
 }
 
 Status refuse_captured(gpemu_cuda_stream& stream) {

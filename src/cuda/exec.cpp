@@ -181,36 +181,6 @@ class Branches {
   std::map<DeviceState*, std::size_t> used_;
 };
 
-/// A graph of an executable graph's steps, for streams that capture its launch.
-Status rebuild(const gpemu_cuda_exec& exec, gpemu_cuda_graph** graph,
-               std::vector<gpemu_cuda_user_object*>& released) GPEMU_REQUIRES(graph_mutex()) {
-  gpemu_cuda_graph* const created = create_graph();
-  if (created == nullptr) return GPEMU_CUDA_ERROR_OUT_OF_MEMORY;
-  for (const Step& step : exec.steps) {
-    std::vector<gpemu_cuda_node*> dependencies;
-    dependencies.reserve(step.dependencies.size());
-    for (const std::uint32_t dependency : step.dependencies) {
-      dependencies.push_back(created->nodes[dependency]);
-    }
-    NodeWork work = step.work;
-    if (!step.enabled) {
-      work.parameters = {.kind = GPEMU_CUDA_NODE_EMPTY};
-      work.memory = nullptr;
-    }
-    gpemu_cuda_node* node = nullptr;
-    const Status status = add_node(*created, std::move(work), std::move(dependencies), &node);
-    if (status != GPEMU_CUDA_SUCCESS) {
-      destroy_graph(*created, released);
-      return status;
-    }
-  }
-  created->is_child = true;
-  created->objects = exec.objects;
-  retain_objects(created->objects);
-  *graph = created;
-  return GPEMU_CUDA_SUCCESS;
-}
-
 /// Finds the step of a node.
 Step* find_step(gpemu_cuda_exec& exec, gpemu_cuda_node_handle node)
     GPEMU_REQUIRES(graph_mutex(), exec.mutex) {
@@ -385,25 +355,6 @@ Status launch_exec(gpemu_cuda_exec& exec, gpemu_cuda_stream& stream) {
   for (gpemu_cuda_event_handle event : recorded) {
     if (gpemu_cuda_event* const found = find_event(event)) forget_capture(*found);
   }
-  return status;
-}
-
-Status capture_launch(gpemu_cuda_exec& exec, gpemu_cuda_stream& stream) {
-  std::vector<gpemu_cuda_user_object*> released;
-  Status status = GPEMU_CUDA_SUCCESS;
-  {
-    const Lock lock(graph_mutex());
-    NodeWork work{.device = stream.device};
-    work.parameters.kind = GPEMU_CUDA_NODE_GRAPH;
-    gpemu_cuda_graph* graph = nullptr;
-    status = rebuild(exec, &graph, released);
-    if (status == GPEMU_CUDA_SUCCESS) {
-      work.parameters.child = graph;
-      status = capture_work(stream, std::move(work));
-      if (status != GPEMU_CUDA_SUCCESS) destroy_graph(*graph, released);
-    }
-  }
-  destroy_objects(released);
   return status;
 }
 

@@ -66,9 +66,8 @@ void unpin_exec(gpemu_cuda_exec& exec);
 void destroy_exec(gpemu_cuda_exec& exec, std::vector<gpemu_cuda_user_object*>& released)
     GPEMU_REQUIRES(graph_mutex());
 
-/// Launches it on a stream, or captures its launch. Errors: those of its nodes, those of capture.
+/// Launches it on a stream. Requires: the stream does not capture. Errors: those of its nodes.
 [[nodiscard]] Status launch_exec(gpemu_cuda_exec& exec, gpemu_cuda_stream& stream)
     GPEMU_EXCLUDES(graph_mutex(), exec.mutex);
-[[nodiscard]] Status capture_launch(gpemu_cuda_exec& exec, gpemu_cuda_stream& stream);
 
 }  // namespace gpemu::cuda

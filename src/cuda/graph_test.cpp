@@ -257,6 +257,8 @@ TEST_F(GraphTest, WaitingForWhatIsCapturedInvalidatesTheCapture) {
          GPEMU_CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
   breaks([this] { return gpemu_cuda_stream_query(stream_); },
          GPEMU_CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+  breaks([this] { return gpemu_cuda_refuse_capture(stream_); },
+         GPEMU_CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
   breaks([this] { return gpemu_cuda_event_synchronize(event_); }, GPEMU_CUDA_ERROR_CAPTURED_EVENT);
   breaks([this] { return gpemu_cuda_event_query(event_); }, GPEMU_CUDA_ERROR_CAPTURED_EVENT);
   breaks([this] { return gpemu_cuda_stream_wait_event(stream_, start_, 0); },
@@ -432,18 +434,20 @@ TEST_F(GraphTest, BuildsGraphsByHand) {
 
 TEST_F(GraphTest, ChildGraphsRunInPlaceOfTheirNode) {
   const std::int64_t one = time_of_one();
-  const Exec inner = captured([&] {
-    EXPECT_EQ(submit(stream_), GPEMU_CUDA_SUCCESS);
-    EXPECT_EQ(submit(stream_), GPEMU_CUDA_SUCCESS);
-  });
-  const Exec outer = captured([&] {
-    EXPECT_EQ(submit(stream_), GPEMU_CUDA_SUCCESS);
-    EXPECT_EQ(gpemu_cuda_graph_launch(inner, stream_), GPEMU_CUDA_SUCCESS);
-    EXPECT_EQ(submit(stream_), GPEMU_CUDA_SUCCESS);
-  });
-  EXPECT_EQ(gpemu_cuda_exec_destroy(inner), GPEMU_CUDA_SUCCESS);
-  EXPECT_EQ(time_of(outer), 4 * (one - kSaved));
-  EXPECT_EQ(gpemu_cuda_exec_destroy(outer), GPEMU_CUDA_SUCCESS);
+  gpemu_cuda_node_parameters inner{.kind = GPEMU_CUDA_NODE_GRAPH};
+  ASSERT_EQ(gpemu_cuda_begin_capture(stream_, 0, nullptr), GPEMU_CUDA_SUCCESS);
+  EXPECT_EQ(submit(stream_), GPEMU_CUDA_SUCCESS);
+  EXPECT_EQ(submit(stream_), GPEMU_CUDA_SUCCESS);
+  ASSERT_EQ(gpemu_cuda_end_capture(stream_, &inner.child), GPEMU_CUDA_SUCCESS);
+  Graph outer = nullptr;
+  Node first = nullptr, second = nullptr;
+  ASSERT_EQ(gpemu_cuda_graph_create(&outer), GPEMU_CUDA_SUCCESS);
+  ASSERT_EQ(gpemu_cuda_graph_add(outer, nullptr, 0, &inner, &first), GPEMU_CUDA_SUCCESS);
+  ASSERT_EQ(gpemu_cuda_graph_add(outer, &first, 1, &inner, &second), GPEMU_CUDA_SUCCESS);
+  EXPECT_EQ(gpemu_cuda_graph_destroy(inner.child), GPEMU_CUDA_SUCCESS);
+  const Exec exec = instantiated(outer);
+  EXPECT_EQ(time_of(exec), 4 * (one - kSaved));
+  EXPECT_EQ(gpemu_cuda_exec_destroy(exec), GPEMU_CUDA_SUCCESS);
 }
 
 TEST_F(GraphTest, ExternalEventsAreNodes) {
@@ -665,7 +669,7 @@ TEST_F(GraphTest, WorkThatWaitsForACopyHoldsUpNoOtherStream) {
   EXPECT_EQ(gpemu_cuda_host_free(host), GPEMU_CUDA_SUCCESS);
 }
 
-TEST_F(GraphTest, DisabledKernelsWriteNothingThroughAnotherGraph) {
+TEST_F(GraphTest, DisabledKernelsWriteNothing) {
   static constexpr int kHostFunction = 0;
   // template <> void at::native::vectorized_elementwise_kernel<4, FillFunctor<int>, ...>
   const char* const name =
@@ -684,18 +688,15 @@ TEST_F(GraphTest, DisabledKernelsWriteNothingThroughAnotherGraph) {
   Node added = nullptr;
   ASSERT_EQ(gpemu_cuda_graph_create(&graph), GPEMU_CUDA_SUCCESS);
   ASSERT_EQ(gpemu_cuda_graph_add(graph, nullptr, 0, &node, &added), GPEMU_CUDA_SUCCESS);
-  Exec inner = nullptr;
-  ASSERT_EQ(gpemu_cuda_graph_instantiate(graph, &inner), GPEMU_CUDA_SUCCESS);
+  Exec exec = nullptr;
+  ASSERT_EQ(gpemu_cuda_graph_instantiate(graph, &exec), GPEMU_CUDA_SUCCESS);
   for (const int enabled : {0, 1}) {
-    ASSERT_EQ(gpemu_cuda_exec_set_enabled(inner, added, enabled), GPEMU_CUDA_SUCCESS);
-    const Exec outer =
-        captured([&] { EXPECT_EQ(gpemu_cuda_graph_launch(inner, stream_), GPEMU_CUDA_SUCCESS); });
-    EXPECT_EQ(gpemu_cuda_graph_launch(outer, stream_), GPEMU_CUDA_SUCCESS);
+    ASSERT_EQ(gpemu_cuda_exec_set_enabled(exec, added, enabled), GPEMU_CUDA_SUCCESS);
+    EXPECT_EQ(gpemu_cuda_graph_launch(exec, stream_), GPEMU_CUDA_SUCCESS);
     ASSERT_EQ(gpemu_cuda_peek(memory, &read, sizeof(read)), GPEMU_CUDA_SUCCESS);
     EXPECT_EQ(read, enabled == 0 ? 0 : 7);
-    EXPECT_EQ(gpemu_cuda_exec_destroy(outer), GPEMU_CUDA_SUCCESS);
   }
-  EXPECT_EQ(gpemu_cuda_exec_destroy(inner), GPEMU_CUDA_SUCCESS);
+  EXPECT_EQ(gpemu_cuda_exec_destroy(exec), GPEMU_CUDA_SUCCESS);
   EXPECT_EQ(gpemu_cuda_graph_destroy(graph), GPEMU_CUDA_SUCCESS);
   EXPECT_EQ(gpemu_cuda_free(memory), GPEMU_CUDA_SUCCESS);
   gpemu_cuda_unregister(&kHostFunction);

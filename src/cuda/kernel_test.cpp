@@ -143,7 +143,10 @@ TEST_F(KernelTest, ModulesGiveTheirVariablesBackWhateverIsCaptured) {
   gpemu_cuda_graph_handle graph = nullptr;
   ASSERT_EQ(gpemu_cuda_stream_create(1, 0, &stream), GPEMU_CUDA_SUCCESS);
   ASSERT_EQ(gpemu_cuda_begin_capture(stream, 0, nullptr), GPEMU_CUDA_SUCCESS);
+  std::int32_t mode = 2;
+  ASSERT_EQ(gpemu_cuda_exchange_capture_mode(&mode), GPEMU_CUDA_SUCCESS);
   EXPECT_EQ(gpemu_cuda_module_unload(module), GPEMU_CUDA_SUCCESS);
+  ASSERT_EQ(gpemu_cuda_exchange_capture_mode(&mode), GPEMU_CUDA_SUCCESS);
   EXPECT_EQ(free_bytes(), before);
   EXPECT_EQ(gpemu_cuda_end_capture(stream, &graph), GPEMU_CUDA_SUCCESS);
   EXPECT_EQ(gpemu_cuda_graph_destroy(graph), GPEMU_CUDA_SUCCESS);

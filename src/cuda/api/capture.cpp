@@ -44,6 +44,13 @@ gpemu_cuda_status gpemu_cuda_capture_set_dependencies(gpemu_cuda_stream_handle s
 }
 GPEMU_CUDA_CATCH
 
+gpemu_cuda_status gpemu_cuda_refuse_capture(gpemu_cuda_stream_handle stream) try {
+  gpemu_cuda_stream* found = nullptr;
+  GPEMU_CUDA_TRY(cuda::resolve_for_work(stream, &found));
+  return cuda::refuse_captured(*found);
+}
+GPEMU_CUDA_CATCH
+
 gpemu_cuda_status gpemu_cuda_exchange_capture_mode(int32_t* mode) try {
   if (mode == nullptr || *mode < 0 || *mode > cuda::kRelaxedCapture) {
     return GPEMU_CUDA_ERROR_INVALID_VALUE;

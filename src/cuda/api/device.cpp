@@ -40,7 +40,7 @@ GPEMU_CUDA_CATCH
 gpemu_cuda_status gpemu_cuda_device_synchronize(void) try {
   cuda::DeviceState* state = nullptr;
   GPEMU_CUDA_TRY(cuda::current_device(&state));
-  GPEMU_CUDA_TRY(cuda::check_unsafe_call());
+  GPEMU_CUDA_TRY(cuda::refuse_captures_on(*state));
   cuda::synchronize(*state);
   return cuda::check_device(*state);
 }

@@ -62,8 +62,11 @@ gpemu_cuda_status gpemu_cuda_exec_set_enabled(gpemu_cuda_exec_handle exec,
 }
 GPEMU_CUDA_CATCH
 
+// Source of the check: github.com/pytorch/pytorch/pull/161037 and microsoft/onnxruntime/pull/32081,
+// the latter with an H200.
 gpemu_cuda_status gpemu_cuda_exec_destroy(gpemu_cuda_exec_handle exec) try {
   GPEMU_CUDA_TRY(cuda::attach());
+  GPEMU_CUDA_TRY(cuda::check_unsafe_call());
   std::vector<gpemu_cuda_user_object*> released;
   {
     const gpemu::Lock lock(cuda::graph_mutex());
@@ -80,20 +83,22 @@ gpemu_cuda_status gpemu_cuda_graph_upload(gpemu_cuda_exec_handle exec,
                                           gpemu_cuda_stream_handle stream) try {
   gpemu_cuda_stream* found = nullptr;
   GPEMU_CUDA_TRY(cuda::resolve_for_work(stream, &found));
+  GPEMU_CUDA_TRY(cuda::refuse_captured(*found));
   const gpemu::Lock lock(cuda::graph_mutex());
   return cuda::find_exec(exec) == nullptr ? GPEMU_CUDA_ERROR_INVALID_VALUE : GPEMU_CUDA_SUCCESS;
 }
 GPEMU_CUDA_CATCH
 
+// A capture takes no launches of graphs. Source: github.com/microsoft/onnxruntime/pull/32081, with
+// an H200, driver 580: error 900.
 gpemu_cuda_status gpemu_cuda_graph_launch(gpemu_cuda_exec_handle exec,
                                           gpemu_cuda_stream_handle stream) try {
   gpemu_cuda_stream* found_stream = nullptr;
   GPEMU_CUDA_TRY(cuda::resolve_for_work(stream, &found_stream));
+  GPEMU_CUDA_TRY(cuda::refuse_captured(*found_stream));
   gpemu_cuda_exec* const found = cuda::pin_exec(exec);
   if (found == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
-  const cuda::Status status = cuda::capturing(*found_stream)
-                                  ? cuda::capture_launch(*found, *found_stream)
-                                  : cuda::launch_exec(*found, *found_stream);
+  const cuda::Status status = cuda::launch_exec(*found, *found_stream);
   cuda::unpin_exec(*found);
   return status;
 }

@@ -78,13 +78,16 @@ gpemu_cuda_status gpemu_cuda_copy_memory(const gpemu_cuda_copy* copy,
   }
   gpemu_cuda_stream* found = nullptr;
   GPEMU_CUDA_TRY(cuda::resolve_for_work(stream, &found));
+  // Source: github.com/vllm-project/vllm/issues/46933.
+  GPEMU_CUDA_TRY(cuda::check_unsafe_call());
   if (cuda::capturing(*found)) {
     if (blocking != 0) return cuda::refuse_captured(*found);
     gpemu_cuda_node_parameters node{.kind = GPEMU_CUDA_NODE_COPY};
     node.copy = *copy;
     return cuda::capture(*found, node);
   }
-  if (blocking != 0) GPEMU_CUDA_TRY(cuda::check_unsafe_call());
+  GPEMU_CUDA_TRY(cuda::check_unsafe_call());
+  if (blocking != 0) GPEMU_CUDA_TRY(cuda::check_wait(*found->device));
   return cuda::run_copy(*copy, *found, blocking != 0);
 }
 GPEMU_CUDA_CATCH

@@ -7,6 +7,7 @@
 #include "gpemu/cuda.h"
 
 #include "attach.hpp"
+#include "capture.hpp"
 
 namespace cuda = gpemu::cuda;
 
@@ -32,6 +33,8 @@ gpemu_cuda_status gpemu_cuda_module_unload(gpemu_cuda_module_handle module) try 
   GPEMU_CUDA_TRY(cuda::attach());
   gpemu_cuda_module* const found = cuda::modules().find(module);
   if (found == nullptr) return GPEMU_CUDA_ERROR_INVALID_HANDLE;
+  // Source: github.com/ROCm/rocm-systems/issues/11698, on CUDA, and NVIDIA/warp/issues/401.
+  GPEMU_CUDA_TRY(cuda::check_unsafe_call());
   cuda::unload_module(*found);
   return GPEMU_CUDA_SUCCESS;
 }

@@ -3,6 +3,7 @@
 
 #include "gpemu/cuda.h"
 
+#include "capture.hpp"
 #include "context.hpp"
 #include "stream.hpp"
 
@@ -50,10 +51,13 @@ gpemu_cuda_status gpemu_cuda_pool_set_current(int32_t device, gpemu_cuda_pool_ha
 }
 GPEMU_CUDA_CATCH
 
+// A capture forbids reading and setting attributes, but not looking for a device's pool. Source:
+// github.com/NVIDIA/cccl/pull/11360.
 gpemu_cuda_status gpemu_cuda_pool_get(gpemu_cuda_pool_handle pool,
                                       gpemu_cuda_pool_attribute attribute, uint64_t* value) try {
   if (value == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
   GPEMU_CUDA_TRY(cuda::attach());
+  GPEMU_CUDA_TRY(cuda::check_unsafe_call());
   return cuda::get_pool_value(pool, attribute, value);
 }
 GPEMU_CUDA_CATCH
@@ -61,6 +65,7 @@ GPEMU_CUDA_CATCH
 gpemu_cuda_status gpemu_cuda_pool_set(gpemu_cuda_pool_handle pool,
                                       gpemu_cuda_pool_attribute attribute, uint64_t value) try {
   GPEMU_CUDA_TRY(cuda::attach());
+  GPEMU_CUDA_TRY(cuda::check_unsafe_call());
   return cuda::set_pool_value(pool, attribute, value);
 }
 GPEMU_CUDA_CATCH
@@ -87,6 +92,7 @@ GPEMU_CUDA_CATCH
 
 gpemu_cuda_status gpemu_cuda_pool_trim(gpemu_cuda_pool_handle pool, uint64_t keep_bytes) try {
   GPEMU_CUDA_TRY(cuda::attach());
+  GPEMU_CUDA_TRY(cuda::check_unsafe_call());  // As cudaFree.
   return cuda::trim_pool(pool, keep_bytes);
 }
 GPEMU_CUDA_CATCH

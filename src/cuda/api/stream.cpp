@@ -62,7 +62,7 @@ gpemu_cuda_status gpemu_cuda_stream_synchronize(gpemu_cuda_stream_handle stream)
   gpemu_cuda_stream* found = nullptr;
   GPEMU_CUDA_TRY(cuda::resolve_for_work(stream, &found));
   GPEMU_CUDA_TRY(cuda::refuse_captured(*found));
-  GPEMU_CUDA_TRY(cuda::check_unsafe_call());
+  GPEMU_CUDA_TRY(cuda::check_wait(*found->device));
   cuda::synchronize(*found);
   return cuda::check_device(*found->device);
 }
@@ -72,7 +72,7 @@ gpemu_cuda_status gpemu_cuda_stream_query(gpemu_cuda_stream_handle stream) try {
   gpemu_cuda_stream* found = nullptr;
   GPEMU_CUDA_TRY(cuda::resolve_for_work(stream, &found));
   GPEMU_CUDA_TRY(cuda::refuse_captured(*found));
-  GPEMU_CUDA_TRY(cuda::check_unsafe_call());
+  GPEMU_CUDA_TRY(cuda::check_wait(*found->device));
   return cuda::is_over(found->stream->tail()) && cuda::have_returned(*found)
              ? GPEMU_CUDA_SUCCESS
              : GPEMU_CUDA_ERROR_NOT_READY;
