@@ -119,6 +119,7 @@ GPEMU_API void gpemu_cuda_set_last_error(gpemu_cuda_status status);
 /* CUstream and CUevent, cudaStream_t and cudaEvent_t are pointers to these. */
 typedef struct gpemu_cuda_stream* gpemu_cuda_stream_handle;
 typedef struct gpemu_cuda_event* gpemu_cuda_event_handle;
+typedef struct gpemu_cuda_pool* gpemu_cuda_pool_handle;
 
 /* ---- Devices and contexts ---- */
 
@@ -148,6 +149,7 @@ typedef struct gpemu_cuda_device {
   uint64_t constant_memory;
   int32_t copy_engines;
   int32_t cooperative_launch, memory_pools, managed_memory, can_map_host_memory, concurrent_kernels;
+  int32_t concurrent_managed_access; /* the host and the device share managed memory */
   int32_t cluster_launch;
   double fp64_to_fp32; /* ratio of rates, e.g. 0.5 */
 } gpemu_cuda_device;
@@ -211,6 +213,21 @@ GPEMU_API gpemu_cuda_status gpemu_cuda_mem_info(uint64_t* free_bytes, uint64_t* 
 GPEMU_API gpemu_cuda_status gpemu_cuda_malloc(uint64_t bytes, uint64_t* address);
 GPEMU_API gpemu_cuda_status gpemu_cuda_malloc_managed(uint64_t bytes, uint32_t flags,
                                                       uint64_t* address);
+/* Of managed memory on devices that share it with the host. A place is a device's ordinal, or -1
+ * for the host; `advice` is a CUmem_advise. Errors: INVALID_VALUE for other memory, INVALID_DEVICE
+ * for a device that does not exist or does not share managed memory. */
+GPEMU_API gpemu_cuda_status gpemu_cuda_advise(uint64_t address, uint64_t bytes, int32_t advice,
+                                              int32_t place);
+GPEMU_API gpemu_cuda_status gpemu_cuda_prefetch(uint64_t address, uint64_t bytes, int32_t place,
+                                                gpemu_cuda_stream_handle stream);
+typedef struct gpemu_cuda_managed_range {
+  int32_t read_mostly;           /* whether all of it is */
+  int32_t preferred, prefetched; /* places; -2 unless it is the same for all of it */
+  uint32_t accessed_by_count;    /* places that have it for all of it; no more than fit */
+  int32_t accessed_by[64];
+} gpemu_cuda_managed_range;
+GPEMU_API gpemu_cuda_status gpemu_cuda_managed_info(uint64_t address, uint64_t bytes,
+                                                    gpemu_cuda_managed_range* range);
 /* Waits for the device, as cudaFree does. Frees memory from malloc, malloc_managed and
  * malloc_async; does nothing for 0. Errors: INVALID_VALUE. */
 GPEMU_API gpemu_cuda_status gpemu_cuda_free(uint64_t address);
@@ -236,6 +253,13 @@ typedef struct gpemu_cuda_pointer {
   uint64_t bytes;
   uint32_t flags;     /* of host_alloc or host_register */
   uint64_t buffer_id; /* unique in the process; never used again */
+  /* What can be mapped around the address: the reservation of virtual memory, otherwise the
+   * allocation; known of reserved addresses without memory, too. */
+  uint64_t range_start, range_bytes;
+  int32_t legacy_ipc;          /* whether gpemu_cuda_ipc_export_memory takes it */
+  int32_t exportable;          /* whether gpemu_cuda_vmm_export takes it */
+  uint32_t access;             /* of the current device: 0 none, 1 read, 3 read and write */
+  gpemu_cuda_pool_handle pool; /* that it is from, or NULL */
 } gpemu_cuda_pointer;
 
 /* Describes an address. An address that gpemu did not give out is UNREGISTERED, not an error. */
@@ -286,7 +310,6 @@ GPEMU_API gpemu_cuda_status gpemu_cuda_peek(uint64_t address, void* data, uint64
 
 /* Stream-ordered memory. A NULL pool handle means the current device's default pool or, for an
  * allocation, the current pool of the stream's device. */
-typedef struct gpemu_cuda_pool* gpemu_cuda_pool_handle;
 typedef enum gpemu_cuda_pool_attribute GPEMU_INT {
   GPEMU_CUDA_POOL_REUSE_FOLLOW_EVENT_DEPENDENCIES = 1, /* numbered as cudaMemPoolAttr */
   GPEMU_CUDA_POOL_REUSE_ALLOW_OPPORTUNISTIC = 2,
@@ -325,10 +348,13 @@ GPEMU_API gpemu_cuda_status gpemu_cuda_free_async(uint64_t address,
 
 /* Virtual memory management. A handle names physical memory, like that of cuMemCreate. */
 GPEMU_API gpemu_cuda_status gpemu_cuda_vmm_granularity(int32_t device, uint64_t* bytes);
-GPEMU_API gpemu_cuda_status gpemu_cuda_vmm_create(int32_t device, uint64_t bytes, uint64_t* handle);
+/* Only memory that is created as exportable can be exported. */
+GPEMU_API gpemu_cuda_status gpemu_cuda_vmm_create(int32_t device, uint64_t bytes,
+                                                  int32_t exportable, uint64_t* handle);
 GPEMU_API gpemu_cuda_status gpemu_cuda_vmm_release(uint64_t handle);
 GPEMU_API gpemu_cuda_status gpemu_cuda_vmm_retain(uint64_t address, uint64_t* handle);
-GPEMU_API gpemu_cuda_status gpemu_cuda_vmm_device(uint64_t handle, int32_t* device);
+GPEMU_API gpemu_cuda_status gpemu_cuda_vmm_properties(uint64_t handle, int32_t* device,
+                                                      int32_t* exportable);
 GPEMU_API gpemu_cuda_status gpemu_cuda_vmm_reserve(uint64_t bytes, uint64_t alignment,
                                                    uint64_t wanted, uint64_t* address);
 GPEMU_API gpemu_cuda_status gpemu_cuda_vmm_unreserve(uint64_t address, uint64_t bytes);
@@ -349,6 +375,8 @@ GPEMU_API gpemu_cuda_status gpemu_cuda_vmm_import(int32_t file_descriptor, uint6
 typedef struct gpemu_cuda_ipc {
   uint8_t bytes[64];
 } gpemu_cuda_ipc;
+/* Takes memory of gpemu_cuda_malloc only: not of pools, variables or another process, not managed
+ * or virtual memory. */
 GPEMU_API gpemu_cuda_status gpemu_cuda_ipc_export_memory(uint64_t address, gpemu_cuda_ipc* ipc);
 GPEMU_API gpemu_cuda_status gpemu_cuda_ipc_open_memory(const gpemu_cuda_ipc* ipc,
                                                        uint64_t* address);
@@ -667,6 +695,9 @@ GPEMU_API gpemu_cuda_status gpemu_cuda_capture_get_info(gpemu_cuda_stream_handle
 GPEMU_API gpemu_cuda_status gpemu_cuda_capture_set_dependencies(
     gpemu_cuda_stream_handle stream, const gpemu_cuda_node_handle* dependencies, size_t count,
     int32_t add);
+/* For work that no graph can hold, such as cudaStreamAddCallback. Errors:
+ * STREAM_CAPTURE_UNSUPPORTED if the stream captures; the capture is then invalidated. */
+GPEMU_API gpemu_cuda_status gpemu_cuda_refuse_capture(gpemu_cuda_stream_handle stream);
 /* Sets the thread's capture mode and yields the previous one. */
 GPEMU_API gpemu_cuda_status gpemu_cuda_exchange_capture_mode(int32_t* mode);
 
@@ -695,9 +726,6 @@ typedef struct gpemu_cuda_node_parameters {
   uint64_t set_address, set_pitch, set_count, set_height; /* SET */
   uint32_t set_value, set_element_bytes;
   void (*host_function)(void*); /* HOST */
-/* For work that no graph can hold, such as cudaStreamAddCallback. Errors:
- * STREAM_CAPTURE_UNSUPPORTED if the stream captures; the capture is then invalidated. */
-GPEMU_API gpemu_cuda_status gpemu_cuda_refuse_capture(gpemu_cuda_stream_handle stream);
   void* host_data;
   gpemu_cuda_graph_handle child; /* GRAPH */
   gpemu_cuda_event_handle event; /* WAIT_EVENT, RECORD_EVENT */

@@ -269,8 +269,20 @@ constexpr unsigned kAllIpcFlags = 1;
 /// CUmemAttach_flags, cudaMemAttachGlobal and the following.
 enum AttachFlags : unsigned { kAttachGlobal = 1, kAttachHost = 2, kAttachSingle = 4 };
 
-/// CUmem_advise and cudaMemoryAdvise: the first and the last.
-enum Advice : int { kSetReadMostly = 1, kUnsetAccessedBy = 6 };
+/// CUmem_range_attribute and cudaMemRangeAttribute.
+enum RangeAttribute : int {
+  kRangeReadMostly = 1,
+  kRangePreferred = 2,
+  kRangeAccessedBy = 3,
+  kRangePrefetched = 4,
+  kRangePreferredType = 5,
+  kRangePreferredId = 6,
+  kRangePrefetchedType = 7,
+  kRangePrefetchedId = 8,
+};
+
+/// CU_DEVICE_CPU and CU_DEVICE_INVALID, and the runtime's.
+constexpr int kHostPlace = -1, kNoPlace = -2;
 
 /// CUdevice_P2PAttribute and cudaDeviceP2PAttr: the first, access, and the last.
 enum PeerAttribute : int { kPerformanceRank = 1, kPeerAccess = 2, kPeerArrayAccess = 4 };
@@ -305,7 +317,7 @@ struct Location {
   int type;
   int id;
 };
-constexpr int kDeviceLocation = 1;
+constexpr int kNoLocation = 0, kDeviceLocation = 1, kHostLocation = 2;
 
 /// CU_MEM_ALLOCATION_TYPE_PINNED and CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR.
 constexpr int kPinnedAllocation = 1;

@@ -14,8 +14,21 @@ int get_memory_info(size_t* free_bytes, size_t* total_bytes);
 /// Errors: OUT_OF_MEMORY if no number holds them.
 int measure_rows(size_t width, size_t rows, size_t* pitch, size_t* bytes);
 
-/// Errors: INVALID_VALUE unless the range is managed memory and the advice is one of CUDA's.
-int check_advice(uint64_t address, size_t bytes, int advice);
+/// Advises on managed memory, and prefetches it, by a location instead of a place. Errors: those of
+/// gpemu_cuda_advise and gpemu_cuda_prefetch, INVALID_VALUE; NOT_SUPPORTED for NUMA nodes.
+int advise(uint64_t address, size_t bytes, int advice, Location location);
+int prefetch(uint64_t address, size_t bytes, Location location, unsigned flags, Stream stream);
+
+/// Yields an attribute of managed memory, or several. Errors: INVALID_VALUE.
+int get_range_attribute(void* data, size_t data_bytes, int attribute, uint64_t address,
+                        size_t bytes);
+int get_range_attributes(void** data, size_t* data_bytes, int* attributes, size_t count,
+                         uint64_t address, size_t bytes);
+
+/// Attaches managed memory to a stream. On devices where host and device cannot access memory at
+/// the same time, this only restricts what the program may touch. Errors: INVALID_VALUE,
+/// STREAM_CAPTURE_UNSUPPORTED.
+int attach_memory(Stream stream, uint64_t address, unsigned flags);
 
 /// Makes a pool on a device. `function` is the caller, for the log.
 ///

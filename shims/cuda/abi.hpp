@@ -30,6 +30,8 @@ enum PointerAttribute : int {
   kPointerIsRdma = 15,
   kPointerAccessFlags = 16,
   kPointerPool = 17,
+  kPointerMappingSize = 18,
+  kPointerMappingBase = 19,
 };
 
 /// CUmemorytype.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cuda.hpp"
 #include "cuda_memory.hpp"
+#include "stream_twins.hpp"
 
 namespace {
 
@@ -51,7 +52,7 @@ int put_attribute(void* data, int attribute, Address address, const gpemu_cuda_p
     case kPointerMemoryType:
       return put(data, unsigned{on_device ? kDeviceMemory : kHostMemory});
     case kPointerDevicePointer:
-      return put(data, address);
+      return info.access != 0 ? put(data, address) : kInvalidValue;
     case kPointerHostPointer:
       return on_host ? put(data, pointer_to(address)) : kInvalidValue;
     case kPointerBufferId:
@@ -63,19 +64,25 @@ int put_attribute(void* data, int attribute, Address address, const gpemu_cuda_p
     case kPointerDeviceOrdinal:
       return put(data, info.device);
     case kPointerIsLegacyIpc:
-      return put(data, info.kind == GPEMU_CUDA_MEMORY_DEVICE ? 1U : 0U);
+      return put(data, static_cast<unsigned>(info.legacy_ipc));
     case kPointerRangeStart:
-      return put(data, info.base);
+      return put(data, info.range_start);
     case kPointerRangeSize:
-      return put(data, size_t{info.bytes});
+      return put(data, size_t{info.range_bytes});
     case kPointerMapped:
       return put(data, 1U);
     case kPointerHandleTypes:
-      return put(data, uint64_t{0});
+      return put(data, uint64_t{info.exportable != 0 ? unsigned{kFileDescriptorHandle} : 0U});
     case kPointerIsRdma:
       return put(data, 0U);
     case kPointerAccessFlags:
-      return put(data, int{kReadWrite});
+      return put(data, info.access);
+    case kPointerPool:
+      return put(data, info.pool);
+    case kPointerMappingSize:
+      return put(data, size_t{info.bytes});
+    case kPointerMappingBase:
+      return put(data, info.base);
     default:
       return kInvalidValue;
   }
@@ -102,7 +109,23 @@ int put_default(void* data, int attribute) {
     case kPointerRangeSize:
     case kPointerHandleTypes:
     case kPointerPool:
+    case kPointerMappingSize:
+    case kPointerMappingBase:
       return put(data, uint64_t{0});
+    default:
+      return kInvalidValue;
+  }
+}
+
+/// Yields what is known of reserved addresses without memory.
+int put_reserved(void* data, int attribute, const gpemu_cuda_pointer& info) {
+  switch (attribute) {
+    case kPointerRangeStart:
+      return put(data, info.range_start);
+    case kPointerRangeSize:
+      return put(data, size_t{info.range_bytes});
+    case kPointerMapped:
+      return put(data, 0U);
     default:
       return kInvalidValue;
   }
@@ -122,6 +145,8 @@ int get_attributes(unsigned count, const int* attributes, void** data, Address a
     status = put_default(data[index], attributes[index]);
     if (status == kSuccess && info.kind != GPEMU_CUDA_MEMORY_UNREGISTERED) {
       (void)put_attribute(data[index], attributes[index], address, info);
+    } else if (status == kSuccess && info.range_bytes != 0) {
+      (void)put_reserved(data[index], attributes[index], info);
     }
   }
   return status;
@@ -227,8 +252,14 @@ GPEMU_SHIM_EXPORT int cuMemHostGetFlags(unsigned* flags, void* memory) {
 
 GPEMU_SHIM_EXPORT int cuPointerGetAttribute(void* data, int attribute, Address address) {
   gpemu_cuda_pointer info{};
-  const int status = data == nullptr ? kInvalidValue : pointer_info(address, &info);
-  return status == kSuccess ? put_attribute(data, attribute, address, info) : status;
+  const int status = data == nullptr ? kInvalidValue : gpemu_cuda_pointer_info(address, &info);
+  if (status != kSuccess) {
+    return status;
+  }
+  if (info.kind == GPEMU_CUDA_MEMORY_UNREGISTERED) {
+    return info.range_bytes == 0 ? kInvalidValue : put_reserved(data, attribute, info);
+  }
+  return put_attribute(data, attribute, address, info);
 }
 
 GPEMU_SHIM_EXPORT int cuPointerGetAttributes(unsigned count, const int* attributes, void** data,
@@ -236,15 +267,40 @@ GPEMU_SHIM_EXPORT int cuPointerGetAttributes(unsigned count, const int* attribut
   return get_attributes(count, attributes, data, address);
 }
 
-// The location of managed pages is only advice; the emulated memory has just one place.
-GPEMU_SHIM_EXPORT int cuMemAdvise(Address address, size_t bytes, int advice, Device /*device*/) {
-  return in_context([=] { return check_advice(address, bytes, advice); });
+GPEMU_SHIM_EXPORT int cuMemAdvise(Address address, size_t bytes, int advice, Device place) {
+  return in_context([=] { return gpemu_cuda_advise(address, bytes, advice, place); });
 }
 
-GPEMU_SHIM_EXPORT int cuMemAdvise_v2(Address address, size_t bytes, int advice,
-                                     Location /*location*/) {
-  return in_context([=] { return check_advice(address, bytes, advice); });
+GPEMU_SHIM_EXPORT int cuMemAdvise_v2(Address address, size_t bytes, int advice, Location location) {
+  return in_context([=] { return advise(address, bytes, advice, location); });
 }
+
+GPEMU_TWINS(cuMemPrefetchAsync, _ptsz, (Address address, size_t bytes, Device place, Stream stream),
+            return in_context([=] {
+              return gpemu_cuda_prefetch(address, bytes, place, on(stream));
+            });)
+
+GPEMU_TWINS(cuMemPrefetchAsync_v2, _ptsz,
+            (Address address, size_t bytes, Location location, unsigned flags, Stream stream),
+            return in_context([=] {
+              return prefetch(address, bytes, location, flags, on(stream));
+            });)
+
+GPEMU_SHIM_EXPORT int cuMemRangeGetAttribute(void* data, size_t data_bytes, int attribute,
+                                             Address address, size_t bytes) {
+  return in_context(
+      [=] { return get_range_attribute(data, data_bytes, attribute, address, bytes); });
+}
+
+GPEMU_SHIM_EXPORT int cuMemRangeGetAttributes(void** data, size_t* data_bytes, int* attributes,
+                                              size_t count, Address address, size_t bytes) {
+  return in_context(
+      [=] { return get_range_attributes(data, data_bytes, attributes, count, address, bytes); });
+}
+
+GPEMU_TWINS(cuStreamAttachMemAsync, _ptsz,
+            (Stream stream, Address address, size_t /*length*/, unsigned flags),
+            return in_context([=] { return attach_memory(on(stream), address, flags); });)
 
 // ---- Memory of other processes ----
 

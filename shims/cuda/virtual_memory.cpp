@@ -62,7 +62,9 @@ GPEMU_SHIM_EXPORT int cuMemCreate(uint64_t* handle, size_t bytes,
                                   const AllocationProperties* properties,
                                   unsigned long long flags) {
   const int status = handle == nullptr || flags != 0 ? kInvalidValue : check(properties);
-  return status == kSuccess ? gpemu_cuda_vmm_create(properties->location.id, bytes, handle)
+  return status == kSuccess ? gpemu_cuda_vmm_create(
+                                  properties->location.id, bytes,
+                                  properties->handle_types == kFileDescriptorHandle ? 1 : 0, handle)
                             : status;
 }
 
@@ -77,10 +79,13 @@ GPEMU_SHIM_EXPORT int cuMemRetainAllocationHandle(uint64_t* handle, void* addres
 GPEMU_SHIM_EXPORT int cuMemGetAllocationPropertiesFromHandle(AllocationProperties* properties,
                                                              uint64_t handle) {
   int32_t device = 0;
-  const int status = properties == nullptr ? kInvalidValue : gpemu_cuda_vmm_device(handle, &device);
+  int32_t exportable = 0;
+  const int status = properties == nullptr
+                         ? kInvalidValue
+                         : gpemu_cuda_vmm_properties(handle, &device, &exportable);
   if (status == kSuccess) {
     *properties = {.type = kPinnedAllocation,
-                   .handle_types = kFileDescriptorHandle,
+                   .handle_types = exportable != 0 ? kFileDescriptorHandle : 0,
                    .location = {.type = kDeviceLocation, .id = device}};
   }
   return status;

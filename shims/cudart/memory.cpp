@@ -284,19 +284,48 @@ GPEMU_SHIM_EXPORT int cudaIpcCloseMemHandle(void* memory) {
 
 // ---- Managed memory ----
 
-// The location of pages is only advice; the emulated memory has just one place.
 #if GPEMU_CUDA_MAJOR == 12
-GPEMU_SHIM_EXPORT int cudaMemAdvise(const void* memory, size_t bytes, int advice, int /*device*/) {
-  return in_context([=] { return check_advice(address_of(memory), bytes, advice); });
+GPEMU_SHIM_EXPORT int cudaMemAdvise(const void* memory, size_t bytes, int advice, int place) {
+  return in_context([=] { return gpemu_cuda_advise(address_of(memory), bytes, advice, place); });
 }
 
 GPEMU_SHIM_EXPORT int cudaMemAdvise_v2(const void* memory, size_t bytes, int advice,
-                                       Location /*location*/) {
-  return in_context([=] { return check_advice(address_of(memory), bytes, advice); });
+                                       Location location) {
+  return in_context([=] { return advise(address_of(memory), bytes, advice, location); });
 }
+
+GPEMU_TWINS(cudaMemPrefetchAsync, _ptsz,
+            (const void* memory, size_t bytes, int place, Stream stream), return in_context([=] {
+              return gpemu_cuda_prefetch(address_of(memory), bytes, place, on(stream));
+            });)
+
+GPEMU_TWINS(cudaMemPrefetchAsync_v2, _ptsz,
+            (const void* memory, size_t bytes, Location location, unsigned flags, Stream stream),
+            return in_context([=] {
+              return prefetch(address_of(memory), bytes, location, flags, on(stream));
+            });)
 #else
 GPEMU_SHIM_EXPORT int cudaMemAdvise(const void* memory, size_t bytes, int advice,
-                                    Location /*location*/) {
-  return in_context([=] { return check_advice(address_of(memory), bytes, advice); });
+                                    Location location) {
+  return in_context([=] { return advise(address_of(memory), bytes, advice, location); });
 }
+
+GPEMU_TWINS(cudaMemPrefetchAsync, _ptsz,
+            (const void* memory, size_t bytes, Location location, unsigned flags, Stream stream),
+            return in_context([=] {
+              return prefetch(address_of(memory), bytes, location, flags, on(stream));
+            });)
 #endif
+
+GPEMU_SHIM_EXPORT int cudaMemRangeGetAttribute(void* data, size_t data_bytes, int attribute,
+                                               const void* memory, size_t bytes) {
+  return in_context(
+      [=] { return get_range_attribute(data, data_bytes, attribute, address_of(memory), bytes); });
+}
+
+GPEMU_SHIM_EXPORT int cudaMemRangeGetAttributes(void** data, size_t* data_bytes, int* attributes,
+                                                size_t count, const void* memory, size_t bytes) {
+  return in_context([=] {
+    return get_range_attributes(data, data_bytes, attributes, count, address_of(memory), bytes);
+  });
+}

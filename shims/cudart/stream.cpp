@@ -106,15 +106,8 @@ GPEMU_TWINS(cudaLaunchHostFunc_v2, _ptsz,
             });)
 #endif
 
-// On devices where host and device cannot access memory at the same time, attaching only restricts
-// what the program may touch; so only pointer and length need to be checked.
 GPEMU_TWINS(cudaStreamAttachMemAsync, _ptsz,
-            (Stream stream, void* memory, size_t /*length*/, unsigned flags), (void)on(stream);
+            (Stream stream, void* memory, size_t /*length*/, unsigned flags),
             return in_context([=] {
-              gpemu_cuda_pointer info{};
-              const int status = gpemu_cuda_pointer_info(address_of(memory), &info);
-              return status == kSuccess &&
-                             (info.kind != GPEMU_CUDA_MEMORY_MANAGED || flags > kAttachSingle)
-                         ? kInvalidValue
-                         : status;
+              return attach_memory(on(stream), address_of(memory), flags);
             });)

@@ -14,9 +14,11 @@
 
 #include "attach.hpp"
 #include "log.hpp"
+#include "managed.hpp"
 #include "memory_content.hpp"
 #include "mover.hpp"
 #include "recorder.hpp"
+#include "thread_state.hpp"
 #include "waits.hpp"
 
 namespace gpemu::cuda {
@@ -38,7 +40,8 @@ void release_blocks(DeviceState& device) {
     const Memory& state = memory();
     const Lock lock(state.mutex);
     for (const auto& [address, block] : state.blocks) {
-      if (block.ledger != 0 && block.device == device.ordinal) addresses.push_back(address);
+      const bool is_taken = block.origin != Origin::kElsewhere;
+      if (is_taken && block.device == device.ordinal) addresses.push_back(address);
     }
   }
   for (const std::uint64_t address : addresses) static_cast<void>(free_block(address, false));
@@ -91,7 +94,8 @@ struct TakenMemory {
 /// Takes whole pages of a device. Returns nothing if there is no room.
 std::optional<TakenMemory> take_pages(Memory& state, DeviceState& device, AddressSpace& space,
                                       Bytes bytes) GPEMU_REQUIRES(state.mutex) {
-  const auto ledger = device.device->allocate(bytes);
+  auto ledger = device.device->allocate(bytes);
+  if (!ledger && evict_managed(state, device, bytes)) ledger = device.device->allocate(bytes);
   if (!ledger) return std::nullopt;
   const auto start = take_range(space.free, bytes);
   if (!start) {
@@ -120,6 +124,23 @@ std::optional<TakenMemory> take_part(Memory& state, DeviceState& device, Address
   node.key() = page->start;
   SharedPage& shared = space.shared_pages.insert(std::move(node)).position->second;
   return TakenMemory{*take_range(shared.free, bytes), page->ledger};
+}
+
+/// Takes addresses for managed memory, whose pages take memory when they are used.
+std::optional<TakenMemory> take_addresses(Memory& state, AddressSpace& space, Bytes bytes)
+    GPEMU_REQUIRES(state.mutex) {
+  const auto start = take_range(space.free, bytes);
+  if (!start) return std::nullopt;
+  add_managed(state, *start, bytes);
+  return TakenMemory{*start, 0};
+}
+
+/// Returns how the thread's current device may use a block.
+std::uint32_t access_of(const Block& block) {
+  constexpr std::uint32_t kReadAndWrite = 3;
+  if (block.handle == 0) return kReadAndWrite;
+  const auto found = block.access.find(thread_state.current_device());
+  return found == block.access.end() ? 0 : found->second;
 }
 
 void give_back_pages(DeviceState& device, AddressSpace& space, const TakenMemory& place,
@@ -169,15 +190,23 @@ Status free_block(std::uint64_t address, bool host) {
     state.blocks.erase(found);
     return GPEMU_CUDA_SUCCESS;
   }
-  if (block.ledger == 0) return GPEMU_CUDA_ERROR_INVALID_VALUE;
+  if (block.origin == Origin::kElsewhere) return GPEMU_CUDA_ERROR_INVALID_VALUE;
   AddressSpace& space = state.spaces[block.device];
-  const Bytes bytes = taken_by(block.bytes);
+  // What the host and devices share takes whole pages of addresses, and no memory of its own.
+  const bool moves = block.ledger == 0;
+  const Bytes bytes = moves ? round_up(block.bytes, kPage) : taken_by(block.bytes);
   if (block.shared) {
     clear_pages(address, bytes);
     state.contents.assign(address, bytes, Content::kZeros);
   } else {
     drop(address, bytes, Content::kZeros);
     state.stale.give_back(address, bytes);
+  }
+  if (moves) {
+    remove_managed(state, address);
+    give_back_range(space.free, address, bytes);
+    state.blocks.erase(found);
+    return GPEMU_CUDA_SUCCESS;
   }
   record_allocation(block.device, address, -static_cast<std::int64_t>(block.bytes));
   DeviceState& device = device_at(block.device);
@@ -190,10 +219,13 @@ Status free_block(std::uint64_t address, bool host) {
   return GPEMU_CUDA_SUCCESS;
 }
 
-Status allocate_on(DeviceState& device, Bytes bytes, gpemu_cuda_memory_kind kind,
-                   std::uint64_t* address) {
-  if (bytes > device.info.total_memory) return GPEMU_CUDA_ERROR_OUT_OF_MEMORY;
-  const Bytes taken = taken_by(bytes);
+Status allocate_on(DeviceState& device, Bytes bytes, Origin origin, std::uint64_t* address) {
+  const bool managed = origin == Origin::kManaged;
+  const bool moves = managed && shares_managed(device);
+  if (bytes > device.info.total_memory * (moves ? kAddressSpaceFactor : 1)) {
+    return GPEMU_CUDA_ERROR_OUT_OF_MEMORY;
+  }
+  const Bytes taken = moves ? round_up(bytes, kPage) : taken_by(bytes);
   Memory& state = memory();
   const Lock lock(state.mutex);
   AddressSpace* const space = space_of(state, device);
@@ -201,27 +233,22 @@ Status allocate_on(DeviceState& device, Bytes bytes, gpemu_cuda_memory_kind kind
   // Made before the memory is taken, which would be lost if there were no room for this.
   std::map<std::uint64_t, Block> made;
   made.emplace(0, Block{.bytes = bytes,
-                        .kind = kind,
+                        .kind = managed ? GPEMU_CUDA_MEMORY_MANAGED : GPEMU_CUDA_MEMORY_DEVICE,
+                        .origin = origin,
                         .device = device.ordinal,
-                        .shared = kind == GPEMU_CUDA_MEMORY_MANAGED});
-  const auto place = is_small(bytes) ? take_part(state, device, *space, taken)
-                                     : take_pages(state, device, *space, taken);
+                        .shared = managed});
+  const auto place = moves             ? take_addresses(state, *space, taken)
+                     : is_small(bytes) ? take_part(state, device, *space, taken)
+                                       : take_pages(state, device, *space, taken);
   if (!place) return GPEMU_CUDA_ERROR_OUT_OF_MEMORY;
   auto node = made.extract(made.begin());
   node.key() = place->start;
   node.mapped().id = state.next_id++;
   node.mapped().ledger = place->ledger;
   state.blocks.insert(std::move(node));
-  record_allocation(device.ordinal, place->start, static_cast<std::int64_t>(bytes));
+  if (!moves) record_allocation(device.ordinal, place->start, static_cast<std::int64_t>(bytes));
   *address = place->start;
   return GPEMU_CUDA_SUCCESS;
-}
-
-void count_held(Memory& state, int device, Bytes bytes) {
-  AddressSpace& space = state.spaces[device];
-  space.held += bytes;
-  space.peak = std::max(space.peak, space.held);
-  record_memory(device, space.peak);
 }
 
 Status allocate_host(Bytes bytes, std::uint32_t flags, void** pointer) {
@@ -284,13 +311,22 @@ gpemu_cuda_pointer describe_pointer(std::uint64_t address) {
   const Memory& state = memory();
   const Lock lock(state.mutex);
   const auto* const block = block_at(state, address);
-  if (block == nullptr) return {.device = -1};
+  const auto* const reserved = reservation_at(state, address);
+  if (block == nullptr) {
+    if (reserved == nullptr) return {.device = -1};
+    return {.device = -1, .range_start = reserved->first, .range_bytes = reserved->second};
+  }
   return {.kind = block->second.kind,
           .device = block->second.device,
           .base = block->first,
           .bytes = block->second.bytes,
           .flags = block->second.flags,
-          .buffer_id = block->second.id};
+          .buffer_id = block->second.id,
+          .range_start = reserved == nullptr ? block->first : reserved->first,
+          .range_bytes = reserved == nullptr ? block->second.bytes : reserved->second,
+          .legacy_ipc = block->second.origin == Origin::kMalloc ? 1 : 0,
+          .exportable = block->second.exportable ? 1 : 0,
+          .access = access_of(block->second)};
 }
 
 }  // namespace gpemu::cuda

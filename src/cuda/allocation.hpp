@@ -11,11 +11,8 @@
 
 namespace gpemu::cuda {
 
-/// Counts memory as held by this process.
-void count_held(Memory& state, int device, Bytes bytes) GPEMU_REQUIRES(state.mutex);
-
 /// Takes memory of a device. Requires: bytes > 0. Errors: OUT_OF_MEMORY.
-[[nodiscard]] Status allocate_on(DeviceState& device, Bytes bytes, gpemu_cuda_memory_kind kind,
+[[nodiscard]] Status allocate_on(DeviceState& device, Bytes bytes, Origin origin,
                                  std::uint64_t* address);
 
 /// Blocks until no unfinished copy touches the block that holds an address. Requires: not the lock.
@@ -32,7 +29,7 @@ void finish_moves(std::uint64_t address);
 [[nodiscard]] Status register_host(void* pointer, Bytes bytes, std::uint32_t flags);
 [[nodiscard]] Status unregister_host(void* pointer);
 
-/// Describes the memory behind a pointer.
+/// Describes the memory behind a pointer, but for its pool.
 [[nodiscard]] gpemu_cuda_pointer describe_pointer(std::uint64_t address);
 
 }  // namespace gpemu::cuda

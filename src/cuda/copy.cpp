@@ -16,6 +16,7 @@
 #include "faults.hpp"
 #include "host_functions.hpp"
 #include "link_traffic.hpp"
+#include "managed.hpp"
 #include "memory_content.hpp"
 #include "mover.hpp"
 #include "peer.hpp"
@@ -199,6 +200,20 @@ Duration beside_others(const gpemu_cuda_stream& stream,
   return longest;
 }
 
+/// Queues a copy between host and device. `link`: its rate there, in bytes/s.
+device::QueuedWork queue_over_link(gpemu_cuda_stream& stream, Bytes bytes, double link,
+                                   device::Engine engine) {
+  const DeviceState& device = *stream.device;
+  const bool to_device = engine == device::Engine::kCopyHostToDevice;
+  const Duration alone =
+      cost::copy_cost(device.spec).latency +
+      from_seconds(static_cast<double>(bytes) /
+                   (link * link_share(device, -1, topology::LinkClass::kPciePeer)));
+  const auto& links = to_device ? device.links_from_host : device.links_to_host;
+  return enqueue(stream, engine, bytes, beside_others(stream, links, bytes, alone),
+                 to_device ? "copy host to device" : "copy device to host");
+}
+
 /// Not inlined: in its caller, g++ assumes that it is rarely used and makes it small and slow.
 [[gnu::noinline]] device::QueuedWork queue_copy(gpemu_cuda_stream& stream, const Side& to,
                                                 const Side& from, Bytes bytes) {
@@ -228,16 +243,8 @@ Duration beside_others(const gpemu_cuda_stream& stream,
     return enqueue_peer_copy(stream, bytes,
                              beside_others(stream, links_between(target, source), bytes, alone));
   }
-  const Duration alone =
-      cost::copy_cost(device.spec).latency +
-      from_seconds(static_cast<double>(bytes) /
-                   (link * link_share(device, -1, topology::LinkClass::kPciePeer)));
-  return to.on_device() ? enqueue(stream, device::Engine::kCopyHostToDevice, bytes,
-                                  beside_others(stream, device.links_from_host, bytes, alone),
-                                  "copy host to device")
-                        : enqueue(stream, device::Engine::kCopyDeviceToHost, bytes,
-                                  beside_others(stream, device.links_to_host, bytes, alone),
-                                  "copy device to host");
+  return to.on_device() ? queue_over_link(stream, bytes, link, device::Engine::kCopyHostToDevice)
+                        : queue_over_link(stream, bytes, link, device::Engine::kCopyDeviceToHost);
 }
 
 /// Errors: NVLINK_UNCORRECTABLE if a copy crosses a broken link.
@@ -297,6 +304,12 @@ void set_rows(gpemu_cuda_node_parameters node, Bytes width, const Side& side) {
 
 }  // namespace
 
+void queue_migration(gpemu_cuda_stream& stream, Bytes bytes, bool to_device) {
+  static_cast<void>(queue_over_link(
+      stream, bytes, stream.device->spec.pinned_copy_bytes_per_s,
+      to_device ? device::Engine::kCopyHostToDevice : device::Engine::kCopyDeviceToHost));
+}
+
 Status run_copy(const gpemu_cuda_copy& copy, gpemu_cuda_stream& stream, bool blocking) {
   if (copy.width_bytes == 0 || copy.height == 0 || copy.depth == 0) return GPEMU_CUDA_SUCCESS;
   const auto to_extent = extent_of(copy, copy.destination_pitch, copy.destination_plane_pitch);
@@ -345,6 +358,11 @@ Status run_copy(const gpemu_cuda_copy& copy, gpemu_cuda_stream& stream, bool blo
     return GPEMU_CUDA_SUCCESS;
   }
   GPEMU_CUDA_TRY(check_link_between(to, from));
+  if (to.kind == GPEMU_CUDA_MEMORY_MANAGED) {
+    use_managed(copy.destination, *to_extent, *stream.device);
+  }
+  if (from.kind == GPEMU_CUDA_MEMORY_MANAGED)
+    use_managed(copy.source, *from_extent, *stream.device);
   const device::QueuedWork queued = queue_copy(stream, to, from, bytes);
   copy_host_calls(stream, movement.calls);
   if (rule.wait != CopyWait::kEnd) {
@@ -397,6 +415,7 @@ Status run_set(const gpemu_cuda_node_parameters& node, gpemu_cuda_stream& stream
                     .name = "set memory"},
       .operation_class = cost::OperationClass::kSet};
   queue_operation(price_on(*stream.device, described), described.operation, stream);
+  if (side.kind == GPEMU_CUDA_MEMORY_MANAGED) use_managed(node.set_address, extent, *stream.device);
   const std::array written{Access{.start = node.set_address, .bytes = extent, .writes = true}};
   auto set = [node, width, side] { set_rows(node, width, side); };
   HostCalls calls;

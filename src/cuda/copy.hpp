@@ -13,6 +13,9 @@ namespace gpemu::cuda {
 [[nodiscard]] Status run_copy(const gpemu_cuda_copy& copy, gpemu_cuda_stream& stream,
                               bool blocking);
 
+/// Queues the time that pages of managed memory take between the host and the stream's device.
+void queue_migration(gpemu_cuda_stream& stream, Bytes bytes, bool to_device);
+
 /// Queues setting memory, like gpemu_cuda_set_memory, with the SET fields of a node.
 [[nodiscard]] Status run_set(const gpemu_cuda_node_parameters& node, gpemu_cuda_stream& stream);
 

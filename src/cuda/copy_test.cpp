@@ -339,7 +339,7 @@ TEST_F(MoverTest, FreedAndUnregisteredMemoryIsNotTouchedAnyMore) {
   std::memset(pinned, 5, 2 * kMiB);
   const std::uint64_t device = allocate(2 * kMiB);
   std::uint64_t handle = 0, range = 0;
-  ASSERT_EQ(gpemu_cuda_vmm_create(0, 2 * kMiB, &handle), GPEMU_CUDA_SUCCESS);
+  ASSERT_EQ(gpemu_cuda_vmm_create(0, 2 * kMiB, 1, &handle), GPEMU_CUDA_SUCCESS);
   ASSERT_EQ(gpemu_cuda_vmm_reserve(2 * kMiB, 0, 0, &range), GPEMU_CUDA_SUCCESS);
   ASSERT_EQ(gpemu_cuda_vmm_map(range, 2 * kMiB, 0, handle), GPEMU_CUDA_SUCCESS);
   ASSERT_EQ(gpemu_cuda_vmm_set_access(range, 2 * kMiB, 0, 3), GPEMU_CUDA_SUCCESS);

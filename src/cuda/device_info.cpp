@@ -113,6 +113,8 @@ gpemu_cuda_device describe_device(const profile::GpuSpec& spec,
   info.copy_engines = large_chip && capability.number <= 103 ? 3 : 2;
   info.cooperative_launch = spec.compute_capability_major >= 6;
   info.managed_memory = 1;
+  // Source: CUDA C++ Programming Guide, "Unified Memory": since Pascal, on Linux.
+  info.concurrent_managed_access = spec.compute_capability_major >= 6;
   info.can_map_host_memory = 1;
   info.memory_pools = 1;
   info.concurrent_kernels = 1;

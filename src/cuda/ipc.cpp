@@ -201,8 +201,9 @@ Status export_memory(std::uint64_t address, gpemu_cuda_ipc* ipc) {
   Memory& state = memory();
   Lock lock(state.mutex);
   const auto* const found = block_at(state, address);
-  if (found == nullptr || found->second.ledger == 0 ||
-      found->second.kind != GPEMU_CUDA_MEMORY_DEVICE) {
+  // Source: cuIpcGetMemHandle takes memory of cuMemAlloc. Of pools:
+  // github.com/openucx/ucx/pull/10065; of cuMemCreate: openucx/ucx/issues/7110.
+  if (found == nullptr || found->second.origin != Origin::kMalloc) {
     return GPEMU_CUDA_ERROR_INVALID_VALUE;
   }
   Block& block = state.blocks.at(found->first);

@@ -10,7 +10,7 @@
 
 namespace gpemu::cuda {
 
-Status allocate(Bytes bytes, gpemu_cuda_memory_kind kind, std::uint64_t* address) {
+Status allocate(Bytes bytes, Origin origin, std::uint64_t* address) {
   DeviceState* device = nullptr;
   GPEMU_CUDA_TRY(current_device(&device));
   GPEMU_CUDA_TRY(check_unsafe_call());
@@ -18,9 +18,9 @@ Status allocate(Bytes bytes, gpemu_cuda_memory_kind kind, std::uint64_t* address
     *address = 0;
     return GPEMU_CUDA_SUCCESS;
   }
-  const Status status = allocate_on(*device, bytes, kind, address);
+  const Status status = allocate_on(*device, bytes, origin, address);
   if (status != GPEMU_CUDA_ERROR_OUT_OF_MEMORY || !reclaim_pooled(*device)) return status;
-  return allocate_on(*device, bytes, kind, address);
+  return allocate_on(*device, bytes, origin, address);
 }
 
 Status free_memory(std::uint64_t address) {

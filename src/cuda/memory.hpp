@@ -5,13 +5,14 @@
 
 #include "gpemu/base/units.hpp"
 
+#include "memory_state.hpp"
 #include "status.hpp"
 
 namespace gpemu::cuda {
 
 /// Yields memory of the current device; if necessary, frees idle memory of its pools. Errors: those
 /// of current_device and check_unsafe_call, OUT_OF_MEMORY.
-[[nodiscard]] Status allocate(Bytes bytes, gpemu_cuda_memory_kind kind, std::uint64_t* address);
+[[nodiscard]] Status allocate(Bytes bytes, Origin origin, std::uint64_t* address);
 
 /// Frees memory after the current device's work has ended. Errors: those of current_device and
 /// check_unsafe_call, INVALID_VALUE.

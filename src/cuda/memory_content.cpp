@@ -89,9 +89,7 @@ void Side::describe_in(const Memory& state, const std::pair<const std::uint64_t,
 /// Device addresses outside of allocations belong to nothing; all other addresses belong to the
 /// host.
 void Side::describe_outside(const Memory& state, std::uint64_t address) {
-  const auto reserved = state.reservations.upper_bound(address);
-  if (reserved != state.reservations.begin() &&
-      address - std::prev(reserved)->first < std::prev(reserved)->second) {
+  if (reservation_at(state, address) != nullptr) {
     kind = GPEMU_CUDA_MEMORY_DEVICE;
     inside = false;
     return;
@@ -103,6 +101,13 @@ void Side::describe_outside(const Memory& state, std::uint64_t address) {
       inside = false;
     }
   }
+}
+
+void count_held(Memory& state, int device, Bytes bytes) {
+  AddressSpace& space = state.spaces[device];
+  space.held += bytes;
+  space.peak = std::max(space.peak, space.held);
+  record_memory(device, space.peak);
 }
 
 Side side_of(std::uint64_t address, Bytes bytes) {

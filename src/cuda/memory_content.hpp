@@ -42,6 +42,9 @@ struct Side {
   void describe_outside(const Memory& state, std::uint64_t address) GPEMU_REQUIRES(state.mutex);
 };
 
+/// Counts memory as held by this process.
+void count_held(Memory& state, int device, Bytes bytes) GPEMU_REQUIRES(state.mutex);
+
 /// Describes a range of addresses, which kernels and libraries write.
 [[nodiscard]] Side side_of(std::uint64_t address, Bytes bytes);
 

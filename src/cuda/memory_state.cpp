@@ -26,6 +26,14 @@ const std::pair<const std::uint64_t, Block>* block_at(const Memory& state, std::
   return address - found->first < found->second.bytes ? &*found : nullptr;
 }
 
+const std::pair<const std::uint64_t, Bytes>* reservation_at(const Memory& state,
+                                                            std::uint64_t address) {
+  auto found = state.reservations.upper_bound(address);
+  if (found == state.reservations.begin()) return nullptr;
+  --found;
+  return address - found->first < found->second ? &*found : nullptr;
+}
+
 void forget_unmapped(Memory& state, std::uint64_t start, Bytes bytes) {
   std::erase_if(state.blocks, [=](const auto& entry) {
     const auto& [address, block] = entry;

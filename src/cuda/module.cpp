@@ -63,7 +63,7 @@ Status locate_variable(DeviceState& device, const Find& find, std::uint64_t* add
   if (place && *place->address == 0) {
     lock.unlock();
     device.end_with_context(ContextPart::kVariables, forget_variables);
-    GPEMU_CUDA_TRY(allocate(place->bytes, GPEMU_CUDA_MEMORY_DEVICE, &made));
+    GPEMU_CUDA_TRY(allocate(place->bytes, Origin::kVariable, &made));
     GPEMU_CUDA_TRY(poke(made, place->initial.data(), place->initial.size()));
     lock.lock();
     place = find();

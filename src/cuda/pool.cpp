@@ -90,7 +90,7 @@ Status grow(gpemu_cuda_pool& pool, Bytes bytes, gpemu_cuda_stream& stream, std::
     if (pool.max_bytes != 0 && pool.reserved + bytes > pool.max_bytes) {
       return GPEMU_CUDA_ERROR_OUT_OF_MEMORY;
     }
-    return allocate_on(*pool.device, bytes, GPEMU_CUDA_MEMORY_DEVICE, address);
+    return allocate_on(*pool.device, bytes, Origin::kPool, address);
   };
   Status status = take();
   if (status == GPEMU_CUDA_ERROR_OUT_OF_MEMORY) {
@@ -215,6 +215,14 @@ Status refuse_nodes_of_memory(gpemu_cuda_stream& stream) {
 }
 
 }  // namespace
+
+gpemu_cuda_pool* pool_of(std::uint64_t address) {
+  const Lock lock(pools().mutex);
+  auto found = pools().in_use.upper_bound(address);
+  if (found == pools().in_use.begin()) return nullptr;
+  --found;
+  return address - found->first < found->second.taken ? found->second.pool : nullptr;
+}
 
 bool forget_pooled(std::uint64_t address) {
   const Lock lock(pools().mutex);

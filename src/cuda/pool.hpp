@@ -15,6 +15,9 @@ void trim_pools();
 /// Frees idle memory of a device's pools, and returns whether there was any.
 bool reclaim_pooled(const DeviceState& device);
 
+/// Returns the pool that the memory at an address, in use, is from; or null.
+[[nodiscard]] gpemu_cuda_pool* pool_of(std::uint64_t address);
+
 /// Gives the memory at an address back to the device, if it is in use from a pool.
 bool forget_pooled(std::uint64_t address);
 

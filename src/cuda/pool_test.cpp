@@ -125,7 +125,7 @@ TEST_F(PoolTest, PoolsKeepTheirThresholdWhereTheHostWaits) {
     ASSERT_EQ(gpemu_cuda_stream_synchronize(stream), GPEMU_CUDA_SUCCESS);
     EXPECT_LE(free_bytes(), before - before / 2) << "the threshold";
     if (vmm) {
-      ASSERT_EQ(gpemu_cuda_vmm_create(0, 24 * kGiB, &handle), GPEMU_CUDA_SUCCESS);
+      ASSERT_EQ(gpemu_cuda_vmm_create(0, 24 * kGiB, 1, &handle), GPEMU_CUDA_SUCCESS);
       ASSERT_EQ(gpemu_cuda_vmm_release(handle), GPEMU_CUDA_SUCCESS);
     } else {
       ASSERT_EQ(gpemu_cuda_free(allocate(24 * kGiB)), GPEMU_CUDA_SUCCESS);

@@ -102,7 +102,7 @@ TEST_F(StatusTest, IsOutOfMemoryWhereTheHostHasNone) {
   EXPECT_GT(failing_allocations([&] { return gpemu_cuda_malloc(kSize, &memory); }), 0);
   EXPECT_GT(failing_allocations([&] { return gpemu_cuda_host_alloc(kSize, 0, &host); }), 0);
   EXPECT_GT(failing_allocations([&] { return gpemu_cuda_vmm_reserve(kSize, 0, 0, &reserved); }), 0);
-  EXPECT_GT(failing_allocations([&] { return gpemu_cuda_vmm_create(0, kSize, &physical); }), 0);
+  EXPECT_GT(failing_allocations([&] { return gpemu_cuda_vmm_create(0, kSize, 1, &physical); }), 0);
   EXPECT_GT(failing_allocations(
                 [&] { return gpemu_cuda_malloc_async(kSize, nullptr, stream, &from_pool); }),
             0);

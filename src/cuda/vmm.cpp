@@ -22,6 +22,7 @@
 
 #include "allocation.hpp"
 #include "attach.hpp"
+#include "managed.hpp"
 #include "memory_content.hpp"
 #include "mover.hpp"
 #include "peer.hpp"
@@ -44,6 +45,7 @@ struct Physical {
   device::DeviceAddress ledger = 0;  ///< 0 if another process holds it.
   int references = 1;
   int mappings = 0;
+  bool exportable = false;
   bool exported = false;
   /// Of memory that is not mapped, by offset.
   std::unique_ptr<ContentMap> content = std::make_unique<ContentMap>();
@@ -158,10 +160,8 @@ bool mapped_exactly(const Memory& state, std::uint64_t address, Bytes bytes)
 
 /// Returns whether a range lies in a reservation.
 bool reserved(const Memory& state, std::uint64_t address, Bytes bytes) GPEMU_REQUIRES(state.mutex) {
-  const auto next = state.reservations.upper_bound(address);
-  if (next == state.reservations.begin()) return false;
-  const auto& [start, size] = *std::prev(next);
-  return address - start < size && bytes <= size - (address - start);
+  const auto* const found = reservation_at(state, address);
+  return found != nullptr && bytes <= found->second - (address - found->first);
 }
 
 /// Returns whether any block lies in a range of a reservation.
@@ -214,10 +214,14 @@ void finish_moves_on(std::uint64_t handle) {
 
 }  // namespace
 
-Status create_physical(DeviceState& device, Bytes bytes, std::uint64_t* handle) {
+Status create_physical(DeviceState& device, Bytes bytes, bool exportable, std::uint64_t* handle) {
   if (bytes > device.info.total_memory) return GPEMU_CUDA_ERROR_OUT_OF_MEMORY;
   auto ledger = device.device->allocate(bytes);
   if (!ledger && reclaim_pooled(device)) ledger = device.device->allocate(bytes);
+  if (!ledger) {
+    const Lock lock(memory().mutex);
+    if (evict_managed(memory(), device, bytes)) ledger = device.device->allocate(bytes);
+  }
   if (!ledger) return GPEMU_CUDA_ERROR_OUT_OF_MEMORY;
   Undo charge([&] { static_cast<void>(device.device->free(*ledger)); });
   Memory& state = memory();
@@ -232,7 +236,8 @@ Status create_physical(DeviceState& device, Bytes bytes, std::uint64_t* handle) 
                                               .descriptor = file->descriptor,
                                               .offset = *offset,
                                               .bytes = bytes,
-                                              .ledger = *ledger});
+                                              .ledger = *ledger,
+                                              .exportable = exportable});
   charge.keep();
   count_held(state, device.ordinal, bytes);
   record_allocation(device.ordinal, *handle, static_cast<std::int64_t>(bytes));
@@ -262,12 +267,13 @@ Status retain_physical(std::uint64_t address, std::uint64_t* handle) {
   return GPEMU_CUDA_SUCCESS;
 }
 
-Status device_of_physical(std::uint64_t handle, int* device) {
+Status describe_physical(std::uint64_t handle, int* device, bool* exportable) {
   const Memory& state = memory();
   const Lock lock(state.mutex);
   const auto found = physical_state().physical.find(handle);
   if (found == physical_state().physical.end()) return GPEMU_CUDA_ERROR_INVALID_VALUE;
   *device = found->second.device;
+  *exportable = found->second.exportable;
   return GPEMU_CUDA_SUCCESS;
 }
 
@@ -338,6 +344,7 @@ Status map_physical(std::uint64_t address, Bytes bytes, Bytes offset, std::uint6
                                       .id = state.next_id++,
                                       .handle = handle,
                                       .offset = offset,
+                                      .exportable = physical.exportable,
                                       .shared = shared});
   lock.unlock();
   record_shared(unknown);
@@ -396,7 +403,9 @@ Status export_physical(std::uint64_t handle, int* file_descriptor) {
   Memory& state = memory();
   Lock lock(state.mutex);
   const auto found = physical_state().physical.find(handle);
-  if (found == physical_state().physical.end()) return GPEMU_CUDA_ERROR_INVALID_VALUE;
+  if (found == physical_state().physical.end() || !found->second.exportable) {
+    return GPEMU_CUDA_ERROR_INVALID_VALUE;
+  }
   Physical& physical = found->second;
   struct stat file{};
   if (::fstat(physical.descriptor, &file) != 0) return GPEMU_CUDA_ERROR_OPERATING_SYSTEM;
@@ -453,10 +462,12 @@ Status import_physical(int file_descriptor, std::uint64_t* handle) {
   const Lock lock(state.mutex);
   PhysicalMemory& physical = physical_state();
   *handle = physical.next_handle++;
-  physical.physical.emplace(
-      *handle,
-      Physical{
-          .device = device, .descriptor = own, .offset = begin, .bytes = bytes, .exported = true});
+  physical.physical.emplace(*handle, Physical{.device = device,
+                                              .descriptor = own,
+                                              .offset = begin,
+                                              .bytes = bytes,
+                                              .exportable = true,
+                                              .exported = true});
   return GPEMU_CUDA_SUCCESS;
 }
 

@@ -12,7 +12,8 @@ namespace gpemu::cuda {
 // INVALID_VALUE for invalid handles and ranges.
 
 /// Takes physical memory of a device. Requires: whole pages, more than none. Errors: OUT_OF_MEMORY.
-[[nodiscard]] Status create_physical(DeviceState& device, Bytes bytes, std::uint64_t* handle);
+[[nodiscard]] Status create_physical(DeviceState& device, Bytes bytes, bool exportable,
+                                     std::uint64_t* handle);
 
 /// Releases a handle of physical memory, which ends without handles and mappings.
 [[nodiscard]] Status release_physical(std::uint64_t handle);
@@ -20,7 +21,8 @@ namespace gpemu::cuda {
 /// Yields one more handle of the memory that is mapped at an address.
 [[nodiscard]] Status retain_physical(std::uint64_t address, std::uint64_t* handle);
 
-[[nodiscard]] Status device_of_physical(std::uint64_t handle, int* device);
+/// Yields the device, and whether export_physical takes the memory.
+[[nodiscard]] Status describe_physical(std::uint64_t handle, int* device, bool* exportable);
 
 /// Takes addresses. Requires: whole pages, more than none; the alignment is a power of two or 0.
 /// Errors: OUT_OF_MEMORY.

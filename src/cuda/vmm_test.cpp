@@ -22,8 +22,8 @@ TEST_F(VmmTest, MappedContentFollowsItsHandle) {
   constexpr Bytes kSize = 2 * kMiB;
   const Bytes before = free_bytes();
   std::uint64_t a = 0, b = 0, range = 0;
-  ASSERT_EQ(gpemu_cuda_vmm_create(0, kSize, &a), GPEMU_CUDA_SUCCESS);
-  ASSERT_EQ(gpemu_cuda_vmm_create(0, kSize, &b), GPEMU_CUDA_SUCCESS);
+  ASSERT_EQ(gpemu_cuda_vmm_create(0, kSize, 1, &a), GPEMU_CUDA_SUCCESS);
+  ASSERT_EQ(gpemu_cuda_vmm_create(0, kSize, 1, &b), GPEMU_CUDA_SUCCESS);
   EXPECT_EQ(before - free_bytes(), 2 * kSize);
   ASSERT_EQ(gpemu_cuda_vmm_reserve(64 * kSize, 0, 0, &range), GPEMU_CUDA_SUCCESS);
   std::vector<std::uint8_t> data(1000), read(1000);
@@ -59,8 +59,8 @@ TEST_F(VmmTest, MappedContentFollowsItsHandle) {
 TEST_F(VmmTest, ImportsExportedMemory) {
   constexpr Bytes kSize = 2 * kMiB;
   std::uint64_t first = 0, handle = 0, imported = 0, range = 0;
-  ASSERT_EQ(gpemu_cuda_vmm_create(0, kSize, &first), GPEMU_CUDA_SUCCESS);
-  ASSERT_EQ(gpemu_cuda_vmm_create(0, kSize, &handle), GPEMU_CUDA_SUCCESS);
+  ASSERT_EQ(gpemu_cuda_vmm_create(0, kSize, 1, &first), GPEMU_CUDA_SUCCESS);
+  ASSERT_EQ(gpemu_cuda_vmm_create(0, kSize, 1, &handle), GPEMU_CUDA_SUCCESS);
   std::int32_t descriptor = -1;
   ASSERT_EQ(gpemu_cuda_vmm_export(handle, &descriptor), GPEMU_CUDA_SUCCESS);
   ASSERT_EQ(gpemu_cuda_vmm_import(descriptor, &imported), GPEMU_CUDA_SUCCESS);
@@ -87,7 +87,7 @@ TEST_F(VmmTest, PhysicalMemoryKnowsWhatIsNotComputedWhereverItIsMapped) {
   constexpr Bytes kSize = 2 * kMiB, kBytes = 4096;
   std::uint64_t handle = 0, range = 0, read = 1;
   std::int32_t descriptor = -1;
-  ASSERT_EQ(gpemu_cuda_vmm_create(0, kSize, &handle), GPEMU_CUDA_SUCCESS);
+  ASSERT_EQ(gpemu_cuda_vmm_create(0, kSize, 1, &handle), GPEMU_CUDA_SUCCESS);
   ASSERT_EQ(gpemu_cuda_vmm_reserve(3 * kSize, 0, 0, &range), GPEMU_CUDA_SUCCESS);
   const auto map = [&](std::uint64_t address) {
     EXPECT_EQ(gpemu_cuda_vmm_map(address, kSize, 0, handle), GPEMU_CUDA_SUCCESS);
@@ -119,8 +119,8 @@ TEST_F(VmmTest, MemoryComesInUnitsOfTheGranularity) {
   std::uint64_t unit = 0, handle = 0;
   ASSERT_EQ(gpemu_cuda_vmm_granularity(0, &unit), GPEMU_CUDA_SUCCESS);
   EXPECT_EQ(unit, 2 * kMiB);
-  EXPECT_EQ(gpemu_cuda_vmm_create(0, unit / 2, &handle), GPEMU_CUDA_ERROR_INVALID_VALUE);
-  ASSERT_EQ(gpemu_cuda_vmm_create(0, unit, &handle), GPEMU_CUDA_SUCCESS);
+  EXPECT_EQ(gpemu_cuda_vmm_create(0, unit / 2, 1, &handle), GPEMU_CUDA_ERROR_INVALID_VALUE);
+  ASSERT_EQ(gpemu_cuda_vmm_create(0, unit, 1, &handle), GPEMU_CUDA_SUCCESS);
   EXPECT_EQ(gpemu_cuda_vmm_release(handle), GPEMU_CUDA_SUCCESS);
   unit = 42;
   for (const std::int32_t none : {-1, 1}) {
@@ -134,7 +134,7 @@ TEST_F(VmmTest, RetainedMemoryStaysUntilEachReferenceIsReleased) {
   constexpr Bytes kSize = 2 * kMiB;
   const Bytes before = free_bytes();
   std::uint64_t handle = 0, range = 0, retained = 42;
-  ASSERT_EQ(gpemu_cuda_vmm_create(0, kSize, &handle), GPEMU_CUDA_SUCCESS);
+  ASSERT_EQ(gpemu_cuda_vmm_create(0, kSize, 1, &handle), GPEMU_CUDA_SUCCESS);
   ASSERT_EQ(gpemu_cuda_vmm_reserve(2 * kSize, 0, 0, &range), GPEMU_CUDA_SUCCESS);
   ASSERT_EQ(gpemu_cuda_vmm_map(range, kSize, 0, handle), GPEMU_CUDA_SUCCESS);
   EXPECT_EQ(gpemu_cuda_vmm_retain(range + kSize, &retained), GPEMU_CUDA_ERROR_INVALID_VALUE);
@@ -155,23 +155,34 @@ TEST_F(VmmTest, RetainedMemoryStaysUntilEachReferenceIsReleased) {
   ASSERT_EQ(gpemu_cuda_free(plain), GPEMU_CUDA_SUCCESS);
 }
 
-TEST_F(VmmTest, HandlesKnowTheirDevice) {
-  std::uint64_t handle = 0;
-  std::int32_t device = -1;
-  ASSERT_EQ(gpemu_cuda_vmm_create(0, 2 * kMiB, &handle), GPEMU_CUDA_SUCCESS);
-  ASSERT_EQ(gpemu_cuda_vmm_device(handle, &device), GPEMU_CUDA_SUCCESS);
-  EXPECT_EQ(device, 0);
-  EXPECT_EQ(gpemu_cuda_vmm_device(handle, nullptr), GPEMU_CUDA_ERROR_INVALID_VALUE);
-  ASSERT_EQ(gpemu_cuda_vmm_release(handle), GPEMU_CUDA_SUCCESS);
-  device = -1;
-  EXPECT_EQ(gpemu_cuda_vmm_device(handle, &device), GPEMU_CUDA_ERROR_INVALID_VALUE);
-  EXPECT_EQ(device, -1);
+TEST_F(VmmTest, HandlesKnowTheirDeviceAndWhetherTheyAreExported) {
+  for (const std::int32_t wanted : {0, 1}) {
+    std::uint64_t handle = 0;
+    std::int32_t device = -1, exportable = -1;
+    int descriptor = -1;
+    ASSERT_EQ(gpemu_cuda_vmm_create(0, 2 * kMiB, wanted, &handle), GPEMU_CUDA_SUCCESS);
+    ASSERT_EQ(gpemu_cuda_vmm_properties(handle, &device, &exportable), GPEMU_CUDA_SUCCESS);
+    EXPECT_EQ(device, 0);
+    EXPECT_EQ(exportable, wanted);
+    EXPECT_EQ(gpemu_cuda_vmm_export(handle, &descriptor),
+              wanted == 1 ? GPEMU_CUDA_SUCCESS : GPEMU_CUDA_ERROR_INVALID_VALUE);
+    if (descriptor >= 0) {
+      EXPECT_EQ(::close(descriptor), 0);
+    }
+    EXPECT_EQ(gpemu_cuda_vmm_properties(handle, nullptr, &exportable),
+              GPEMU_CUDA_ERROR_INVALID_VALUE);
+    ASSERT_EQ(gpemu_cuda_vmm_release(handle), GPEMU_CUDA_SUCCESS);
+    device = -1;
+    EXPECT_EQ(gpemu_cuda_vmm_properties(handle, &device, &exportable),
+              GPEMU_CUDA_ERROR_INVALID_VALUE);
+    EXPECT_EQ(device, -1);
+  }
 }
 
 TEST_F(VmmTest, EachMappingHasItsAccess) {
   constexpr Bytes kSize = 2 * kMiB;
   std::uint64_t handle = 0, range = 0;
-  ASSERT_EQ(gpemu_cuda_vmm_create(0, 2 * kSize, &handle), GPEMU_CUDA_SUCCESS);
+  ASSERT_EQ(gpemu_cuda_vmm_create(0, 2 * kSize, 1, &handle), GPEMU_CUDA_SUCCESS);
   ASSERT_EQ(gpemu_cuda_vmm_reserve(3 * kSize, 0, 0, &range), GPEMU_CUDA_SUCCESS);
   for (const Bytes offset : {Bytes{0}, kSize}) {
     ASSERT_EQ(gpemu_cuda_vmm_map(range + offset, kSize, offset, handle), GPEMU_CUDA_SUCCESS);

@@ -50,7 +50,7 @@ class CaptureTable : public LoadedLibraries, public testing::WithParamInterface<
   }
 
   void *stream_ = nullptr, *uninvolved_ = nullptr, *event_ = nullptr, *captured_ = nullptr;
-  void *memory_ = nullptr, *spare_ = nullptr, *pool_ = nullptr;
+  void *memory_ = nullptr, *spare_ = nullptr, *managed_ = nullptr, *pool_ = nullptr;
   void *exec_ = nullptr, *module_ = nullptr, *registered_ = nullptr;
   std::vector<void*> made_;
   char own_[2 * kBytes] = {}, registered_bytes_[kBytes] = {};
@@ -72,6 +72,7 @@ class CaptureTable : public LoadedLibraries, public testing::WithParamInterface<
     ASSERT_EQ(call("cudaEventRecord", event_, uninvolved_), kSuccess);
     ASSERT_EQ(call("cudaMalloc", &memory_, kBytes), kSuccess);
     ASSERT_EQ(call("cudaMalloc", &spare_, kBytes), kSuccess);
+    ASSERT_EQ(call("cudaMallocManaged", &managed_, kBytes, 1U), kSuccess);
     ASSERT_EQ(call("cudaDeviceGetDefaultMemPool", &pool_, 0), kSuccess);
     ASSERT_EQ(call("cudaGraphCreate", &graph, 0U), kSuccess);
     ASSERT_EQ(call("cudaGraphInstantiateWithFlags", &exec_, graph, uint64_t{0}), kSuccess);
@@ -83,7 +84,7 @@ class CaptureTable : public LoadedLibraries, public testing::WithParamInterface<
   }
 
   void clean() {
-    for (void* each : {memory_, spare_}) EXPECT_EQ(call("cudaFree", each), kSuccess);
+    for (void* each : {memory_, spare_, managed_}) EXPECT_EQ(call("cudaFree", each), kSuccess);
     for (void* each : made_) EXPECT_EQ(call("cudaFree", each), kSuccess);
     for (void* each : {event_, captured_}) EXPECT_EQ(call("cudaEventDestroy", each), kSuccess);
     for (void* each : {stream_, uninvolved_}) EXPECT_EQ(call("cudaStreamDestroy", each), kSuccess);
@@ -281,8 +282,14 @@ TEST_P(CaptureTable, CallsOnWhatIsCaptured) {
        [](T& t) { return t.make("cuGraphLaunch", t.exec_, t.stream_); }},
       {"cudaGraphUpload, as cudaGraphLaunch", Rule::kBreaks, kUnsupported, kGuide,
        [](T& t) { return t.make("cudaGraphUpload", t.exec_, t.stream_); }},
+      {"cudaStreamAttachMemAsync", Rule::kBreaks, kUnsupported, kGuide,
+       [](T& t) { return t.make("cudaStreamAttachMemAsync", t.stream_, t.managed_, kBytes, 4U); }},
+      {"cuStreamAttachMemAsync", Rule::kBreaks, kUnsupported, kGuide,
+       [](T& t) { return t.make("cuStreamAttachMemAsync", t.stream_, t.managed_, kBytes, 4U); }},
       {"cudaStreamAddCallback", Rule::kBreaks, kUnsupported, "cudaStreamAddCallback",
        [](T& t) { return t.make("cudaStreamAddCallback", t.stream_, no_callback, kNone, 0U); }},
+      {"cuMemPrefetchAsync, as cudaStreamAttachMemAsync", Rule::kBreaks, kUnsupported, kGuide,
+       [](T& t) { return t.make("cuMemPrefetchAsync", t.managed_, kBytes, 0, t.stream_); }},
   });
 }
 

@@ -53,6 +53,34 @@ TEST_F(Driver, ManagedMemoryTakesAdvice) {
     EXPECT_EQ(call(advise, managed, kBytes, 7, location), kInvalidValue) << advise;
     EXPECT_EQ(call(advise, plain, kBytes, 1, location), kInvalidValue) << advise;
   }
+  constexpr uint64_t kHostNode = 3;  // CU_MEM_LOCATION_TYPE_HOST_NUMA
+  twins("cuMemPrefetchAsync", kSuccess, managed, kBytes, 0, none_);
+  twins("cuMemPrefetchAsync", kInvalidDevice, managed, kBytes, kNoSuchDevice, none_);
+  twins("cuMemPrefetchAsync_v2", kSuccess, managed, kBytes, kOnDevice, 0U, none_);
+  twins("cuMemPrefetchAsync_v2", kInvalidValue, managed, kBytes, kOnDevice, 1U, none_);
+  twins("cuMemPrefetchAsync_v2", kInvalidValue, managed, kBytes, uint64_t{0}, 0U, none_);
+  twins("cuMemPrefetchAsync_v2", kNotSupported, managed, kBytes, kHostNode, 0U, none_);
+  twins("cuStreamAttachMemAsync", kSuccess, none_, managed, size_t{0}, 4U);
+  twins("cuStreamAttachMemAsync", kInvalidValue, none_, plain, size_t{0}, 4U);
+  // Where it was prefetched, and where it should be.
+  const struct {
+    int attribute, value;
+  } attributes[] = {{4, 0}, {7, 1}, {8, 0}, {2, -2}, {5, 0}, {6, -2}, {1, 1}};
+  for (const auto& [attribute, expected] : attributes) {
+    int value = -9;
+    EXPECT_EQ(call("cuMemRangeGetAttribute", &value, sizeof(value), attribute, managed, kBytes),
+              kSuccess);
+    EXPECT_EQ(value, expected) << attribute;
+  }
+  EXPECT_EQ(call("cuMemRangeGetAttribute", none_, sizeof(int), 1, managed, kBytes), kInvalidValue);
+  int value = -9, asked = 1;
+  void* data = &value;
+  size_t size = sizeof(value);
+  EXPECT_EQ(call("cuMemRangeGetAttributes", &data, &size, &asked, size_t{1}, managed, kBytes),
+            kSuccess);
+  EXPECT_EQ(value, 1);
+  EXPECT_EQ(call("cuMemRangeGetAttributes", &data, &size, &asked, size_t{0}, managed, kBytes),
+            kInvalidValue);
   each({"cuMemFree_v2"}, kSuccess, managed);
   each({"cuMemFree_v2"}, kSuccess, plain);
 }

@@ -52,6 +52,32 @@ TEST_P(RuntimeMemory, ManagedMemoryTakesAdvice) {
     EXPECT_EQ(call(advise, managed, kBlockBytes, 7, kOnDevice), kInvalidValue) << advise;
     EXPECT_EQ(call(advise, plain, kBlockBytes, 1, kOnDevice), kInvalidValue) << advise;
   }
+  for (const std::string prefetch : {"cudaMemPrefetchAsync", "cudaMemPrefetchAsync_v2"}) {
+    if (GetParam() != 12 && prefetch == "cudaMemPrefetchAsync_v2") continue;
+    // With an ordinal, the last arguments are the stream, and nothing.
+    const bool by_ordinal = GetParam() == 12 && prefetch == "cudaMemPrefetchAsync";
+    const uint64_t place = by_ordinal ? 0 : kOnDevice;
+    twins(prefetch, kSuccess, managed, kBlockBytes, place, none_, none_);
+    twins(prefetch, kInvalidValue, plain, kBlockBytes, place, none_, none_);
+    const uint64_t nowhere = by_ordinal ? kNoSuchDevice : kOnDevice | uint64_t{kNoSuchDevice} << 32;
+    twins(prefetch, kInvalidDevice, managed, kBlockBytes, nowhere, none_, none_);
+  }
+  constexpr int kAccessedBy = 3, kPrefetched = 4;
+  int place = -9, accessed[2] = {-9, -9};
+  const char* const get = "cudaMemRangeGetAttribute";
+  EXPECT_EQ(call(get, &place, sizeof(place), kPrefetched, managed, kBlockBytes), kSuccess);
+  EXPECT_EQ(place, 0);
+  EXPECT_EQ(call(get, &place, size_t{8}, kPrefetched, managed, kBlockBytes), kInvalidValue);
+  EXPECT_EQ(call(get, &place, sizeof(place), 99, managed, kBlockBytes), kInvalidValue);
+  void* data[] = {&place, &accessed};
+  size_t sizes[] = {sizeof(place), sizeof(accessed)};
+  int attributes[] = {kPrefetched, kAccessedBy};
+  const char* const get_all = "cudaMemRangeGetAttributes";
+  EXPECT_EQ(call(get_all, &data[0], &sizes[0], &attributes[0], size_t{2}, managed, kBlockBytes),
+            kSuccess);
+  EXPECT_EQ(accessed[1], -2) << "nobody";
+  EXPECT_EQ(call(get_all, &data[0], &sizes[0], none_, size_t{2}, managed, kBlockBytes),
+            kInvalidValue);
   twins("cudaStreamAttachMemAsync", kSuccess, none_, managed, size_t{0}, 4U);
   twins("cudaStreamAttachMemAsync", kInvalidValue, none_, plain, size_t{0}, 4U);
   twins("cudaStreamAttachMemAsync", kInvalidValue, none_, managed, size_t{0}, 5U);

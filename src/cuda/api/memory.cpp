@@ -7,13 +7,16 @@
 #include "capture.hpp"
 #include "context.hpp"
 #include "copy.hpp"
+#include "managed.hpp"
+#include "pool.hpp"
+#include "prefetch.hpp"
 #include "stream.hpp"
 
 namespace cuda = gpemu::cuda;
 
 gpemu_cuda_status gpemu_cuda_malloc(uint64_t bytes, uint64_t* address) try {
   if (address == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
-  return cuda::allocate(bytes, GPEMU_CUDA_MEMORY_DEVICE, address);
+  return cuda::allocate(bytes, cuda::Origin::kMalloc, address);
 }
 GPEMU_CUDA_CATCH
 
@@ -22,7 +25,30 @@ gpemu_cuda_status gpemu_cuda_malloc_managed(uint64_t bytes, uint32_t flags, uint
   if (address == nullptr || (flags != 1 && flags != 2) || bytes == 0) {
     return GPEMU_CUDA_ERROR_INVALID_VALUE;
   }
-  return cuda::allocate(bytes, GPEMU_CUDA_MEMORY_MANAGED, address);
+  return cuda::allocate(bytes, cuda::Origin::kManaged, address);
+}
+GPEMU_CUDA_CATCH
+
+gpemu_cuda_status gpemu_cuda_advise(uint64_t address, uint64_t bytes, int32_t advice,
+                                    int32_t place) try {
+  GPEMU_CUDA_TRY(cuda::attach());
+  return cuda::advise_managed(address, bytes, advice, place);
+}
+GPEMU_CUDA_CATCH
+
+gpemu_cuda_status gpemu_cuda_prefetch(uint64_t address, uint64_t bytes, int32_t place,
+                                      gpemu_cuda_stream_handle stream) try {
+  gpemu_cuda_stream* found = nullptr;
+  GPEMU_CUDA_TRY(cuda::resolve_for_work(stream, &found));
+  return cuda::prefetch_managed(address, bytes, place, *found);
+}
+GPEMU_CUDA_CATCH
+
+gpemu_cuda_status gpemu_cuda_managed_info(uint64_t address, uint64_t bytes,
+                                          gpemu_cuda_managed_range* range) try {
+  if (range == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
+  GPEMU_CUDA_TRY(cuda::attach());
+  return cuda::describe_managed(address, bytes, range);
 }
 GPEMU_CUDA_CATCH
 
@@ -52,12 +78,15 @@ gpemu_cuda_status gpemu_cuda_host_register(void* pointer, uint64_t bytes, uint32
   if (pointer == nullptr || bytes == 0) return GPEMU_CUDA_ERROR_INVALID_VALUE;
   cuda::DeviceState* device = nullptr;
   GPEMU_CUDA_TRY(cuda::enter_context(&device));
+  // Source: github.com/vllm-project/vllm/issues/46933.
+  GPEMU_CUDA_TRY(cuda::check_unsafe_call());
   return cuda::register_host(pointer, bytes, flags);
 }
 GPEMU_CUDA_CATCH
 
 gpemu_cuda_status gpemu_cuda_host_unregister(void* pointer) try {
   GPEMU_CUDA_TRY(cuda::attach());
+  GPEMU_CUDA_TRY(cuda::check_unsafe_call());
   return cuda::unregister_host(pointer);
 }
 GPEMU_CUDA_CATCH
@@ -66,6 +95,7 @@ gpemu_cuda_status gpemu_cuda_pointer_info(uint64_t address, gpemu_cuda_pointer* 
   if (info == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
   GPEMU_CUDA_TRY(cuda::attach());
   *info = cuda::describe_pointer(address);
+  info->pool = cuda::pool_of(address);
   return GPEMU_CUDA_SUCCESS;
 }
 GPEMU_CUDA_CATCH
@@ -78,15 +108,12 @@ gpemu_cuda_status gpemu_cuda_copy_memory(const gpemu_cuda_copy* copy,
   }
   gpemu_cuda_stream* found = nullptr;
   GPEMU_CUDA_TRY(cuda::resolve_for_work(stream, &found));
-  // Source: github.com/vllm-project/vllm/issues/46933.
-  GPEMU_CUDA_TRY(cuda::check_unsafe_call());
   if (cuda::capturing(*found)) {
     if (blocking != 0) return cuda::refuse_captured(*found);
     gpemu_cuda_node_parameters node{.kind = GPEMU_CUDA_NODE_COPY};
     node.copy = *copy;
     return cuda::capture(*found, node);
   }
-  GPEMU_CUDA_TRY(cuda::check_unsafe_call());
   if (blocking != 0) GPEMU_CUDA_TRY(cuda::check_wait(*found->device));
   return cuda::run_copy(*copy, *found, blocking != 0);
 }

@@ -17,13 +17,14 @@ gpemu_cuda_status gpemu_cuda_vmm_granularity(int32_t device, uint64_t* bytes) tr
 }
 GPEMU_CUDA_CATCH
 
-gpemu_cuda_status gpemu_cuda_vmm_create(int32_t device, uint64_t bytes, uint64_t* handle) try {
+gpemu_cuda_status gpemu_cuda_vmm_create(int32_t device, uint64_t bytes, int32_t exportable,
+                                        uint64_t* handle) try {
   if (handle == nullptr || bytes == 0 || !cuda::whole_pages(bytes)) {
     return GPEMU_CUDA_ERROR_INVALID_VALUE;
   }
   cuda::DeviceState* found = nullptr;
   GPEMU_CUDA_TRY(cuda::device_with_context(device, &found));
-  return cuda::create_physical(*found, bytes, handle);
+  return cuda::create_physical(*found, bytes, exportable != 0, handle);
 }
 GPEMU_CUDA_CATCH
 
@@ -40,10 +41,14 @@ gpemu_cuda_status gpemu_cuda_vmm_retain(uint64_t address, uint64_t* handle) try 
 }
 GPEMU_CUDA_CATCH
 
-gpemu_cuda_status gpemu_cuda_vmm_device(uint64_t handle, int32_t* device) try {
-  if (device == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
+gpemu_cuda_status gpemu_cuda_vmm_properties(uint64_t handle, int32_t* device,
+                                            int32_t* exportable) try {
+  if (device == nullptr || exportable == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
   GPEMU_CUDA_TRY(cuda::attach());
-  return cuda::device_of_physical(handle, device);
+  bool can = false;
+  GPEMU_CUDA_TRY(cuda::describe_physical(handle, device, &can));
+  *exportable = can ? 1 : 0;
+  return GPEMU_CUDA_SUCCESS;
 }
 GPEMU_CUDA_CATCH
 

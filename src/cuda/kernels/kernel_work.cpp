@@ -8,6 +8,7 @@
 
 #include "faults.hpp"
 #include "kernels/kernel_name.hpp"
+#include "managed.hpp"
 #include "memory_content.hpp"
 #include "stream_state.hpp"
 
@@ -120,15 +121,8 @@ void check_indices(const KernelWork& work, DeviceState& device, const device::Mo
   }
 }
 
-}  // namespace
-
-void perform(const KernelWork& work, gpemu_cuda_stream* stream) {
-  const bool beside = moves_much(work);
-  const bool checks = stream != nullptr && !work.checks.empty();
-  if (!beside && !mover().busy()) {
-    if (checks) check_indices(work, *stream->device, stream->stream->last_end());
-    return perform_now(work);
-  }
+/// Returns what work reads and writes, as far as that is known.
+std::vector<Access> accesses_of(const KernelWork& work) {
   std::vector<Access> accesses = work.reads;
   for (const KernelWork::Range& range : work.ranges) {
     accesses.push_back({.start = range.address, .bytes = range.bytes, .writes = true});
@@ -141,6 +135,24 @@ void perform(const KernelWork& work, gpemu_cuda_stream* stream) {
                         .bytes = work.fill_value.size() * work.fill_count,
                         .writes = true});
   }
+  return accesses;
+}
+
+}  // namespace
+
+void perform(const KernelWork& work, gpemu_cuda_stream* stream) {
+  if (stream != nullptr && memory().has_managed.load(std::memory_order_relaxed)) {
+    for (const Access& access : accesses_of(work)) {
+      use_managed(access.start, access.bytes, *stream->device);
+    }
+  }
+  const bool beside = moves_much(work);
+  const bool checks = stream != nullptr && !work.checks.empty();
+  if (!beside && !mover().busy()) {
+    if (checks) check_indices(work, *stream->device, stream->stream->last_end());
+    return perform_now(work);
+  }
+  std::vector<Access> accesses = accesses_of(work);
   DeviceState* const device = checks ? stream->device : nullptr;
   const device::Moment end = stream == nullptr ? device::Moment() : stream->stream->last_end();
   auto run = [work, device, end] {
