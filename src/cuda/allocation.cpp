@@ -131,7 +131,7 @@ std::optional<TakenMemory> take_addresses(Memory& state, AddressSpace& space, By
     GPEMU_REQUIRES(state.mutex) {
   const auto start = take_range(space.free, bytes);
   if (!start) return std::nullopt;
-  add_managed(state, *start, bytes);
+  add_managed(state, *start, bytes, true);
   return TakenMemory{*start, 0};
 }
 
@@ -202,8 +202,8 @@ Status free_block(std::uint64_t address, bool host) {
     drop(address, bytes, Content::kZeros);
     state.stale.give_back(address, bytes);
   }
+  if (block.kind == GPEMU_CUDA_MEMORY_MANAGED) remove_managed(state, address);
   if (moves) {
-    remove_managed(state, address);
     give_back_range(space.free, address, bytes);
     state.blocks.erase(found);
     return GPEMU_CUDA_SUCCESS;
@@ -246,6 +246,7 @@ Status allocate_on(DeviceState& device, Bytes bytes, Origin origin, std::uint64_
   node.mapped().id = state.next_id++;
   node.mapped().ledger = place->ledger;
   state.blocks.insert(std::move(node));
+  if (managed && !moves) add_managed(state, place->start, bytes, false);
   if (!moves) record_allocation(device.ordinal, place->start, static_cast<std::int64_t>(bytes));
   *address = place->start;
   return GPEMU_CUDA_SUCCESS;

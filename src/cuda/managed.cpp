@@ -98,6 +98,7 @@ bool arrive(Memory& state, std::uint64_t start, std::size_t index, DeviceState& 
 /// fit is there as far as it does.
 Bytes move_to(Memory& state, const Part& part, std::int32_t place) GPEMU_REQUIRES(state.mutex) {
   Bytes moved = 0;
+  if (part.block->pages.empty()) return 0;
   const std::uint64_t first = state.next_arrival;
   for (std::size_t index = part.begin / kPage; index * kPage < part.end; ++index) {
     Page& page = part.block->pages[index];
@@ -124,11 +125,11 @@ Status check_place(std::int32_t place) {
 
 }  // namespace
 
-void add_managed(Memory& state, std::uint64_t start, Bytes bytes) {
+void add_managed(Memory& state, std::uint64_t start, Bytes bytes, bool moves) {
   state.has_managed.store(true, std::memory_order_relaxed);
   ManagedBlock& block = state.managed[start];
   block.bytes = bytes;
-  block.pages.resize(bytes / kPage);
+  if (moves) block.pages.resize(bytes / kPage);
   block.advice.emplace(0, Advice{});
 }
 

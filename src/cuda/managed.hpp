@@ -20,8 +20,10 @@ namespace gpemu::cuda {
   return device.info.concurrent_managed_access != 0;
 }
 
-/// Begin and end managed memory. Requires: whole pages.
-void add_managed(Memory& state, std::uint64_t start, Bytes bytes) GPEMU_REQUIRES(state.mutex);
+/// Begin and end managed memory. Requires: whole pages if they move, i.e. if it is of a device that
+/// shares it; other managed memory only has advice.
+void add_managed(Memory& state, std::uint64_t start, Bytes bytes, bool moves)
+    GPEMU_REQUIRES(state.mutex);
 void remove_managed(Memory& state, std::uint64_t start) GPEMU_REQUIRES(state.mutex);
 
 /// Moves pages of managed memory from a device to the host until `bytes` have become free, and

@@ -8,6 +8,7 @@
 #include "gpemu/base/units.hpp"
 #include "gpemu/cuda.h"
 
+#include "attach.hpp"
 #include "test_memory.hpp"
 
 namespace gpemu::cuda {
@@ -122,6 +123,31 @@ TEST_F(ManagedTest, OtherMemoryAndOtherPlacesAreRefused) {
   EXPECT_EQ(gpemu_cuda_prefetch(address, kMiB, 99, nullptr), GPEMU_CUDA_ERROR_INVALID_DEVICE);
   ASSERT_EQ(gpemu_cuda_free(address), GPEMU_CUDA_SUCCESS);
   ASSERT_EQ(gpemu_cuda_free(plain), GPEMU_CUDA_SUCCESS);
+}
+
+TEST_F(ManagedTest, OlderDevicesAreNoPlaces) {
+  constexpr std::int32_t kReadMostly = 1, kPreferred = 3, kAccessedBy = 5;
+  std::int32_t& shares = device_at(0).info.concurrent_managed_access;
+  shares = 0;
+  const Bytes before = free_bytes();
+  for (const Bytes bytes : {Bytes{4096}, 5 * kMiB}) {
+    const std::uint64_t address = allocate_managed(bytes);
+    EXPECT_LT(free_bytes(), before) << "the memory is the device's from the start";
+    for (const std::int32_t advice : {kPreferred, kAccessedBy}) {
+      EXPECT_EQ(gpemu_cuda_advise(address, bytes, advice, 0), GPEMU_CUDA_ERROR_INVALID_DEVICE);
+      EXPECT_EQ(gpemu_cuda_advise(address, bytes, advice, -1), GPEMU_CUDA_SUCCESS);
+    }
+    EXPECT_EQ(gpemu_cuda_advise(address, bytes, kReadMostly, 0), GPEMU_CUDA_SUCCESS);
+    EXPECT_EQ(described(address, bytes).read_mostly, 1);
+    EXPECT_EQ(described(address, bytes).preferred, -1);
+    for (const std::int32_t place : {0, -1}) {
+      EXPECT_EQ(gpemu_cuda_prefetch(address, bytes, place, nullptr),
+                GPEMU_CUDA_ERROR_INVALID_DEVICE);
+    }
+    ASSERT_EQ(gpemu_cuda_free(address), GPEMU_CUDA_SUCCESS);
+    EXPECT_EQ(free_bytes(), before);
+  }
+  shares = 1;
 }
 
 TEST_F(ManagedTest, PrefetchingTakesTheTimeOfACopy) {
