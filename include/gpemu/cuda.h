@@ -583,11 +583,16 @@ typedef struct gpemu_cuda_comm_start {
 
 /* Makes ranks. Blocks until all ranks of their communicators are being made. Yields NULL for a rank
  * that takes no part. Errors, which all ranks get: INVALID_VALUE (also for an id that is none, and
- * for a rank or a device that comes twice), NOT_SUPPORTED (ranks in several nodes; a virtual
- * clock), OUT_OF_MEMORY (the node has no seats left), NOT_FOUND (a rank has ended or the process
- * that made the id), OPERATING_SYSTEM; ILLEGAL_STATE for the caller if it was cancelled. */
+ * for a rank that comes twice), INVALID_DEVICE (of two ranks), NOT_SUPPORTED (ranks in several
+ * nodes; a virtual clock), OUT_OF_MEMORY (the node has no seats left), NOT_FOUND (a rank has ended
+ * or the process that made the id), OPERATING_SYSTEM; ILLEGAL_STATE for the caller if it was
+ * cancelled. */
 GPEMU_API gpemu_cuda_status gpemu_cuda_comm_start_all(const gpemu_cuda_comm_start* starts,
                                                       size_t count, gpemu_cuda_comm_handle* comms);
+
+/* What NCCL says of the thread's last gpemu_cuda_comm_start_all that failed with INVALID_DEVICE;
+ * empty without one. Stays as long as the process. */
+GPEMU_API const char* gpemu_cuda_comm_warning(void);
 
 typedef enum gpemu_cuda_comm_type GPEMU_INT {
   GPEMU_CUDA_COMM_INT8 = 0,

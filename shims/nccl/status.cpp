@@ -16,7 +16,7 @@ int nccl_status(gpemu_cuda_status status) {
     case GPEMU_CUDA_ERROR_INVALID_HANDLE:
       return kInvalidArgument;
     case GPEMU_CUDA_ERROR_INVALID_DEVICE:
-      last_warning() = "Duplicate GPU detected : two ranks of a communicator use the same GPU";
+      last_warning() = gpemu_cuda_comm_warning();
       return kInvalidUsage;
     case GPEMU_CUDA_ERROR_NOT_FOUND:
       last_warning() = "gpemu: another rank, or the process that made the unique id, has ended";

@@ -42,6 +42,7 @@ struct Member {
   device::GroupId group;       ///< of rank 0.
   Mailbox::Ticket mailbox;
   std::int32_t device = 0;  ///< in the node.
+  std::uint64_t bus = 0;    ///< the device's address on its bus.
   Status status = GPEMU_CUDA_SUCCESS;
   std::int32_t color = 0, order = 0;  ///< of a rank of a communicator that is divided.
   std::array<char, 64> gpu{};

@@ -85,6 +85,12 @@ std::uint64_t random_number() {
   return number;
 }
 
+/// Returns a device's address on its bus as NCCL writes it: its digits, as one number.
+std::uint64_t bus_number(const gpemu_cuda_device& device) {
+  return std::uint64_t(device.pci_domain) << 20 | std::uint64_t(device.pci_bus) << 12 |
+         std::uint64_t(device.pci_device) << 4;
+}
+
 /// Returns a number that is the same for processes of one machine that know each other's numbers.
 std::uint64_t own_host() {
   struct stat file{};
@@ -222,6 +228,7 @@ Status prepare(Rank& rank) {
   own.node = own_node_number();
   own.identity = process().node->identity();
   own.device = rank.device->index;
+  own.bus = bus_number(rank.device->info);
   const std::string& gpu = rank.device->spec.name;
   std::memcpy(own.gpu.data(), gpu.data(), std::min(gpu.size(), own.gpu.size()));
   if (rank.has_phantoms()) GPEMU_CUDA_TRY(find_fabric(rank));
@@ -274,8 +281,25 @@ Status check_network(const std::vector<Member>& members) {
   return GPEMU_CUDA_ERROR_NOT_SUPPORTED;
 }
 
+/// The thread's last warning; see gpemu_cuda_comm_warning. Points into warnings that are kept.
+const char*& thread_warning() {
+  thread_local const char* warning = "";
+  return warning;
+}
+
+/// Tells a warning, and keeps it for the thread's gpemu_cuda_comm_warning.
+void warn(std::string text) {
+  static std::mutex mutex;
+  static std::set<std::string> kept;
+  const std::scoped_lock lock(mutex);
+  const std::string& warning = *kept.insert(std::move(text)).first;
+  thread_warning() = warning.c_str();
+  tell(warning);
+}
+
 /// Returns the status that all ranks get for what they have said of themselves.
-Status check_members(const std::vector<Member>& members) {
+Status check_members(const Rank& own) {
+  const std::vector<Member>& members = own.members;
   const auto failed = std::ranges::find_if(
       members, [](const Member& member) { return member.status != GPEMU_CUDA_SUCCESS; });
   if (failed != members.end()) {
@@ -291,9 +315,12 @@ Status check_members(const std::vector<Member>& members) {
     }
     const auto rank = static_cast<int>(&member - members.data());
     if (const auto [first, is_new] = devices.try_emplace(member.device, rank); !is_new) {
-      // The words of NCCL, which programs and people look for.
-      tell(fmt::format("Duplicate GPU detected : rank {} and rank {} both on GPU {} of the node",
-                       rank, first->second, member.device));
+      // The words of NCCL, which programs and people look for: each rank speaks of itself first.
+      const auto [one, other] = own.start.place.rank == first->second
+                                    ? std::pair(first->second, rank)
+                                    : std::pair(rank, first->second);
+      warn(fmt::format("Duplicate GPU detected : rank {} and rank {} both on CUDA device {:x}", one,
+                       other, member.bus));
       return GPEMU_CUDA_ERROR_INVALID_DEVICE;
     }
   }
@@ -387,6 +414,10 @@ void listen_for_posts() {
 
 }  // namespace
 
+const char* last_warning() {
+  return thread_warning();
+}
+
 Status status_of_meeting(const Error& error) {
   tell(error.message);
   switch (error.code) {
@@ -439,7 +470,7 @@ Status start_communicators(std::span<const CommunicatorStart> starts,
   }
   GPEMU_CUDA_TRY(meet_all(
       ranks, [](const Rank& rank) { return part_of_meeting(rank.start, 0); }, is_cancelled));
-  for (Rank& rank : ranks) GPEMU_CUDA_TRY(check_members(rank.members));
+  for (Rank& rank : ranks) GPEMU_CUDA_TRY(check_members(rank));
   std::vector<Rank> ready = std::move(ranks);
   std::vector<std::vector<Member>> members;
   for (Rank& rank : ready) {
@@ -448,7 +479,7 @@ Status start_communicators(std::span<const CommunicatorStart> starts,
   }
   GPEMU_CUDA_TRY(meet_all(
       ready, [](const Rank& rank) { return part_of_meeting(rank.start, kReady); }, is_cancelled));
-  for (Rank& rank : ready) GPEMU_CUDA_TRY(check_members(rank.members));
+  for (Rank& rank : ready) GPEMU_CUDA_TRY(check_members(rank));
   for (std::size_t i = 0; i < ready.size(); ++i) {
     GPEMU_CUDA_TRY(finish(ready[i], std::move(members[i]), made));
   }

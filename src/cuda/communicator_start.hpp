@@ -72,6 +72,9 @@ struct CommunicatorRemainder {
 [[nodiscard]] CommunicatorStart start_of_pair(const Communicator& communicator, int sender,
                                               int receiver);
 
+/// Returns what gpemu_cuda_comm_warning does.
+[[nodiscard]] const char* last_warning();
+
 /// Returns the status for an error, which is told to the user.
 [[nodiscard]] Status status_of_meeting(const Error& error);
 

@@ -43,6 +43,7 @@ TEST_F(CommunicatorTest, RanksNeedAClockThatRunsByItself) {
   start = {.parent = dead_};
   EXPECT_EQ(gpemu_cuda_comm_start_all(&start, 1, &made), GPEMU_CUDA_ERROR_INVALID_HANDLE);
   EXPECT_EQ(gpemu_cuda_comm_start_all(nullptr, 1, &made), GPEMU_CUDA_ERROR_INVALID_VALUE);
+  EXPECT_STREQ(gpemu_cuda_comm_warning(), "") << "no device came twice";
 }
 
 TEST_F(CommunicatorTest, TheIdOfANamedAddressIsTheSameEachTime) {

@@ -961,6 +961,10 @@ def run_single(arguments):
     run_one_by_one(libraries, count)
     same = (ctypes.c_int * 2)(0, 0)
     libraries.call("CommInitAll", by_all, 2, same, expected=INVALID_USAGE)
+    last_error = libraries.nccl.ncclGetLastError
+    last_error.restype = ctypes.c_char_p
+    text = b"Duplicate GPU detected : rank %d and rank %d both on CUDA device 1000"
+    assert last_error(None) in (text % (0, 1), text % (1, 0)), last_error(None)
 
 
 # ---- The processes

@@ -136,6 +136,10 @@ gpemu_cuda_status gpemu_cuda_comm_start_all(const gpemu_cuda_comm_start* starts,
 }
 GPEMU_CUDA_CATCH
 
+const char* gpemu_cuda_comm_warning() {
+  return cuda::last_warning();
+}
+
 gpemu_cuda_status gpemu_cuda_comm_run(const gpemu_cuda_comm_call* calls, size_t count) try {
   if (calls == nullptr && count != 0) return GPEMU_CUDA_ERROR_INVALID_VALUE;
   return cuda::run_collectives({calls, count});
