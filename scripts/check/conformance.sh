@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Runs the PyTorch conformance programs on both wheels that gpemu is tested with, on emulated GPUs,
-# and writes docs/reference/pytorch-conformance.md. The first run downloads about 2.4 GB.
+# and writes docs/reference/pytorch-conformance.md; then those of public reports
+# (tests/conformance/reports/). The first run downloads about 2.4 GB.
 #
 # Usage: scripts/check/conformance.sh [PROGRAM...]   e.g. memory.py; all without, and then the page
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 if [[ ${1:-} == -h || ${1:-} == --help ]]; then
-  sed -n '3,6s/^# \{0,1\}//p' "$0"
+  sed -n '3,7s/^# \{0,1\}//p' "$0"
   exit 0
 fi
 # Version of PyTorch and GPU, which must be one that its kernels were compiled for.
@@ -37,5 +38,9 @@ if (($# == 0)); then
   python3 tests/conformance/pytorch/report.py "${files[@]}" >"$results/page.md"
   mv "$results/page.md" docs/reference/pytorch-conformance.md
   echo "docs/reference/pytorch-conformance.md has the table; $results/ has what was printed"
+  echo "== Public reports"
+  tests/conformance/reports/run_reports.py --python "$(scripts/build/install_torch.sh 2.8.0)" \
+    >"$results/reports.log" || failed=1
+  grep -E '^FAILED |behave as reported$' "$results/reports.log"
 fi
 exit "$failed"

@@ -1,0 +1,15 @@
+# SPDX-License-Identifier: Apache-2.0
+"""https://github.com/GaoLii/DSP/issues/10: what such a board is out of.
+
+GPU: RTX-3090
+Ends: 1
+Shows: OutOfMemoryError: CUDA out of memory\. Tried to allocate [0-9.]+ [GM]iB\. GPU 0
+Within 0.06: has a total capacity of 23.70 GiB
+Shows: GiB is allocated by PyTorch, and .* is reserved by PyTorch but unallocated
+"""
+
+import torch
+
+kept = []
+while True:
+    kept.append(torch.empty(2**30, dtype=torch.uint8, device="cuda"))
