@@ -164,6 +164,15 @@ int copy_batch(void* const* destinations, const void* const* sources, const size
       stream == nullptr) {
     return kInvalidValue;
   }
+  // No graph can hold it, and its failure breaks no capture.
+  // Source: github.com/rapidsai/rmm/issues/2518.
+  gpemu_cuda_capture_info capture{};
+  if (const int got = gpemu_cuda_capture_get_info(stream, &capture); got != kSuccess) {
+    return got;
+  }
+  if (capture.status == kCapturing) {
+    return GPEMU_CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+  }
   for (size_t index = 0; index < count; ++index) {
     const int status = copy(destinations[index], sources[index], sizes[index],
                             GPEMU_CUDA_COPY_DEFAULT, stream, false);

@@ -323,6 +323,19 @@ TEST_P(CaptureTable, TheLegacyStreamBesideABlockingOne) {
   });
 }
 
+TEST_P(CaptureTable, CallsThatNoGraphHolds) {
+  check_all({
+      {"cudaMemcpyBatchAsync", Rule::kTold, kUnsupported, "github.com/rapidsai/rmm/issues/2518",
+       [](T& t) {
+         const size_t bytes = kBytes;
+         return GetParam() == 12 ? t.make("cudaMemcpyBatchAsync", &t.spare_, &t.memory_, &bytes,
+                                          size_t{1}, kNone, kNone, size_t{0}, kNone, t.stream_)
+                                 : t.make("cudaMemcpyBatchAsync", &t.spare_, &t.memory_, &bytes,
+                                          size_t{1}, kNone, kNone, size_t{0}, t.stream_);
+       }},
+  });
+}
+
 TEST_P(CaptureTable, BeginningAgain) {
   check_all({
       {"cudaStreamBeginCapture", Rule::kTold, kIllegalState, "cudaStreamBeginCapture",
