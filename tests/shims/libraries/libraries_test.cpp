@@ -53,6 +53,9 @@ gpemu_cuda_status gpemu_cuda_poke(uint64_t, const void*, uint64_t bytes) {
   recorded.poked_bytes.push_back(bytes);
   return GPEMU_CUDA_SUCCESS;
 }
+const char* gpemu_cuda_comm_warning() {
+  return "two ranks are one GPU";
+}
 void gpemu_cuda_mark(gpemu_cuda_mark_kind kind, const char* text) {
   recorded.marks.emplace_back(kind, text == nullptr ? "" : text);
 }
