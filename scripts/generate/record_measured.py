@@ -19,13 +19,14 @@ import gc
 import json
 import os
 import pathlib
-import re
 import subprocess
 import sys
 import tempfile
 
+sys.path.insert(0, str(pathlib.Path(__file__).parent))
+from recorded_ranges import call_of, operations_in_ranges
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-CALL = ("op", "class", "type", "compute_type", "access", "channels_last")
 AT_ONCE = {"raw": 400, "operation": 400, "program": 6, "step": 10}
 COPIES = ("copy_host_to_device", "copy_device_to_host")
 
@@ -131,28 +132,17 @@ def record(folder, kind, keys):
 
 def recorded_steps(path):
     """Returns the operations of each range in a file of gpemu run --ops, by its key."""
-    steps, current, depth = {}, None, 0
+    steps, range_now = {}, None
     with path.open(encoding="utf-8") as file:
-        for line in file:
-            entry = json.loads(line)
-            if entry.get("mark") == "push":
-                match = re.fullmatch(r"recorded (.*)", entry["text"])
-                if match:
-                    current = steps[match[1]] = []  # Some are listed twice.
-                    depth = 0
-                else:
-                    depth += 1
-            elif entry.get("mark") == "pop":
-                if depth == 0:
-                    current = None
-                depth = max(depth - 1, 0)
-            elif current is not None and entry.get("op") not in (None, *COPIES):
-                call = {key: entry[key] for key in CALL if key in entry}
-                shape = entry.get("shape", [entry["bytes"]] if "bytes" in entry else [])
+        for match, entry in operations_in_ranges(file, r"recorded (.*)"):
+            if match is not range_now:
+                range_now, current = match, []
+                steps[match[1]] = current  # Some are listed twice.
+            if entry["op"] not in COPIES:
                 # The backward pass has its own thread; after it comes the optimizer.
                 first = current[0][3] if current else entry["thread"]
                 later = bool(current) and (current[-1][2] or entry["thread"] != first)
-                current.append((json.dumps(call), tuple(shape), later, first))
+                current.append((*call_of(entry), later, first))
     return steps
 
 

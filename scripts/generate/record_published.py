@@ -27,7 +27,8 @@ import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 CLAIMS = ROOT / "scripts/claims"
-sys.path.insert(0, str(CLAIMS))
+sys.path[:0] = [str(CLAIMS), str(pathlib.Path(__file__).parent)]
+from recorded_ranges import call_of, operations_in_ranges
 
 PUBLISHED = ROOT / "published"
 KEY = ("source", "model", "precision", "layout", "phase", "batch", "size")
@@ -65,25 +66,13 @@ def record(specs):
         torch.cuda.empty_cache()
 
 
-CALL = ("op", "class", "type", "compute_type", "access", "channels_last")
-
-
 def recorded_steps(path):
     """Returns the operations of each step in a file of gpemu run --ops, by number and phase."""
     steps = collections.defaultdict(lambda: collections.defaultdict(list))
-    current = None
     with path.open(encoding="utf-8") as file:
-        for line in file:
-            entry = json.loads(line)
-            if entry.get("mark") == "push":
-                match = re.fullmatch(r"recorded (\d+) (\w+)", entry["text"])
-                current = steps[int(match[1])][match[2]] if match else current
-            elif entry.get("mark") == "pop":
-                current = None
-            elif current is not None and "op" in entry and entry["op"] != "copy_device_to_host":
-                call = {key: entry[key] for key in CALL if key in entry}
-                shape = entry.get("shape", [entry["bytes"]] if "bytes" in entry else [])
-                current.append((json.dumps(call), tuple(shape)))
+        for match, entry in operations_in_ranges(file, r"recorded (\d+) (\w+)"):
+            if entry["op"] != "copy_device_to_host":
+                steps[int(match[1])][match[2]].append(call_of(entry))
     return steps
 
 
