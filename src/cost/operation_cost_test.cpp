@@ -538,6 +538,26 @@ TEST(OperationCostModel, APowerLimitLowersTheRateOfProducts) {
   EXPECT_EQ(seconds(GPEMU_OPERATION_SET, {1 << 28}), set);
 }
 
+TEST(OperationCostModel, NoProductBeatsWhatBoardsAreReportedToReach) {
+  profile::GpuSpec spec = toy_spec();
+  const auto seconds = [&](gpemu_data_type type) {
+    gpemu_operation product = operation_of(GPEMU_OPERATION_MATMUL, {1, 8192, 8192, 8192});
+    product.type = product.compute_type = type;
+    return to_seconds(OperationCostModel(spec).price(product).estimate.time);
+  };
+  const std::array types = {GPEMU_TYPE_FP32, GPEMU_TYPE_FP16, GPEMU_TYPE_BF16, GPEMU_TYPE_FP64};
+  spec.fp16_tensor_flops = spec.bf16_tensor_flops = 100e12;
+  std::array<double, types.size()> before{};
+  std::ranges::transform(types, before.begin(), seconds);
+  spec.fp32_product_flops = spec.fp32_flops / 2;
+  EXPECT_NEAR(seconds(GPEMU_TYPE_FP32) / before[0], 2, 0.01);
+  EXPECT_EQ(seconds(GPEMU_TYPE_FP16), before[1]);
+  spec.fp16_product_flops = 25e12;
+  EXPECT_NEAR(seconds(GPEMU_TYPE_FP16) / before[1], 4, 0.04);
+  EXPECT_NEAR(seconds(GPEMU_TYPE_BF16) / before[2], 4, 0.04);
+  EXPECT_EQ(seconds(GPEMU_TYPE_FP64), before[3]);
+}
+
 TEST(OperationCostModel, NoProductBeatsThePeak) {
   profile::GpuSpec spec = toy_spec();
   spec.calibration = calibration("", false);

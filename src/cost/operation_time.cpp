@@ -200,6 +200,7 @@ Peak peak_of(gpemu_data_type type, const profile::GpuSpec& spec) {
 /// The same for products of matrices: a board that reaches its power limit lowers its clock. Not
 /// for convolutions: published steps of ResNet-50 on T4 (scaling/resnet50.csv) take half as long as
 /// at the clock of T4's products.
+/// Nor are there more of them than boards are reported to do.
 Peak sustained_peak_of(gpemu_data_type type, const profile::GpuSpec& spec) {
   Peak peak = peak_of(type, spec);
   // Priced with the shares of FP32: so an H100 takes 5 and 15 % less than predicted
@@ -207,6 +208,12 @@ Peak sustained_peak_of(gpemu_data_type type, const profile::GpuSpec& spec) {
   if (type == GPEMU_TYPE_FP64) peak.flops = spec.fp64_tensor_flops.value_or(peak.flops);
   peak.flops *=
       std::min(spec.sustained_clock_mhz.value_or(spec.boost_clock_mhz) / spec.boost_clock_mhz, 1.0);
+  std::optional<double> most;
+  if (type == GPEMU_TYPE_FP16 || type == GPEMU_TYPE_BF16) most = spec.fp16_product_flops;
+  if (!peak.tensor_cores && type != GPEMU_TYPE_FP64 && type != GPEMU_TYPE_COMPLEX128) {
+    most = spec.fp32_product_flops;
+  }
+  peak.flops = std::min(peak.flops, most.value_or(peak.flops));
   return peak;
 }
 

@@ -145,10 +145,11 @@ bool is_path(std::string_view name_or_path) {
 bool has_same_rates(const GpuSpec& a, const GpuSpec& b) {
   const auto rates = [](const GpuSpec& gpu) {
     return std::tuple(gpu.compute_capability_major, gpu.compute_capability_minor,
-                      gpu.multiprocessors, gpu.boost_clock_mhz, gpu.memory_bytes,
-                      gpu.usable_memory_bytes, gpu.memory_bandwidth_bytes_per_s, gpu.fp32_flops,
-                      gpu.fp64_flops, gpu.fp64_tensor_flops, gpu.tf32_tensor_flops,
-                      gpu.fp16_tensor_flops, gpu.bf16_tensor_flops, gpu.fp8_tensor_flops,
+                      gpu.multiprocessors, gpu.boost_clock_mhz, gpu.sustained_clock_mhz,
+                      gpu.memory_bytes, gpu.usable_memory_bytes, gpu.memory_bandwidth_bytes_per_s,
+                      gpu.fp32_flops, gpu.fp32_product_flops, gpu.fp64_flops, gpu.fp64_tensor_flops,
+                      gpu.tf32_tensor_flops, gpu.fp16_tensor_flops, gpu.fp16_product_flops,
+                      gpu.bf16_tensor_flops, gpu.fp8_tensor_flops,
                       gpu.pinned_copy_bytes_per_s, gpu.nvlink_bytes_per_s, gpu.nvlink_gpus);
   };
   return rates(a) == rates(b);

@@ -15,10 +15,12 @@ GpuSpec with_multiprocessors(const GpuSpec& gpu, int multiprocessors) {
   spec.multiprocessors = multiprocessors;
   spec.cuda_cores = gpu.cuda_cores / gpu.multiprocessors * multiprocessors;
   spec.fp32_flops *= compute;
+  scale(spec.fp32_product_flops);
   scale(spec.fp64_flops);
   scale(spec.fp64_tensor_flops);
   scale(spec.tf32_tensor_flops);
   scale(spec.fp16_tensor_flops);
+  scale(spec.fp16_product_flops);
   scale(spec.bf16_tensor_flops);
   scale(spec.fp8_tensor_flops);
   return spec;

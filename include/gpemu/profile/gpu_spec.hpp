@@ -50,6 +50,9 @@ struct GpuSpec {
 
   double fp32_flops = 0;                    ///< FP32 without tensor cores, per second.
   std::optional<double> fp64_flops;         ///< per second, without tensor cores.
+  /// What large products of matrices in FP32 reach, per second, if that is less than at the
+  /// sustained clock; in 16 bits on tensor cores.
+  std::optional<double> fp32_product_flops, fp16_product_flops;
   std::optional<double> fp64_tensor_flops;  ///< per second, dense; only products use them.
   std::optional<double> tf32_tensor_flops;  ///< per second, dense.
   std::optional<double> fp16_tensor_flops;  ///< per second, dense, accumulating in FP32.
