@@ -91,9 +91,10 @@ topology::Collective collective_of(gpemu_cuda_collective kind) {
     case GPEMU_CUDA_ALL_GATHER:
       return Collective::kAllGather;
     case GPEMU_CUDA_ALL_TO_ALL:
+      return Collective::kAllToAll;
     case GPEMU_CUDA_GATHER:
     case GPEMU_CUDA_SCATTER:
-      return Collective::kAllToAll;
+      return Collective::kGather;
     case GPEMU_CUDA_REDUCE:
       return Collective::kReduce;
     case GPEMU_CUDA_BROADCAST:

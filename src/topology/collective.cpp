@@ -86,6 +86,7 @@ int steps_of(Collective collective, int ranks) {
     case Collective::kAllGather:
     case Collective::kReduceScatter:
     case Collective::kAllToAll:
+    case Collective::kGather:
       break;
   }
   return ranks - 1;
@@ -191,15 +192,26 @@ bool has_nvls(const Fabric& fabric, Collective collective) {
          collective == Collective::kAllReduce && fabric.ranks_per_node() >= kFewestNvlsRanks;
 }
 
+/// Returns the bus bandwidth at which a node's adapters are as busy as in a ring at a bus bandwidth
+/// of 1, through which all data passes once. What ranks send to each other goes there directly:
+/// from all ranks of a node to all of the others, or from all others to the root's node.
+double ring_share(const Fabric& fabric, Collective collective) {
+  const double inside = fabric.ranks_per_node(), outside = fabric.ranks - inside;
+  if (outside == 0) return 1;
+  if (collective == Collective::kAllToAll) return (fabric.ranks - 1) / (inside * outside);
+  return collective == Collective::kGather ? (fabric.ranks - 1) / outside : 1;
+}
+
 /// Returns the bytes per second that data takes at most, as bus bandwidth.
-double rate_of(const Fabric& fabric, const Choice& choice, const Shares& shares) {
+double rate_of(const Fabric& fabric, Collective collective, const Choice& choice,
+               const Shares& shares) {
   const auto share = [&](Share which) { return shares[index(which)]; };
   const int ranks = fabric.ranks;
   const double nvls =
       fabric.line_rate * kNvlsEfficiency[index(fabric.generation)] * share(Share::kNvls);
   if (choice.algorithm == Algorithm::kNvls) return nvls;
   // A node sends all data to the other one; with more than two, twice as much in all.
-  double across = fabric.network_rate;
+  double across = fabric.network_rate * ring_share(fabric, collective);
   if (fabric.nodes == 2 && choice.algorithm != Algorithm::kRing) {
     const bool slow = fabric.between == LinkClass::kSocket && choice.algorithm == Algorithm::kTree;
     across *= slow ? kTreeOverSockets : 2.0 * (ranks - 1) / ranks;
@@ -306,7 +318,7 @@ double seconds(const Fabric& fabric, Collective collective, Bytes bytes, const C
   const Share hops = by_nvls ? Share::kNvlsLatency : kHops[index(choice.protocol)];
   const double latency = share(Share::kBase) * choice.base_s + share(hops) * choice.hops_s;
   const double data = static_cast<double>(bytes) * bus_factor(collective, fabric.ranks) /
-                      rate_of(fabric, choice, shares);
+                      rate_of(fabric, collective, choice, shares);
   double ramp = 0;
   if (by_nvls) ramp = share(Share::kNvlsRamp);
   if (!by_nvls && (fabric.switched || fabric.nodes > 1)) ramp = share(Share::kRamp);
@@ -333,6 +345,7 @@ double bus_factor(Collective collective, int ranks) {
     case Collective::kAllGather:
     case Collective::kReduceScatter:
     case Collective::kAllToAll:
+    case Collective::kGather:
       return others;
     case Collective::kBroadcast:
     case Collective::kReduce:

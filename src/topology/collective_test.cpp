@@ -185,6 +185,29 @@ TEST(CollectiveTime, OfTwoNodesIsLimitedByTheNetwork) {
   EXPECT_LT(plateau(two_nodes(Generation::kAmpere, 25 * kGigabyte), Collective::kAllReduce), 50);
 }
 
+TEST(CollectiveTime, OfAnAllToAllIsThatOfWhatLeavesANode) {
+  Shares shares{};
+  for (const Share share : {Share::kRing, Share::kNetwork}) {
+    shares[static_cast<std::size_t>(share)] = 1;
+  }
+  Fabric fabric = two_nodes(Generation::kHopper, 200 * kGigabyte);
+  fabric.ranks = 24;
+  fabric.nodes = 3;
+  const auto time = [&](Collective collective) {
+    return seconds(fabric, collective, 24 * kGiB, Choice{}, shares);
+  };
+  const double gib = static_cast<double>(kGiB);
+  // Each of eight ranks sends a part to each of 16 ranks elsewhere, and a gather's root gets those.
+  EXPECT_DOUBLE_EQ(time(Collective::kAllToAll), 8 * 16 * gib / (200 * kGigabyte));
+  EXPECT_DOUBLE_EQ(time(Collective::kGather), 16 * gib / (200 * kGigabyte));
+  EXPECT_DOUBLE_EQ(time(Collective::kAllGather), 23 * gib / (200 * kGigabyte)) << "a ring";
+  fabric.ranks = 3;  // One in each node: all that is sent leaves it, as in a ring.
+  EXPECT_DOUBLE_EQ(time(Collective::kAllToAll), time(Collective::kAllGather));
+  fabric.ranks = 8;
+  fabric.nodes = 1;
+  EXPECT_DOUBLE_EQ(time(Collective::kAllToAll), time(Collective::kAllGather));
+}
+
 TEST(CollectiveTime, OfTreesIsLongOverTcp) {
   Fabric fabric = two_nodes(Generation::kVolta, kGigabyte);
   const auto bandwidth = [&](LinkClass between, Algorithm algorithm) {
@@ -203,6 +226,7 @@ TEST(BusFactor, IsThatOfNcclTests) {
   EXPECT_DOUBLE_EQ(bus_factor(Collective::kAllGather, 8), 0.875);
   EXPECT_DOUBLE_EQ(bus_factor(Collective::kReduceScatter, 2), 0.5);
   EXPECT_DOUBLE_EQ(bus_factor(Collective::kAllToAll, 4), 0.75);
+  EXPECT_DOUBLE_EQ(bus_factor(Collective::kGather, 4), 0.75);
   EXPECT_DOUBLE_EQ(bus_factor(Collective::kBroadcast, 8), 1);
 }
 

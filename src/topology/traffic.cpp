@@ -82,6 +82,8 @@ Traffic traffic_of(const Fabric& fabric, Collective collective, Bytes bytes, con
       const Bytes sent = whole(data / ranks * inside * (ranks - inside));
       return {.sent = sent, .own = sent};
     }
+    case Collective::kGather:
+      return traffic_of_gather(fabric, whole(data), place);
     case Collective::kSendReceive:
       break;
   }

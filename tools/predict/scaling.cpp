@@ -29,7 +29,7 @@ topology::Collective collective_named(std::string_view function) {
       {"ncclAllReduce", Collective::kAllReduce}, {"ncclReduceScatter", Collective::kReduceScatter},
       {"ncclAllGather", Collective::kAllGather}, {"ncclBroadcast", Collective::kBroadcast},
       {"ncclReduce", Collective::kReduce},       {"ncclAlltoAll", Collective::kAllToAll},
-      {"ncclGather", Collective::kAllToAll},     {"ncclScatter", Collective::kAllToAll}};
+      {"ncclGather", Collective::kGather},       {"ncclScatter", Collective::kGather}};
   const auto found = kFunctions.find(function);
   return found == kFunctions.end() ? Collective::kSendReceive : found->second;
 }

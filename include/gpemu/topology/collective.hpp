@@ -11,7 +11,7 @@
 
 namespace gpemu::topology {
 
-/// NCCL's collectives. A send and its receive count as one.
+/// NCCL's collectives. A send and its receive count as one, and a scatter as a gather.
 enum class Collective : std::uint8_t {
   kAllReduce,
   kAllGather,
@@ -20,10 +20,11 @@ enum class Collective : std::uint8_t {
   kReduce,
   kAllToAll,
   kSendReceive,
+  kGather,
 };
-inline constexpr std::array<std::string_view, 7> kCollectiveNames = {
+inline constexpr std::array<std::string_view, 8> kCollectiveNames = {
     "all-reduce", "all-gather", "reduce-scatter", "broadcast",
-    "reduce",     "all-to-all", "send-receive"};
+    "reduce",     "all-to-all", "send-receive",   "gather"};
 
 /// How NCCL moves the data of a collective.
 enum class Algorithm : std::uint8_t { kRing, kTree, kNvls, kNvlsTree };
