@@ -231,6 +231,25 @@ Result<profile::GpuSpec> load(const std::string& gpu) {
   return profile::load_gpu_spec(std::string(GPEMU_GPUS_FOLDER "/") + gpu + ".toml");
 }
 
+TEST(OperationCostModel, AMaskTakesAtMostThreeTimesItsBytes) {
+  // Of attention's scores, on all GPUs with parameters of their own.
+  constexpr std::int64_t kScores = std::int64_t{80} * 1024 * 1024, kMask = 1024 * 1024;
+  for (const char* const gpu : {"K80", "M40", "P100-PCIE-16GB", "V100-PCIE-32GB", "Quadro-RTX-6000",
+                                "A100-SXM4-40GB", "RTX-3090", "H100-SXM5-80GB", "H200-SXM-141GB"}) {
+    const Result<profile::GpuSpec> spec = load(gpu);
+    ASSERT_TRUE(spec) << spec.error().message;
+    const gpemu_operation mask{.struct_size = sizeof(gpemu_operation),
+                               .kind = GPEMU_OPERATION_ELEMENTWISE,
+                               .type = GPEMU_TYPE_FP32,
+                               .shape = {kScores + kMask, kScores},
+                               .name = "mask",
+                               .access = GPEMU_ACCESS_STRIDED};
+    const double seconds = to_seconds(OperationCostModel(*spec).price(mask).estimate.time);
+    const double bytes = 4.0 * (2 * kScores + kMask);
+    EXPECT_LT(seconds * spec->memory_bandwidth_bytes_per_s / bytes, 3) << gpu;
+  }
+}
+
 TEST(OperationCostModel, ComesNearMeasuredTrainingSteps) {
   double errors = 0;
   for (const MeasuredStep& measured : kMeasuredSteps) {

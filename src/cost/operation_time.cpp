@@ -282,13 +282,24 @@ bool has_group_kernel(const Convolution& conv, int direction, const profile::Gpu
 }
 
 /// Returns the arithmetic of a convolution in 16 bits with groups, without such a kernel, which
-/// takes `flops` without what is lost. Before Hopper, it has no tensor cores. On Hopper, the rate
-/// of groups of 24 to 120 channels is that of matrices that tiles of 64 x 64 fill up on both sides:
-/// 12, 14, 37, 45, 81 and 76 TFLOP/s on an H100 with 24, 32, 48, 56, 64 and 120 channels, by what
-/// steps take beside the rest (RegNetY-032, Next-ViT, Visformer, RegNetY-8GF, NFNet, RegNetX-080 in
-/// measured/h100/programs.jsonl). Those of 4 channels are as fast as tiles of 16 x 16 would be.
-double direct_group_flops(double flops, double group, const profile::GpuSpec& spec) {
-  if (spec.compute_capability_major < kHopper) return flops * std::sqrt(kTypicalGroup / group);
+/// takes `flops` without what is lost. Before Hopper, it has no tensor cores, and the gradient of a
+/// strided convolution's input goes over all windows of the input, though most of their elements
+/// meet no output. Without that, steps of ResNeXt and DPN, of which few convolutions are strided,
+/// were predicted from those of RegNet to take 15 % too long, and with it 3 %
+/// (published/steps.csv).
+///
+/// On Hopper, the rate of groups of 24 to 120 channels is that of matrices that tiles of 64 x 64
+/// fill up on both sides: 12, 14, 37, 45, 81 and 76 TFLOP/s on an H100 with 24, 32, 48, 56, 64 and
+/// 120 channels, by what steps take beside the rest (RegNetY-032, Next-ViT, Visformer, RegNetY-8GF,
+/// NFNet, RegNetX-080 in measured/h100/programs.jsonl). Those of 4 channels are as fast as tiles of
+/// 16 x 16 would be.
+double direct_group_flops(const Convolution& conv, int direction, double flops,
+                          const profile::GpuSpec& spec) {
+  const double group = conv.in_channels / conv.groups;
+  if (spec.compute_capability_major < kHopper) {
+    if (direction == 1) flops *= std::max(conv.input / conv.output, 1.0);
+    return flops * std::sqrt(kTypicalGroup / group);
+  }
   const double tile = group > 16 ? kTypicalGroup : 16;
   const double filled = group / (round_up(group / tile) * tile);
   return flops / (filled * filled);
@@ -414,7 +425,7 @@ OperationWork convolution_work(const gpemu_operation& operation, const profile::
   }
   work.flops = 2 * tiled(product, spec.multiprocessors, direction == 2);
   work.least_flops = 2 * conv.batch * conv.output * conv.out_channels * in_channels * conv.filter;
-  if (work.direct) work.flops = direct_group_flops(work.least_flops, in_channels, spec);
+  if (work.direct) work.flops = direct_group_flops(conv, direction, work.least_flops, spec);
   if (group_kernel) work.flops = work.least_flops;
   if (work.kind == Kind::kConvolution) {
     work.factor = factor_of(conv, direction);

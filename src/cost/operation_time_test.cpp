@@ -354,6 +354,19 @@ TEST(OperationTime, SomeGroupsWithTheChannelsLastRunOnTensorCoresBackward) {
   EXPECT_TRUE(few.direct);
   // Groups of four times the channels have 16 times the arithmetic, at twice the rate.
   EXPECT_NEAR(wide.flops / few.flops, 16.0 / 2, 1e-9);
+  // A stride of 2 leaves a quarter of the outputs, and of the filter's gradient's arithmetic; the
+  // input's gradient takes all windows. On Hopper, it is a product.
+  const auto strided_share = [&](gpemu_operation_kind kind) {
+    DescribedOperation described = convolution(kind, 256, 3, 4);
+    described.operation.type = GPEMU_TYPE_FP16;
+    described.operation.channels_last = 1;
+    const double all = operation_work(described, spec).flops;
+    for (const int i : {11, 12}) described.operation.shape[i] /= 2;
+    for (const int i : {14, 15}) described.operation.shape[i] = 2;
+    return operation_work(described, spec).flops / all;
+  };
+  EXPECT_NEAR(strided_share(GPEMU_OPERATION_CONVOLUTION_BACKWARD_FILTER), 0.25, 1e-9);
+  EXPECT_NEAR(strided_share(GPEMU_OPERATION_CONVOLUTION_BACKWARD_DATA), 1, 1e-9);
   // Groups of 8 and 32 channels have kernels, if there are enough.
   EXPECT_FALSE(work(GPEMU_OPERATION_CONVOLUTION_BACKWARD_FILTER, 128, 16).direct);
   EXPECT_TRUE(work(GPEMU_OPERATION_CONVOLUTION_BACKWARD_FILTER, 64, 8).direct);
@@ -366,6 +379,7 @@ TEST(OperationTime, SomeGroupsWithTheChannelsLastRunOnTensorCoresBackward) {
   EXPECT_FALSE(work(GPEMU_OPERATION_CONVOLUTION_BACKWARD_DATA, 64, 8).direct);
   EXPECT_FALSE(work(GPEMU_OPERATION_CONVOLUTION_BACKWARD_DATA, 1024, 32).direct);
   EXPECT_TRUE(work(GPEMU_OPERATION_CONVOLUTION_BACKWARD_DATA, 384, 12).direct);
+  EXPECT_NEAR(strided_share(GPEMU_OPERATION_CONVOLUTION_BACKWARD_DATA), 0.25, 1e-9);
   // Groups of 48 channels fill three quarters of a tile's sides, and have 9/16 of the arithmetic.
   const OperationWork filled = work(GPEMU_OPERATION_CONVOLUTION_BACKWARD_DATA, 256, 4);
   const OperationWork part = work(GPEMU_OPERATION_CONVOLUTION_BACKWARD_DATA, 192, 4);

@@ -193,7 +193,7 @@ inline constexpr auto kOperationParameters = std::to_array<Parameter>({
     Parameter{"reduction", 0.7, 0.3, 0.3, 0.03, 1},
     Parameter{"reduction_latency", 8e-06, 0.4, 0.3, 1e-06, 0.0001},
     Parameter{"strided", 0.5, 0.3, 0.3, 0.05, 8},
-    Parameter{"broadcast", 1.8, 0.2, 0.15, 0.05, 16},
+    Parameter{"broadcast", 1.8, 0.2, 0.15, 1, 8},
     Parameter{"converted", 2, 0.3, 0.3, 0.05, 8},
     Parameter{"cache", 1.1, 0.05, 0.05, 1, 3},
     Parameter{"latency", 3e-06, 0.4, 0.3, 1e-06, 2e-05},

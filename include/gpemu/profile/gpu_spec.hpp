@@ -48,8 +48,8 @@ struct GpuSpec {
   std::optional<double> memory_clock_mhz;  ///< as NVML shows it, if it was measured.
   Bytes l2_cache_bytes = 0;
 
-  double fp32_flops = 0;                    ///< FP32 without tensor cores, per second.
-  std::optional<double> fp64_flops;         ///< per second, without tensor cores.
+  double fp32_flops = 0;             ///< FP32 without tensor cores, per second.
+  std::optional<double> fp64_flops;  ///< per second, without tensor cores.
   /// What large products of matrices in FP32 reach, per second, if that is less than at the
   /// sustained clock; in 16 bits on tensor cores.
   std::optional<double> fp32_product_flops, fp16_product_flops;
