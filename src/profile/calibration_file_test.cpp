@@ -224,13 +224,17 @@ TEST(Calibration, NamesFileLineAndFieldOfAFault) {
   };
   const std::string_view depth = "depth = 28.49", table = "[calibration]\n#";
   expect(depth, "depths = 28.49", "depths", "calibration.depths: unknown key");
-  expect(depth, "", table, "calibration.depth: missing");
+  const std::string_view from =
+      "from a file in gpus/ of this gpemu, or write only like = \"GPU\" to "
+      "have what a measured GPU has";
+  expect(depth, "", table, fmt::format("calibration.depth: missing; copy it {}", from));
   expect(depth, "depth = 0.1", "depth =", "calibration.depth: 0.1 is not between 4 and 200");
   expect(depth, "depth = nan", "depth =", "calibration.depth: nan is not between 4 and 200");
   expect(depth, "depth = \"28\"", "depth =", "calibration.depth: expected a number");
   expect("tensor_cores = false", "tensor_cores = 0", "tensor_cores",
          "calibration.tensor_cores: expected true or false");
-  expect("pack = \"somebody-25\"", "", table, "calibration.pack: missing");
+  expect("pack = \"somebody-25\"", "", table,
+         fmt::format("calibration.pack: missing; copy it {}", from));
   expect("host_launch", "matmul", "matmul = 2.5e-05", "calibration.host.matmul: unknown key");
   expect("[calibration.host]", "[calibration.hosts]", "[calibration.hosts]",
          "calibration.hosts: unknown key");
@@ -238,6 +242,18 @@ TEST(Calibration, NamesFileLineAndFieldOfAFault) {
   expect(table, "[calibration]\nlike = 'Y-1'\n#", "apart", "calibration.apart: unknown key");
   EXPECT_EQ(message_of("calibration = 1\n" + gpu_file()),
             "x.toml:1: calibration: expected a table");
+}
+
+TEST(Calibration, NamesAllKeysThatAreMissing) {
+  std::string file = calibrated_file();
+  for (const std::string_view line :
+       {"depth = 28.49", "latency = 2.412e-06", "host_launch = 2.5e-05"}) {
+    file = replaced(file, fmt::format("\n{}\n", line), "\n");
+  }
+  EXPECT_NE(
+      message_of(file).find(": calibration.depth, latency, host.host_launch: missing; copy them"),
+      std::string::npos)
+      << message_of(file);
 }
 
 TEST(Calibration, IsTakenFromTheGpuThatAFileNames) {

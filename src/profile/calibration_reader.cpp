@@ -4,9 +4,11 @@
 #include <algorithm>
 #include <cmath>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 namespace gpemu::profile {
 namespace {
@@ -47,6 +49,7 @@ class Reader {
                     "other_arithmetic_like", kUnseenModelBar, "bar_known_batch", "bar_other_gpu",
                     kCalibrationHostTable, kCalibrationTf32Table, kCalibrationFp32Table},
                    ""));
+    GPEMU_TRY(check_complete());
     GPEMU_ASSIGN(calibration.command, text("command"));
     GPEMU_ASSIGN(calibration.pack, text("pack"));
     GPEMU_ASSIGN(calibration.models, count("models"));
@@ -89,6 +92,41 @@ class Reader {
                                              Args&&... args) const {
     return fail(ErrorCode::kCorruptData, "{}:{}: {}.{}: {}", origin_, node.source().begin.line,
                 kCalibrationTable, field, fmt::format(format, std::forward<Args>(args)...));
+  }
+
+  /// Names all keys that are missing, so that a file of an older gpemu is mended at once.
+  [[nodiscard]] Result<void> check_complete() const {
+    std::vector<std::string> missing;
+    const auto look = [&missing](const toml::table& table, std::string_view prefix,
+                                 std::string_view key) {
+      if (!table.contains(key)) missing.push_back(fmt::format("{}{}", prefix, key));
+    };
+    for (const std::string_view key :
+         {"command", "pack", "models", "steps", "in_sample_error", "tensor_cores"}) {
+      look(table_, "", key);
+    }
+    for (const Parameter& parameter : device_parameters()) look(table_, "", parameter.name);
+    look(table_, "", kCalibrationHostTable);
+    for (const auto& [name, parameters] :
+         {std::pair(kCalibrationHostTable, host_parameters()),
+          std::pair(kCalibrationTf32Table, product_parameters()),
+          std::pair(kCalibrationFp32Table, product_parameters())}) {
+      const toml::node* const node = table_.get(name);
+      if (node == nullptr || !node->is_table()) continue;
+      const std::string prefix = fmt::format("{}.", name);
+      // What is missing may be there with a typing error.
+      GPEMU_TRY(
+          check_keys(*node->as_table(), parameters, {kListedTensor.name, kUnseenModelBar}, prefix));
+      for (const Parameter& parameter : parameters) {
+        look(*node->as_table(), prefix, parameter.name);
+      }
+    }
+    if (missing.empty()) return {};
+    return fault(
+        table_, fmt::format("{}", fmt::join(missing, ", ")),
+        "missing; copy {} from a file in gpus/ of this gpemu, or write only like = \"GPU\" "
+        "to have what a measured GPU has",
+        missing.size() == 1 ? "it" : "them");
   }
 
   /// Refuses what no reader would look at.

@@ -149,8 +149,8 @@ bool has_same_rates(const GpuSpec& a, const GpuSpec& b) {
                       gpu.memory_bytes, gpu.usable_memory_bytes, gpu.memory_bandwidth_bytes_per_s,
                       gpu.fp32_flops, gpu.fp32_product_flops, gpu.fp64_flops, gpu.fp64_tensor_flops,
                       gpu.tf32_tensor_flops, gpu.fp16_tensor_flops, gpu.fp16_product_flops,
-                      gpu.bf16_tensor_flops, gpu.fp8_tensor_flops,
-                      gpu.pinned_copy_bytes_per_s, gpu.nvlink_bytes_per_s, gpu.nvlink_gpus);
+                      gpu.bf16_tensor_flops, gpu.fp8_tensor_flops, gpu.pinned_copy_bytes_per_s,
+                      gpu.nvlink_bytes_per_s, gpu.nvlink_gpus);
   };
   return rates(a) == rates(b);
 }
@@ -184,8 +184,11 @@ Result<GpuSpec> Database::gpu(std::string_view name_or_path, std::string_view ho
   if (host.empty()) return spec;
   GPEMU_ASSIGN(const GpuSpec other, gpu(host));
   if (!other.calibration || !spec.calibration) {
-    return fail(ErrorCode::kInvalidArgument, "the launch times in the host of {} are not known",
-                other.calibration ? spec.name : other.name);
+    return fail(
+        ErrorCode::kInvalidArgument,
+        "the launch times in the host of {} are not known: its file has no table calibration "
+        "(docs/reference/gpu-file.md); like = \"GPU\" in it takes those of a measured GPU",
+        other.calibration ? spec.name : other.name);
   }
   take_host(*other.calibration, *spec.calibration);
   return spec;

@@ -6,6 +6,7 @@
 #include <fstream>
 #include <limits>
 #include <optional>
+#include <span>
 #include <utility>
 
 #include "gpemu/base/file.hpp"
@@ -58,10 +59,8 @@ Result<void> check_space(const std::filesystem::path& folder) {
 }
 
 /// Adds the process's own counts: memory and unsupported calls.
-Result<void> add_totals(const std::filesystem::path& folder, std::string_view number,
-                        ProgramRun& seen) {
-  GPEMU_ASSIGN(const std::vector<record::RecordedProcess> processes,
-               record::read_processes(folder));
+void add_totals(std::span<const record::RecordedProcess> processes, std::string_view number,
+                ProgramRun& seen) {
   for (const record::RecordedProcess& process : processes) {
     if (process.lines.stem() != number) continue;
     for (const cuda::RecordedDevice* device : record::devices_of(process)) {
@@ -71,7 +70,6 @@ Result<void> add_totals(const std::filesystem::path& folder, std::string_view nu
       if (call.count > 0) seen.unsupported.emplace_back(call.function);
     }
   }
-  return {};
 }
 
 }  // namespace
@@ -117,9 +115,13 @@ Result<ProgramRun> record_steps(const ProgramRunOptions& options,
   GPEMU_TRY(check_space(folder.path()));
   const auto* const main = run.main();
   const std::string text = end_of_output(output);
-  GPEMU_ASSIGN(predict::FoundSteps found,
-               steps_of_run(main == nullptr ? nullptr : &main->second.work(), options.pattern,
-                            wanted, {.exit_code = code, .output = text}));
+  GPEMU_ASSIGN(const std::vector<record::RecordedProcess> processes,
+               record::read_processes(folder.path()));
+  const std::string not_computed = not_computed_text(processes);
+  GPEMU_ASSIGN(
+      predict::FoundSteps found,
+      steps_of_run(main == nullptr ? nullptr : &main->second.work(), options.pattern, wanted,
+                   {.exit_code = code, .output = text, .not_computed = not_computed}));
   GPEMU_CHECK(main != nullptr, "there are no steps without work");
   ProgramRun seen{.gpu = options.gpu,
                   .batch = options.batch,
@@ -128,9 +130,10 @@ Result<ProgramRun> record_steps(const ProgramRunOptions& options,
                   .step = {},
                   .exit_code = code,
                   .processes = run.processes(),
-                  .unsupported = {}};
+                  .unsupported = {},
+                  .not_computed = not_computed};
   seen.step = predict::typical_step(seen.work, seen.found, options.steps);
-  GPEMU_TRY(add_totals(folder.path(), main->first, seen));
+  add_totals(processes, main->first, seen);
   return seen;
 }
 

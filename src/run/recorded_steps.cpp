@@ -40,11 +40,28 @@ Result<predict::FoundSteps> steps_of_run(const record::ProgramWork* work,
   Result<predict::FoundSteps> found =
       predict::find_steps(*work, {.pattern = pattern, .complete = end.exit_code == 0});
   if (!found && code != 0) {
-    return fail(ErrorCode::kNotFound, "{} before its second step{}", ended, last_lines(end.output));
+    return fail(ErrorCode::kNotFound, "{} before its second step{}{}{}", ended,
+                end.not_computed.empty() ? "" : "; ", end.not_computed, last_lines(end.output));
   }
   // The number of further steps before the program was ended is random.
   if (found && found->steps.size() > wanted) found->steps.resize(wanted);
   return found;
+}
+
+std::string not_computed_text(std::span<const record::RecordedProcess> processes) {
+  std::int64_t bytes = 0;
+  const cuda::RecordedRead* most = nullptr;
+  for (const record::RecordedProcess& process : processes) {
+    bytes += process.totals.not_computed_bytes;
+    for (const cuda::RecordedRead& read : process.totals.reads) {
+      if (read.count > 0 && (most == nullptr || read.bytes > most->bytes)) most = &read;
+    }
+  }
+  if (bytes == 0) return {};
+  return fmt::format(
+      "the program read {} bytes that were not computed: zeros, or values from before an in-place "
+      "update{}; gpemu run lists them",
+      bytes, most == nullptr ? "" : fmt::format(", most of {}", most->writer));
 }
 
 std::string last_lines(std::string_view output) {

@@ -38,6 +38,24 @@ TEST(WithBatch, ReplacesEachPlace) {
   EXPECT_EQ(with_batch({"{batch}"}, 0), Words{"{batch}"});
 }
 
+TEST(NotComputedText, NamesTheKernelWithTheMostBytes) {
+  std::vector<record::RecordedProcess> processes(2);
+  EXPECT_EQ(not_computed_text(processes), "");
+  const auto add = [](record::RecordedProcess& process, int at, std::string_view writer,
+                      int bytes) {
+    writer.copy(process.totals.reads[at].writer, writer.size());
+    process.totals.reads[at].count = 1;
+    process.totals.reads[at].bytes = bytes;
+    process.totals.not_computed_bytes += bytes;
+  };
+  add(processes[0], 0, "exp", 4);
+  add(processes[0], 1, "randn", 12);
+  add(processes[1], 0, "sin", 8);
+  EXPECT_EQ(not_computed_text(processes),
+            "the program read 24 bytes that were not computed: zeros, or values from before an "
+            "in-place update, most of randn; gpemu run lists them");
+}
+
 TEST(RecordedEnough, CountsSteps) {
   EXPECT_TRUE(recorded_enough(found_until(10), 12, 2));
   EXPECT_FALSE(recorded_enough(found_until(10), 12, 3));
@@ -101,6 +119,10 @@ TEST_F(StepsOfRunTest, NoneOfAProgramThatFailedEarly) {
   const RunEnd failed{.exit_code = 137, .output = "killed"};
   EXPECT_EQ(error_of(steps_of_run(&work, &pattern_, 5, failed)),
             "the program ended with exit code 137 before its second step\n  | killed");
+  const RunEnd misled{.exit_code = 1, .output = "Error: x", .not_computed = "the program read 4"};
+  EXPECT_EQ(error_of(steps_of_run(&work, &pattern_, 5, misled)),
+            "the program ended with exit code 1 before its second step; the program read 4\n"
+            "  | Error: x");
   // If it did not fail, its output does not help.
   const RunEnd ended{.exit_code = 0, .output = "done"};
   EXPECT_EQ(error_of(steps_of_run(&work, &pattern_, 5, ended)).find("done"), std::string::npos);

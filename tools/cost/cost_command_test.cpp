@@ -96,7 +96,11 @@ TEST_F(CostCommandTest, NeedsGpuModelAndBatch) {
 TEST_F(CostCommandTest, AnotherHostIsThatOfAGpuWithLaunchTimes) {
   EXPECT_EQ(cost("64", {"--host-of", "V200"}).code, 3);
   const Outcome outcome = cost("64", {"--host-of", "T4"});
-  EXPECT_EQ(outcome, (Outcome{2, "", "gpemu: the launch times in the host of T4 are not known\n"}));
+  EXPECT_EQ(outcome,
+            (Outcome{2, "",
+                     "gpemu: the launch times in the host of T4 are not known: its file has no "
+                     "table calibration (docs/reference/gpu-file.md); like = \"GPU\" in it "
+                     "takes those of a measured GPU\n"}));
 }
 
 TEST_F(CostCommandTest, EvalComparesMemory) {

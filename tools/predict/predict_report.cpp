@@ -164,6 +164,7 @@ std::vector<std::string> predict_basis(const std::vector<PredictAnswer>& answers
     if (!seen.unsupported.empty()) {
       add(fmt::format("unsupported calls: {}", fmt::join(seen.unsupported, ", ")));
     }
+    if (!seen.not_computed.empty()) add(seen.not_computed);
     if (answer.memory_asked_for > 0) {
       add(
           fmt::format("{}{}: recorded with this GPU's {:.0f} MiB, which were enough; with more "

@@ -38,6 +38,7 @@ struct ProgramRun {
   std::optional<int> exit_code;          ///< nothing: the program was ended after enough steps.
   int processes = 1;                     ///< that used the GPU; the one with the most work counts.
   std::vector<std::string> unsupported;  ///< calls, by name.
+  std::string not_computed;  ///< what all processes read that was not computed, for a reader.
 };
 
 /// What a program finds when it starts.
