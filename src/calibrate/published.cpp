@@ -317,11 +317,12 @@ PublishedAnswer predict_published(const PublishedStep& step, const profile::GpuS
   PublishedAnswer answer;
   for (const auto& [recorded, forward, backward] : step.operations) {
     const cost::DescribedOperation operation = recorded.at(1);
-    const cost::Estimate estimate = model.price(operation).estimate;
+    const cost::OperationCost cost = model.price(operation);
+    const cost::Estimate& estimate = cost.estimate;
     device.push_back(to_seconds(estimate.time));
     const double seconds = (forward + backward) * device.back();
     busy += seconds;
-    slack += seconds * estimate.relative_error;
+    slack += seconds * (step.training ? cost.training_error : estimate.relative_error);
     const bool is_fitted = estimate.evidence != cost::Evidence::kAnalytic &&
                            estimate.evidence != cost::Evidence::kGuessed;
     if (!is_fitted) unfitted += seconds;
@@ -342,8 +343,9 @@ PublishedAnswer predict_published(const PublishedStep& step, const profile::GpuS
   for (auto& [name, part] : answer.parts) part /= seconds;
   answer.predicted_seconds = seconds;
   // The copy, and what the GPU and its host wait for each other, are assumed to err like the rest.
-  answer.bar = cost::bar_of_longer({.time = busy, .bar = busy > 0 ? slack / busy : 0},
-                                   {.time = host, .bar = cost::kHostError});
+  answer.bar =
+      cost::bar_of_longer({.time = busy, .bar = busy > 0 ? cost::bar_of_mixed(slack / busy) : 0},
+                          {.time = host, .bar = cost::kHostError});
   answer.host_share = host / seconds;
   answer.busy_share = busy / seconds;
   answer.unfitted_share = unfitted / seconds;

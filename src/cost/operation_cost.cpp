@@ -316,13 +316,20 @@ OperationCost OperationCostModel::price(const gpemu_operation& operation,
     const double known = all ? parameters.calibrated_error.value_or(0) : 0;
     error = transferred_bar(operation, work, spec_, parameters.transferred_error, known);
   }
+  double training_error = error;
+  const bool of_others = evidence == Evidence::kTransferred || !parameters.calibrated_error;
+  if (of_others && work.kind == Kind::kMatmul && !work.tensor_cores &&
+      is_measured_type(operation, work) && !is_half(operation)) {
+    training_error = std::max(error, kOtherGpuTrainedProductBar);
+  }
   if (operation.kind == GPEMU_OPERATION_KERNEL) evidence = Evidence::kGuessed;
   if (operation.kind == GPEMU_OPERATION_KERNEL || operation.kind == GPEMU_OPERATION_OTHER) {
-    error = kUnknownWorkError;
+    error = training_error = kUnknownWorkError;
   }
   return {.estimate = {.time = from_seconds(seconds < kLongestSeconds ? seconds : kLongestSeconds),
                        .evidence = evidence,
                        .relative_error = error},
+          .training_error = training_error,
           .operation_class = operation_class,
           .memory_share =
               seconds > 0 ? work.bytes / (spec_.memory_bandwidth_bytes_per_s * seconds) : 0};

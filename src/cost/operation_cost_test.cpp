@@ -386,9 +386,17 @@ TEST(OperationCostModel, ProductsInFp32HaveABarOfTheirOwnOnOtherGpus) {
   spec.calibration = calibration("Y-1", false);
   spec.calibration->bars = profile::CalibrationBars{.unseen_model = 0.3, .other_gpu = 0.4};
   EXPECT_LT(bar(GPEMU_TYPE_FP32), 0.3) << "that of language models and linear layers";
+  const auto in_training = [&spec](gpemu_data_type type) {
+    const gpemu_operation product =
+        operation_of(GPEMU_OPERATION_MATMUL, {1, 1024, 1024, 1024}, type);
+    return OperationCostModel(spec).price(product).training_error;
+  };
+  EXPECT_GT(in_training(GPEMU_TYPE_FP32), 1.5 * bar(GPEMU_TYPE_FP32));
+  EXPECT_DOUBLE_EQ(in_training(GPEMU_TYPE_FP64), bar(GPEMU_TYPE_FP64));
   EXPECT_DOUBLE_EQ(bar(GPEMU_TYPE_FP64), 0.5) << "which were not measured";
   spec.calibration->gpu = "X-1";
   EXPECT_DOUBLE_EQ(bar(GPEMU_TYPE_FP32), 0.3) << "its own";
+  EXPECT_DOUBLE_EQ(in_training(GPEMU_TYPE_FP32), 0.3);
 }
 
 TEST(OperationCostModel, AnArithmeticWithTooFewStepsHasTheBarOfOtherGpus) {

@@ -23,6 +23,10 @@ double probability(const BarredTime& time, double limit) {
 
 }  // namespace
 
+double bar_of_mixed(double mean) {
+  return std::pow(1 + mean, kMixedSteps) - 1;
+}
+
 double bar_of_longer(const BarredTime& one, const BarredTime& other) {
   const double longer = std::max(one.time, other.time);
   if (longer <= 0) return std::max(one.bar, other.bar);

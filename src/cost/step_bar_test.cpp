@@ -10,6 +10,11 @@
 namespace gpemu::cost {
 namespace {
 
+TEST(BarOfMixed, IsNarrowerByItsLogarithm) {
+  EXPECT_EQ(bar_of_mixed(0), 0);
+  EXPECT_NEAR(std::log(1 + bar_of_mixed(0.2)) / std::log(1.2), kMixedSteps, 1e-12);
+}
+
 TEST(BarOfLonger, IsItsOwnIfTheOtherIsMuchShorter) {
   EXPECT_NEAR(bar_of_longer({.time = 10, .bar = 0.2}, {.time = 1, .bar = 0.6}), 0.2, 1e-6);
   EXPECT_NEAR(bar_of_longer({.time = 1, .bar = 0.2}, {.time = 10, .bar = 0.6}), 0.6, 1e-6);

@@ -102,6 +102,7 @@ class Pricing {
 
   std::vector<QueuedEvent> price(const StepRange& step, StepPrediction& prediction) {
     const std::vector<bool> forward = forward_events(work_, step);
+    trains_ = std::ranges::find(forward, false) != forward.end();
     const std::vector<const cost::RecordedOperation*> operations = operations_of(work_, step);
     const std::optional<double> optimizer = optimizer_launch(operations, gpu_);
     std::size_t place = 0;  // Among the operations.
@@ -150,9 +151,9 @@ class Pricing {
     return cost::bar_of_longer({.time = to_seconds(busy), .bar = kernel_error(busy)},
                                {.time = to_seconds(host), .bar = kHostError});
   }
-  /// Returns the mean bar of the kernels, which run for `busy`.
+  /// Returns the bar of all kernels, which run for `busy`.
   [[nodiscard]] double kernel_error(Duration busy) const {
-    return busy > Duration::zero() ? slack_seconds_ / to_seconds(busy) : 0;
+    return busy > Duration::zero() ? cost::bar_of_mixed(slack_seconds_ / to_seconds(busy)) : 0;
   }
   /// Returns the bars of the collectives, in the order of the queue.
   [[nodiscard]] const std::vector<double>& collective_errors() const { return collective_errors_; }
@@ -177,7 +178,8 @@ class Pricing {
     prediction.traffic +=
         std::min(from_seconds(bytes / gpu_.memory_bandwidth_bytes_per_s), cost.estimate.time);
     ++prediction.kernels;
-    slack_seconds_ += to_seconds(cost.estimate.time) * cost.estimate.relative_error;
+    slack_seconds_ += to_seconds(cost.estimate.time) *
+                      (trains_ ? cost.training_error : cost.estimate.relative_error);
     evidence_[cost.estimate.evidence] += cost.estimate.time;
     return cost.estimate.time;
   }
@@ -190,6 +192,7 @@ class Pricing {
   double link_;
   profile::OperationParameters host_;
   std::map<OperationClass, ClassTime> classes_;
+  bool trains_ = false;
   double slack_seconds_ = 0;  ///< sum of bar times time, assuming that all operations err alike.
   std::map<cost::Evidence, Duration> evidence_;  ///< of the operations' times.
 };

@@ -227,12 +227,13 @@ TEST(PredictStep, HasTheBarOfWhatTheParametersDidNotKnow) {
   gpu.calibration->gpu = "OTHER";
   const StepPrediction other = predict(test.work, gpu);
   EXPECT_EQ(own.time.evidence, cost::Evidence::kCalibrated);
-  EXPECT_NEAR(own.time.relative_error, 0.11, 0.01);
+  EXPECT_NEAR(own.time.relative_error, cost::bar_of_mixed(0.11), 0.01);
   EXPECT_EQ(other.time.evidence, cost::Evidence::kTransferred);
-  EXPECT_NEAR(other.time.relative_error, std::hypot(0.11, 0.22), 0.01);
+  EXPECT_NEAR(other.time.relative_error, cost::bar_of_mixed(std::hypot(0.11, 0.22)), 0.01);
   gpu.calibration->bars =
       profile::CalibrationBars{.unseen_model = 0.11, .known_batch = 0.05, .other_gpu = 0.6};
-  EXPECT_NEAR(predict(test.work, gpu).time.relative_error, std::hypot(0.11, 0.6), 0.01);
+  EXPECT_NEAR(predict(test.work, gpu).time.relative_error,
+              cost::bar_of_mixed(std::hypot(0.11, 0.6)), 0.01);
 }
 
 TEST(PredictStep, HasTheHostsBarWhereTheHostLimits) {

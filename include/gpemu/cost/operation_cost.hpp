@@ -22,6 +22,7 @@ enum class Limit : std::uint8_t { kCompute, kMemory, kLatency };
 
 struct OperationCost {
   Estimate estimate;
+  double training_error = 0;  ///< as the estimate's relative_error, in a step that trains.
   OperationClass operation_class = OperationClass::kOther;
   /// The part of the time that memory takes at its full rate, whatever the clock of the
   /// multiprocessors is.
