@@ -58,7 +58,7 @@ std::string with_unit(double value, std::string_view unit) {
 }
 
 std::string in_watts(double power) {
-  return power > 0 ? fmt::format("{:.2f} W", power) : kNone;
+  return power > 0 ? watts_text(power) + " W" : kNone;
 }
 
 std::string share_of(const SmiDevice& device, double share) {

@@ -47,7 +47,7 @@ std::string known(double value) {
 }
 
 std::string watts(double power) {
-  return power > 0 ? fmt::format("{:.2f}", power) : std::string(kNotAvailable);
+  return power > 0 ? watts_text(power) : std::string(kNotAvailable);
 }
 
 /// The share of the time for which something worked, in percent. NVML has none of a GPU that MIG

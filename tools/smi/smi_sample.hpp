@@ -70,6 +70,11 @@ struct SmiDevice {
   return fmt::format("{:.0f}", std::ceil(to_mib(bytes)));
 }
 
+/// Returns a power in watts, without the unit, as nvidia-smi does: that of NVML, in whole mW.
+[[nodiscard]] inline std::string watts_text(double power) {
+  return fmt::format("{:.2f}", std::round(1000 * power) / 1000);
+}
+
 /// Returns all memory of the board, also what the driver keeps: the total that nvidia-smi shows.
 [[nodiscard]] inline Bytes board_memory(const device::DeviceSnapshot& device) {
   return device.memory_total + device.facts.reserved_memory_bytes;

@@ -63,6 +63,12 @@ TEST(SmiQueryTest, AnswersAsNvidiaSmiDoes) {
             "1, Tesla V100-PCIE-32GB, 0 %, 6651 MiB, [N/A]\n");
 }
 
+TEST(SmiQueryTest, PowerIsThatOfNvmlInMilliwatts) {
+  EXPECT_EQ(watts_text(18.625), "18.62");
+  EXPECT_EQ(watts_text(18.6250001), "18.62") << "NVML says 18625";
+  EXPECT_EQ(watts_text(18.6256), "18.63");
+}
+
 TEST(SmiQueryTest, LeavesOutUnitsAndHeader) {
   EXPECT_EQ(answer(Subject::kDevices, "temperature.gpu,clocks.sm,fan.speed",
                    {.header = false, .units = false}),
