@@ -343,9 +343,10 @@ PublishedAnswer predict_published(const PublishedStep& step, const profile::GpuS
   for (auto& [name, part] : answer.parts) part /= seconds;
   answer.predicted_seconds = seconds;
   // The copy, and what the GPU and its host wait for each other, are assumed to err like the rest.
-  answer.bar =
-      cost::bar_of_longer({.time = busy, .bar = busy > 0 ? cost::bar_of_mixed(slack / busy) : 0},
-                          {.time = host, .bar = cost::kHostError});
+  const double mean = busy > 0 ? slack / busy : 0;
+  answer.bar = cost::bar_of_longer(
+      {.time = busy, .bar = step.is_operation ? mean : cost::bar_of_mixed(mean)},
+      {.time = host, .bar = cost::kHostError});
   answer.host_share = host / seconds;
   answer.busy_share = busy / seconds;
   answer.unfitted_share = unfitted / seconds;
