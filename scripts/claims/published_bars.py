@@ -10,7 +10,8 @@ the furthest off is shown.
 
 kMixedSteps is of steps that no fit used, by the logarithm of their miss divided by that of their
 bar with a kMixedSteps of 1; families of models count alike. Language models that train in FP32 have
-a bar of their own. The last line says how many are within the bars that the other families give.
+a bar of their own. Below it: how many are within the bars that the other families give, and how
+many of all steps are within their bars, by kind of program.
 
 Usage: scripts/claims/published_bars.py [--gpemu COMMAND]    (seconds)
 """
@@ -28,6 +29,9 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 HALF = ("RTX-3090", "A100-SXM4-40GB")  # GPUs with steps in 16 bits, which others can predict.
 LITTLE, MUCH = 0.1, 0.25  # Shares of a step's time that direct convolutions with groups take.
 MIXED_STEPS = 0.8  # kMixedSteps, with which the bars that are evaluated were made.
+TRANSFORMERS = ("beit", "caformer", "cait", "coat", "convit", "crossvit", "deit", "gmixer", "gmlp",
+                "jx", "levit", "mixer", "mobilevit", "nest", "pit", "poolformer", "resmlp", "swin",
+                "tnt", "twins", "visformer", "vit", "volo", "xcit")
 PORTS = ("gluon", "tf", "tv", "swsl", "ssl", "ig", "legacy", "adv", "ens", "eca")
 OWN = ("RTX-2080-Ti", "TITAN-RTX", "RTX-3090", "A100-SXM4-40GB", "P100-PCIE-16GB", "V100-PCIE-32GB",
        "H100-SXM5-80GB")
@@ -94,6 +98,16 @@ def mixed_steps(own):
     return contains(families), sum(held) / len(held), families
 
 
+def kind_of(row):
+    if row["phase"] == "inference":
+        return "inference"
+    if row["source"] == "neusight":
+        return "language 32 bits"
+    if row["model"].startswith(TRANSFORMERS):
+        return "ViT and the like"
+    return "CNN 16 bits" if row["half"] else "CNN 32 bits"
+
+
 def family_of(model):
     """As published_family() in src/calibrate/published.cpp."""
     return re.match("[a-z]*", re.sub(f"^({'|'.join(PORTS)})_", "", model))[0]
@@ -112,6 +126,12 @@ def main():
     power, held, families = mixed_steps(own)
     print(f"{'kMixedSteps':26} {sum(map(len, families.values())):5} {power:6.2f}")
     print(f"of {len(families)} families that no fit used, {held:.0%} in the mean are within")
+    kinds = collections.defaultdict(list)
+    for row in own:
+        kinds[kind_of(row)].append(row["miss"] <= row["bar"])
+    print(f"\n{'kind':26} {'steps':>5} {'within':>6}")
+    for kind, within in sorted(kinds.items()):
+        print(f"{kind:26} {len(within):5} {sum(within) / len(within):6.1%}")
 
 
 if __name__ == "__main__":
