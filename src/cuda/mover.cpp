@@ -2,6 +2,8 @@
 #include "mover.hpp"
 
 #include <algorithm>
+#include <array>
+#include <cstddef>
 #include <iterator>
 #include <utility>
 
@@ -12,10 +14,38 @@ namespace gpemu::cuda {
 namespace {
 
 bool overlap(const Access& a, const Access& b) {
-  return (a.writes || b.writes) && a.start < b.start + b.bytes && b.start < a.start + a.bytes;
+  return (a.writes || b.writes) && a.bytes > 0 && b.bytes > 0 && a.start < b.start + b.bytes &&
+         b.start < a.start + a.bytes;
 }
 
+/// As overlap() of two lists: an access overlaps another one that starts earlier, if that reaches
+/// beyond its start.
+bool overlap_in_order(std::span<const Access> some, std::span<const Access> others) {
+  struct Reach {
+    std::uint64_t any = 0, written = 0;
+  };
+  std::vector<std::pair<const Access*, std::size_t>> sorted;
+  sorted.reserve(some.size() + others.size());
+  for (const Access& access : some) sorted.emplace_back(&access, 0);
+  for (const Access& access : others) sorted.emplace_back(&access, 1);
+  std::ranges::sort(sorted, {}, [](const auto& one) { return one.first->start; });
+  std::array<Reach, 2> reaches{};
+  for (const auto& [access, list] : sorted) {
+    if (access->bytes == 0) continue;
+    const Reach& before = reaches[1 - list];
+    if ((access->writes ? before.any : before.written) > access->start) return true;
+    Reach& own = reaches[list];
+    own.any = std::max(own.any, access->start + access->bytes);
+    if (access->writes) own.written = std::max(own.written, access->start + access->bytes);
+  }
+  return false;
+}
+
+}  // namespace
+
 bool overlap(std::span<const Access> some, std::span<const Access> others) {
+  constexpr std::size_t kFewPairs = 64;
+  if (some.size() * others.size() > kFewPairs) return overlap_in_order(some, others);
   for (const Access& a : some) {
     for (const Access& b : others) {
       if (overlap(a, b)) return true;
@@ -23,8 +53,6 @@ bool overlap(std::span<const Access> some, std::span<const Access> others) {
   }
   return false;
 }
-
-}  // namespace
 
 Mover::~Mover() {
   {

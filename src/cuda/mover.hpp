@@ -28,6 +28,10 @@ struct Access {
   bool writes = false;
 };
 
+/// Returns whether one of some ranges shares bytes with one of others, and one of the two is
+/// written. Takes n log n, because a batch of products writes a range for each row.
+[[nodiscard]] bool overlap(std::span<const Access> some, std::span<const Access> others);
+
 /// Moves the bytes of large copies while the program continues, as a GPU's copy engines do: one
 /// thread per direction, started with its first copy.
 ///

@@ -6,10 +6,12 @@
 #include <chrono>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include <gtest/gtest.h>
 
 #include "gpemu/base/mutex.hpp"
+#include "gpemu/sim/random.hpp"
 
 namespace gpemu::cuda {
 namespace {
@@ -44,6 +46,31 @@ class Log {
   Mutex mutex_;
   std::string text_;
 };
+
+TEST(Overlap, OfManyRangesIsThatOfTheirPairs) {
+  sim::Rng random(45);
+  int overlapping = 0;
+  for (int round = 0; round < 2000; ++round) {
+    std::array<std::vector<Access>, 2> lists;
+    bool expected = false;
+    for (std::vector<Access>& list : lists) {
+      for (int i = 0; i < 12; ++i) {
+        list.push_back({.start = random.below(1000),
+                        .bytes = random.below(12),
+                        .writes = random.below(10) == 0});
+      }
+    }
+    for (const Access& one : lists[0]) {
+      for (const Access& other : lists[1]) {
+        expected = expected || overlap(std::span(&one, 1), std::span(&other, 1));
+      }
+    }
+    EXPECT_EQ(overlap(lists[0], lists[1]), expected);
+    overlapping += expected ? 1 : 0;
+  }
+  EXPECT_GT(overlapping, 200);
+  EXPECT_LT(overlapping, 1800);
+}
 
 TEST(Mover, DoesWhatOverlapsInTheOrderGiven) {
   Log log;
