@@ -130,8 +130,7 @@ std::optional<Party::Entry> Party::read(std::size_t number, std::uint64_t round,
 Party::Known Party::known(std::uint64_t round, const Ends& ends, TimePoint now) const {
   Known known;
   if (round > 0) known.latest = ends[(round - 1) % kKept];
-  const RoundWork work =
-      round - ended_ < rounds_.size() ? rounds_[round - ended_].work : RoundWork();
+  const Round* const own = round - ended_ < rounds_.size() ? &rounds_[round - ended_] : nullptr;
   finish_reading_the_clock();
   for (std::size_t seat = 0; seat < seats_.size(); ++seat) {
     const auto entry = read(seat, round, ends, now);
@@ -143,7 +142,7 @@ Party::Known Party::known(std::uint64_t round, const Ends& ends, TimePoint now) 
       known.last = seat;
     }
     known.cost = std::max(known.cost, entry->cost);
-    known.ends = known.ends && work.ends_beside(entry->work);
+    if (own != nullptr) known.ends = known.ends && own->work.ends_beside(entry->work);
   }
   return known;
 }
