@@ -252,10 +252,11 @@ class Process:
             sys.exit(f"check_operators: the worker did not start; see {self.log.name}")
 
     def answer(self, limit_s):
-        """Returns the next line, or None if the process ended or took too long."""
+        """Returns the next answer, or None if the process ended or took too long. What modules of
+        PyTorch print is none."""
         end = time.monotonic() + limit_s
         text = b""
-        while not text.endswith(b"\n"):
+        while not text.endswith(b"\n") or text.splitlines()[-1][:1] not in (b"[", b"{"):
             left = end - time.monotonic()
             if left <= 0 or not select.select([self.process.stdout], [], [], left)[0]:
                 return None
