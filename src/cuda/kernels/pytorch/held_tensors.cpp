@@ -30,8 +30,9 @@ Places element_places(const void* calculator, Bytes tensors, Bytes tensor, Bytes
 /// distribution_nullary_kernel in DistributionTemplates.h.
 void describe_random(const HeldEffect& effect, void* const* arguments, KernelWork* work) {
   const void* const lambda = arguments[3];
-  const auto count =
-      static_cast<Bytes>(std::max<std::int64_t>(read<std::int64_t>(arguments[0]), 0));
+  const std::int64_t elements =
+      effect.count_bytes == 4 ? read<std::int32_t>(arguments[0]) : read<std::int64_t>(arguments[0]);
+  const auto count = static_cast<Bytes>(std::max<std::int64_t>(elements, 0));
   if (effect.strided) {
     return add_tensor(work, read<std::uint64_t>(lambda, align(calculator_bytes(1))),
                       read_places(static_cast<const std::byte*>(lambda), 1, 0),
@@ -293,8 +294,10 @@ std::optional<HeldEffect> held_effect(const KernelName& name) {
   };
   if (is("::distribution_elementwise_grid_stride_kernel", 4)) {
     const std::string_view lambda = name.parameters[3];
-    return of_type({.kind = HeldBy::kRandom, .strided = lambda.ends_with("#2}")}, lambda,
-                   "::distribution_nullary_kernel");
+    return of_type({.kind = HeldBy::kRandom,
+                    .strided = lambda.ends_with("#2}"),
+                    .count_bytes = integer_bytes(name.parameters[0])},
+                   lambda, "::distribution_nullary_kernel");
   }
   if (is("::_elemwise_kernel", 2)) {
     return of_type({.tensors = 3}, function, "::_compute_linear_combination_internal_kernel");

@@ -39,9 +39,10 @@ struct HeldEffect {
   HeldBy kind = HeldBy::kLambda;
   std::uint32_t element_bytes = 4;
   NumberType index_type = NumberType::kInt64;
-  Bytes tensors = 0;     ///< of a lambda's calculator.
-  Bytes address_at = 0;  ///< of a functor of thrust's.
-  bool strided = false;  ///< whether a lambda has a calculator.
+  Bytes tensors = 0;             ///< of a lambda's calculator.
+  Bytes address_at = 0;          ///< of a functor of thrust's.
+  bool strided = false;          ///< whether a lambda has a calculator.
+  std::uint8_t count_bytes = 8;  ///< of the number of random elements.
 };
 
 /// Recognises one. Returns nothing for other kernels.
