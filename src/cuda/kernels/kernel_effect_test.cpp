@@ -200,6 +200,21 @@ TEST_F(KernelEffectTest, FillsTakeTheirValue) {
   EXPECT_NE(read[3], 1.5F);
 }
 
+TEST_F(KernelEffectTest, FillsOfOldVersionsTakeTheirValue) {
+  std::int32_t count = 3;
+  float value = 1.5F;
+  std::array<void*, 3> arguments = {&count, &value, &address_};
+  // Of PyTorch 2.5.
+  launch(
+      "_ZN2at6native29vectorized_elementwise_kernelILi4ENS0_11FillFunctorIfEENS_6detail5ArrayIPcLi"
+      "1EEEEEviT0_T1_",
+      arguments.data());
+  std::array<float, 4> read{};
+  std::memcpy(read.data(), content_.data(), sizeof(read));
+  EXPECT_EQ(read[2], 1.5F);
+  EXPECT_NE(read[3], 1.5F);
+}
+
 TEST_F(KernelEffectTest, NewResultsReadAsZeros) {
   std::int32_t count = 2;
   char functor = 0;

@@ -273,7 +273,8 @@ bool describe_copy(const StridedEffect& effect, const Formula& formula, const St
 }  // namespace
 
 std::variant<std::monostate, FillEffect, ElementsEffect> elements_effect(const KernelName& name) {
-  const auto array = template_arguments(name.parameters[2], "array");
+  // std::array; in PyTorch 2.5, at::detail::Array.
+  const auto array = template_arguments(name.parameters[2], "rray");
   const int tensors = array.size() == 2 ? number_in(array[1]) : 0;
   if (tensors < 1 || tensors > kMaxTensors) return {};
   const std::string& functor = name.parameters[1];
