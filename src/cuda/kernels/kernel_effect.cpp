@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/kernel_effect.hpp"
 
+#include <functional>
+#include <memory>
+#include <mutex>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -46,7 +49,7 @@ bool take(std::optional<Effect> recognised, KernelEffect* effect) {
   return true;
 }
 
-/// Recognises a kernel of PyTorch. Returns whether its writes are then known.
+/// Recognises a kernel of PyTorch. Returns whether every launch then shows what it writes.
 bool recognise(const KernelName& name, const FindCode& find_code, KernelEffect* effect) {
   const std::string_view function = name.function;
   const bool pytorch = function.starts_with("at::native::");
@@ -54,23 +57,43 @@ bool recognise(const KernelName& name, const FindCode& find_code, KernelEffect* 
       (contains(function, "vectorized_elementwise_kernel") ||
        contains(function, "unrolled_elementwise_kernel"))) {
     std::visit([effect](const auto& kind) { effect->recognised = kind; }, elements_effect(name));
-    return true;
+    return !std::holds_alternative<std::monostate>(effect->recognised);
   }
+  if (pytorch && contains(function, "multi_tensor_apply_kernel") && !name.parameters.empty()) {
+    return take(lists_effect(name, find_code), effect);
+  }
+  // These may find other arguments at a launch.
   if (function.starts_with("at::native::elementwise_kernel<") && name.parameters.size() == 2) {
     effect->recognised = strided_effect(function);
-    return true;
+    return false;
   }
   if (function.starts_with("at::native::reduce_kernel<")) {
     effect->recognised = reduction_effect(name);
-    return true;
-  }
-  if (pytorch && contains(function, "multi_tensor_apply_kernel") && !name.parameters.empty()) {
-    static_cast<void>(take(lists_effect(name, find_code), effect));
-    return true;
+    return false;
   }
   if (take(motion_effect(name), effect)) return false;
-  if (take(packed_effect(name), effect) || take(held_effect(name), effect)) return true;
+  if (take(held_effect(name), effect)) return false;
+  if (take(packed_effect(name), effect)) return true;
   return contains(function, "NonZeroOp<") && take(nonzero_effect(name), effect);
+}
+
+/// The same for kernels that PyTorch compiles at run time.
+bool recognise_jitted(const KernelName& name, const FindCode& find_code, KernelEffect* effect) {
+  if (name.is_cpp || take(jitted_reduction_effect(name.mangled, find_code), effect)) return false;
+  return take(jitted_effect(name.mangled, find_code), effect);
+}
+
+/// Finds what a kernel writes when it is first asked for.
+std::function<const WrittenEffect&()> find_later(const KernelName& name,
+                                                 const FindCode& find_code) {
+  struct Found {
+    std::once_flag once;
+    WrittenEffect effect;
+  };
+  return [name, find_code, found = std::make_shared<Found>()]() -> const WrittenEffect& {
+    std::call_once(found->once, [&] { found->effect = written_effect(name, find_code); });
+    return found->effect;
+  };
 }
 
 }  // namespace
@@ -79,14 +102,15 @@ KernelEffect kernel_effect(std::string_view mangled_name, const FindCode& find_c
   KernelEffect effect;
   if (mangled_name.empty()) return effect;
   const KernelName name = read_kernel_name(mangled_name);
-  if (!recognise(name, find_code, &effect) &&
-      (name.is_cpp || (!take(jitted_reduction_effect(mangled_name, find_code), &effect) &&
-                       !take(jitted_effect(mangled_name, find_code), &effect)))) {
+  const bool shows_all =
+      recognise(name, find_code, &effect) || recognise_jitted(name, find_code, &effect);
+  if (std::holds_alternative<std::monostate>(effect.recognised)) {
     effect.written = written_effect(name, find_code);
+    if (std::holds_alternative<std::monostate>(effect.written)) return effect;
+  } else if (!shows_all) {
+    effect.written_otherwise = find_later(name, find_code);
   }
-  const bool known = !std::holds_alternative<std::monostate>(effect.recognised) ||
-                     !std::holds_alternative<std::monostate>(effect.written);
-  if (known) effect.writer = writer_id(mangled_name);
+  effect.writer = writer_id(mangled_name);
   return effect;
 }
 
@@ -113,23 +137,21 @@ void describe_work(const KernelEffect& effect, const gpemu_cuda_launch& launch, 
   work->moved = 0;
   work->fill_address = 0;
   if (effect.writer == 0 || launch.arguments == nullptr) return;
-  std::visit(Overloaded{
-                 [&](std::monostate) { describe(effect.written, launch, work); },
-                 [&](const FillEffect& kind) { describe_fill(kind, launch, work); },
-                 [&](const ElementsEffect& kind) { describe_elements(kind, launch, work); },
-                 [&](const StridedEffect& kind) { describe_strided(kind, launch, work); },
-                 [&](const ReductionEffect& kind) { describe_reduction(kind, launch, work); },
-                 [&](const ListsEffect& kind) { describe_lists(kind, launch, work); },
-                 [&](const NonzeroEffect& kind) { describe_nonzero(kind, launch, work); },
-                 [&](const PackedEffect& kind) { describe_packed(kind, launch, work); },
-                 [&](const HeldEffect& kind) { describe_held(kind, launch, work); },
-                 [&](const MotionEffect& kind) {
-                   if (!describe_motion(kind, launch, work)) {
-                     describe(effect.written, launch, work);
-                   }
-                 },
-             },
-             effect.recognised);
+  const bool as_expected = std::visit(
+      Overloaded{
+          [&](std::monostate) { return describe(effect.written, launch, work), true; },
+          [&](const FillEffect& kind) { return describe_fill(kind, launch, work), true; },
+          [&](const ElementsEffect& kind) { return describe_elements(kind, launch, work), true; },
+          [&](const StridedEffect& kind) { return describe_strided(kind, launch, work); },
+          [&](const ReductionEffect& kind) { return describe_reduction(kind, launch, work); },
+          [&](const ListsEffect& kind) { return describe_lists(kind, launch, work), true; },
+          [&](const NonzeroEffect& kind) { return describe_nonzero(kind, launch, work), true; },
+          [&](const PackedEffect& kind) { return describe_packed(kind, launch, work), true; },
+          [&](const HeldEffect& kind) { return describe_held(kind, launch, work); },
+          [&](const MotionEffect& kind) { return describe_motion(kind, launch, work); },
+      },
+      effect.recognised);
+  if (!as_expected) describe(effect.written_otherwise(), launch, work);
 }
 
 namespace {

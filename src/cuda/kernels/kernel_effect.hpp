@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <functional>
 #include <string_view>
 #include <variant>
 
@@ -33,11 +34,14 @@ struct KernelEffect {
   std::variant<std::monostate, FillEffect, ElementsEffect, StridedEffect, ReductionEffect,
                ListsEffect, NonzeroEffect, MotionEffect, PackedEffect, HeldEffect>
       recognised;
-  /// For a kernel that is not recognised, or that moves elements and may have other arguments.
-  WrittenEffect written;
+  WrittenEffect written;  ///< for a kernel that is not recognised.
+  /// Finds the same for one that is, when a launch has other arguments than expected; null: it has
+  /// none. Takes milliseconds the first time.
+  std::function<const WrittenEffect&()> written_otherwise;
 };
 
-/// Analyses a mangled name. Takes tens of microseconds, because the names are long.
+/// Analyses a mangled name. Takes tens of microseconds, because the names are long. Requires: the
+/// name and what `find_code` refers to live as long as the effect.
 [[nodiscard]] KernelEffect kernel_effect(std::string_view mangled_name, const FindCode& find_code);
 
 /// Describes a launch by its arguments, which may not exist later.

@@ -31,6 +31,10 @@ constexpr const char* kAdd =
 constexpr const char* kMix =
     "_ZN2at6native29vectorized_elementwise_kernelILi4ENS0_15CUDAFunctor_mixIlEESt5arrayIPcLm3EELb0"
     "EEEviT0_T1_";
+constexpr const char* kStridedMix =
+    "_ZN2at6native18elementwise_kernelILi128ELi2EZNS0_22gpu_kernel_impl_nocastINS0_15CUDAFunctor_"
+    "mixI"
+    "fEEEEvRNS_18TensorIteratorBaseERKT_EUliE_EEviT1_";
 constexpr const char* kSum =
     "_ZN2at6native13reduce_kernelILi512ELi1ENS0_8ReduceOpIfNS0_14func_wrapper_tIfNS0_11sum_functor"
     "IfffEEEEjfLi4ELi4EEEEEvT1_";
@@ -174,14 +178,14 @@ class KernelEffectTest : public testing::Test {
               GPEMU_CUDA_SUCCESS);
   }
   /// Launches a kernel of that name in blocks of 32 x 4 threads and reads the memory back.
-  void launch(const char* name, void* const* arguments) {
+  void launch(const char* name, void* const* arguments, const FindCode& find_code = nullptr) {
     gpemu_cuda_launch launch{};
     launch.grid[0] = launch.grid[1] = launch.grid[2] = 1;
     launch.block[0] = 32;
     launch.block[1] = 4;
     launch.block[2] = 1;
     launch.arguments = arguments;
-    perform_launch(kernel_effect(name, nullptr), launch, nullptr);
+    perform_launch(kernel_effect(name, find_code), launch, nullptr);
     copy(reinterpret_cast<std::uint64_t>(content_.data()), address_);
   }
 
@@ -324,6 +328,39 @@ TEST_F(KernelEffectTest, ReductionsReadAsZeros) {
   *results = 2;
   launch(kSum, arguments.data());
   EXPECT_EQ(content_[8], kOld & ~std::int64_t{0xffffffff});
+}
+
+TEST_F(KernelEffectTest, KernelsOfUnknownVersionsWriteAsFarAsTheirLaunchSays) {
+  constexpr std::size_t kThreads = 128;
+  ASSERT_EQ(gpemu_cuda_free(address_), GPEMU_CUDA_SUCCESS);
+  ASSERT_EQ(gpemu_cuda_malloc(1 << 20, &address_), GPEMU_CUDA_SUCCESS);
+  const auto expect_bounded = [this](std::uint64_t to, std::size_t element_bytes) {
+    copy(reinterpret_cast<std::uint64_t>(content_.data()), to);
+    EXPECT_EQ(content_[0], 0);
+    EXPECT_EQ(content_[kThreads * element_bytes / 8 - 1], 0);
+  };
+  // Tensors in an array of another type.
+  const auto elements = [] { return CodeFacts{.places = {{0, 4}, {4, 1}, {8, 16}}, .ptx = {}}; };
+  std::int32_t count = 2;
+  char functor = 0;
+  std::array<std::uint64_t, 2> tensors = {address_, 0};
+  std::array<void*, 3> arguments = {&count, &functor, tensors.data()};
+  launch(
+      "_ZN2at6native29vectorized_elementwise_kernelILi4ENS0_15CUDAFunctor_mixIfEE6VectorIPcLm1EEEEv"
+      "iT0_T1_",
+      arguments.data(), elements);
+  expect_bounded(address_, 4);
+  // A reduction whose members lie elsewhere, and tensors of any strides whose addresses do.
+  std::array<std::uint64_t, 200> members{};
+  members[3] = address_ + 4096;
+  std::array<void*, 2> reduction = {members.data(), nullptr};
+  launch(kSum, reduction.data(), [] { return CodeFacts{.places = {{0, 64}}, .ptx = {}}; });
+  expect_bounded(address_ + 4096, 4);
+  members[3] = address_ + 8192;
+  std::array<void*, 2> strided = {&count, members.data()};
+  launch(kStridedMix, strided.data(),
+         [] { return CodeFacts{.places = {{0, 4}, {8, 64}}, .ptx = {}}; });
+  expect_bounded(address_ + 8192, 4);
 }
 
 TEST_F(KernelEffectTest, OperandsAreConvertedToTheFunctorsType) {

@@ -44,7 +44,7 @@ void add_result_rows(KernelWork* work, std::uint64_t address, Bytes rows, Bytes 
 /// Source: AttentionKernel::Params in kernel_forward.h of PyTorch's mem_eff_attention: 7 addresses
 /// and a number; the result, its accumulator and the sums; the sizes from byte 96 on, and the
 /// result's distance of rows. The grid has blocks of queries, heads and sequences.
-void describe_efficient(const gpemu_cuda_launch& launch, Bytes element_bytes, KernelWork* work) {
+bool describe_efficient(const gpemu_cuda_launch& launch, Bytes element_bytes, KernelWork* work) {
   constexpr Bytes kQueryStarts = 32, kResult = 64, kAccumulator = 72, kSums = 80;
   constexpr Bytes kValueSize = 100, kQueries = 104, kPitch = 136;
   constexpr Bytes kSumsOf = 32;  // Rows of sums are rounded up to it.
@@ -52,7 +52,7 @@ void describe_efficient(const gpemu_cuda_launch& launch, Bytes element_bytes, Ke
   const Bytes heads = launch.grid[1], sequences = launch.grid[2];
   const Bytes queries = size_at(argument, kQueries), size = size_at(argument, kValueSize);
   const Bytes pitch = size_at(argument, kPitch);
-  if (queries == 0 || size == 0 || pitch < heads * size) return;
+  if (queries == 0 || size == 0 || pitch < heads * size) return false;
   const auto result = read<std::uint64_t>(argument, kResult);
   const auto accumulator = read<std::uint64_t>(argument, kAccumulator);
   const Bytes rows = rows_of(read<std::uint64_t>(argument, kQueryStarts), sequences, queries);
@@ -63,12 +63,13 @@ void describe_efficient(const gpemu_cuda_launch& launch, Bytes element_bytes, Ke
   if (const auto address = read<std::uint64_t>(argument, kSums); on_device(address)) {
     add_range(work, address, sequences * heads * sums * 4, Uncomputed::kWritten);
   }
+  return true;
 }
 
 /// Source: AttentionBackwardKernel::Params in kernel_backward.h: 10 addresses of inputs, those of
 /// the gradients of queries, keys, values and bias; the sizes from byte 136 on; whether the first
 /// three are parts of one tensor.
-void describe_efficient_backward(const gpemu_cuda_launch& launch, Bytes element_bytes,
+bool describe_efficient_backward(const gpemu_cuda_launch& launch, Bytes element_bytes,
                                  KernelWork* work) {
   constexpr Bytes kQueryStarts = 64, kKeyStarts = 72, kGradients = 80, kBias = 104;
   constexpr Bytes kSize = 136, kValueSize = 140, kQueries = 144, kKeys = 148, kHeads = 152;
@@ -76,7 +77,7 @@ void describe_efficient_backward(const gpemu_cuda_launch& launch, Bytes element_
   const void* const argument = launch.arguments[0];
   const Bytes sequences = launch.grid[2], heads = size_at(argument, kHeads);
   const Bytes size = size_at(argument, kSize), value_size = size_at(argument, kValueSize);
-  if (heads == 0 || size == 0 || value_size == 0) return;
+  if (heads == 0 || size == 0 || value_size == 0) return false;
   const Bytes queries =
       rows_of(read<std::uint64_t>(argument, kQueryStarts), sequences, size_at(argument, kQueries));
   const Bytes keys =
@@ -91,6 +92,7 @@ void describe_efficient_backward(const gpemu_cuda_launch& launch, Bytes element_
   add(1, keys, size);
   add(2, keys, value_size);
   add_result_rows(work, read<std::uint64_t>(argument, kBias), 0, 0, 0);
+  return true;
 }
 
 namespace {
@@ -127,11 +129,11 @@ void add_heads(KernelWork* work, std::uint64_t address, const FlashSizes& sizes,
 
 }  // namespace
 
-void describe_flash(const gpemu_cuda_launch& launch, Bytes element_bytes, KernelWork* work) {
+bool describe_flash(const gpemu_cuda_launch& launch, Bytes element_bytes, KernelWork* work) {
   constexpr Bytes kResult = 112, kStrides = 128, kSums = 160;
   const void* const argument = launch.arguments[0];
   const FlashSizes sizes(argument);
-  if (!sizes.fit()) return;
+  if (!sizes.fit()) return false;
   add_heads(work, read<std::uint64_t>(argument, kResult), sizes, sizes.queries,
             {read<std::uint64_t>(argument, kStrides), read<std::uint64_t>(argument, kStrides + 8),
              read<std::uint64_t>(argument, kStrides + 16)},
@@ -140,18 +142,19 @@ void describe_flash(const gpemu_cuda_launch& launch, Bytes element_bytes, Kernel
   if (const auto sums = read<std::uint64_t>(argument, kSums); on_device(sums)) {
     add_range(work, sums, rows * sizes.heads * 4, Uncomputed::kWritten);
   }
+  return true;
 }
 
 /// Flash_bwd_params begins as Flash_fwd_params, whose length differs between versions. Then come
 /// the addresses of the result's gradient and of those of queries, keys and values, three
 /// accumulators, three strides of the former, and the strides of sequences, rows and heads of the
 /// latter, three each.
-void describe_flash_backward(const gpemu_cuda_launch& launch, Bytes element_bytes,
+bool describe_flash_backward(const gpemu_cuda_launch& launch, Bytes element_bytes,
                              KernelWork* work) {
   constexpr Bytes kFirst = 216, kLast = 560, kAccumulators = 32, kStrides = 80;
   const void* const argument = launch.arguments[0];
   const FlashSizes sizes(argument);
-  if (!sizes.fit()) return;
+  if (!sizes.fit()) return false;
   for (Bytes at = kFirst; at <= kLast; at += 8) {
     const auto word = [argument, at](Bytes offset) {
       return read<std::uint64_t>(argument, at + offset);
@@ -164,15 +167,16 @@ void describe_flash_backward(const gpemu_cuda_launch& launch, Bytes element_byte
     }
     for (const Bytes tensor : {0, 1, 2}) {
       FlashSizes own = sizes;
-      if (tensor > 0 && own.total > 0) return;  // The number of all keys is not there.
+      if (tensor > 0 && own.total > 0) return true;  // The number of all keys is not there.
       const Bytes rows = tensor == 0 ? own.queries : own.keys;
       add_heads(work, word(8 + tensor * 8), own, rows,
                 {word(kStrides + tensor * 8), word(kStrides + 24 + tensor * 8),
                  word(kStrides + 48 + tensor * 8)},
                 element_bytes);
     }
-    return;
+    return true;
   }
+  return false;
 }
 
 }  // namespace gpemu::cuda

@@ -8,12 +8,14 @@
 namespace gpemu::cuda {
 
 /// Describe the results of PyTorch's attention kernels, whose only argument is a struct of
-/// addresses, sizes and strides. Add nothing if it does not look as expected.
-void describe_efficient(const gpemu_cuda_launch& launch, Bytes element_bytes, KernelWork* work);
-void describe_efficient_backward(const gpemu_cuda_launch& launch, Bytes element_bytes,
-                                 KernelWork* work);
-void describe_flash(const gpemu_cuda_launch& launch, Bytes element_bytes, KernelWork* work);
-void describe_flash_backward(const gpemu_cuda_launch& launch, Bytes element_bytes,
-                             KernelWork* work);
+/// addresses, sizes and strides. Return false if it does not look as expected.
+[[nodiscard]] bool describe_efficient(const gpemu_cuda_launch& launch, Bytes element_bytes,
+                                      KernelWork* work);
+[[nodiscard]] bool describe_efficient_backward(const gpemu_cuda_launch& launch, Bytes element_bytes,
+                                               KernelWork* work);
+[[nodiscard]] bool describe_flash(const gpemu_cuda_launch& launch, Bytes element_bytes,
+                                  KernelWork* work);
+[[nodiscard]] bool describe_flash_backward(const gpemu_cuda_launch& launch, Bytes element_bytes,
+                                           KernelWork* work);
 
 }  // namespace gpemu::cuda

@@ -394,7 +394,7 @@ void describe_elements(const ElementsEffect& effect, const gpemu_cuda_launch& la
     compute_contiguous(effect, *effect.formula, arguments, tensors.data(), work);
 }
 
-void describe_strided(const StridedEffect& effect, const gpemu_cuda_launch& launch,
+bool describe_strided(const StridedEffect& effect, const gpemu_cuda_launch& launch,
                       KernelWork* work) {
   Strided strided;
   int tensors = effect.tensors;
@@ -403,10 +403,10 @@ void describe_strided(const StridedEffect& effect, const gpemu_cuda_launch& laun
     known = read_strided(launch.arguments[1], i, &strided);
     tensors = i;
   }
-  if (!known) return;
+  if (!known) return false;
   const Formula* const formula =
       effect.formula && tensors == effect.tensors ? &*effect.formula : nullptr;
-  if (formula != nullptr && describe_copy(effect, *formula, strided, work)) return;
+  if (formula != nullptr && describe_copy(effect, *formula, strided, work)) return true;
   const std::byte* const functor = functor_of(strided, launch);
   const Places places = strided.places(0);
   Bytes width = effect.element_bytes;
@@ -421,6 +421,7 @@ void describe_strided(const StridedEffect& effect, const gpemu_cuda_launch& laun
     add_range(work, read<std::uint64_t>(functor), 4, Uncomputed::kUpdated);
   }
   if (formula != nullptr) compute_strided(effect, *formula, functor, strided, work);
+  return true;
 }
 
 StridedEffect strided_effect(std::string_view function) {

@@ -67,8 +67,9 @@ struct StridedEffect {
 void describe_fill(const FillEffect& effect, const gpemu_cuda_launch& launch, KernelWork* work);
 void describe_elements(const ElementsEffect& effect, const gpemu_cuda_launch& launch,
                        KernelWork* work);
-void describe_strided(const StridedEffect& effect, const gpemu_cuda_launch& launch,
-                      KernelWork* work);
+/// Returns false if the arguments are not as expected.
+[[nodiscard]] bool describe_strided(const StridedEffect& effect, const gpemu_cuda_launch& launch,
+                                    KernelWork* work);
 
 /// Marks the results of the commonest kernels as not computed if nothing else is to be done;
 /// returns whether that is so. It does the work of describe_elements and perform in a tenth of the

@@ -342,33 +342,44 @@ std::optional<HeldEffect> held_effect(const KernelName& name) {
   return {};
 }
 
-void describe_held(const HeldEffect& effect, const gpemu_cuda_launch& launch, KernelWork* work) {
+bool describe_held(const HeldEffect& effect, const gpemu_cuda_launch& launch, KernelWork* work) {
   void* const* const arguments = launch.arguments;
   switch (effect.kind) {
     case HeldBy::kRandom:
-      return describe_random(effect, arguments, work);
+      describe_random(effect, arguments, work);
+      break;
     case HeldBy::kLambda:
     case HeldBy::kPivots:
-      return describe_lambda(effect, arguments, work);
+      describe_lambda(effect, arguments, work);
+      break;
     case HeldBy::kCross:
-      return describe_cross(effect, arguments, effect.strided, work);
+      describe_cross(effect, arguments, effect.strided, work);
+      break;
     case HeldBy::kGatedBackward:
-      return describe_gated(effect, arguments, work);
+      describe_gated(effect, arguments, work);
+      break;
     case HeldBy::kConjugate:
-      return describe_conjugate(effect, arguments, work);
+      describe_conjugate(effect, arguments, work);
+      break;
     case HeldBy::kIndexed:
-      return describe_indexed(effect, arguments, work);
+      describe_indexed(effect, arguments, work);
+      break;
     case HeldBy::kAssert:
-      return describe_assert(effect, arguments, work);
+      describe_assert(effect, arguments, work);
+      break;
     case HeldBy::kNorms:
-      return describe_norms(effect, launch, work);
+      describe_norms(effect, launch, work);
+      break;
     case HeldBy::kUniqueBool:
-      return describe_unique_bool(arguments, work);
+      describe_unique_bool(arguments, work);
+      break;
     case HeldBy::kThrust:
-      return describe_thrust(effect, arguments, work);
+      describe_thrust(effect, arguments, work);
+      break;
     case HeldBy::kSetPointers:
     case HeldBy::kDisplacePointers:
-      return describe_pointers_of(effect, launch, work);
+      describe_pointers_of(effect, launch, work);
+      break;
     case HeldBy::kEfficient:
       return describe_efficient(launch, effect.element_bytes, work);
     case HeldBy::kEfficientBackward:
@@ -378,6 +389,7 @@ void describe_held(const HeldEffect& effect, const gpemu_cuda_launch& launch, Ke
     case HeldBy::kFlashBackward:
       return describe_flash_backward(launch, effect.element_bytes, work);
   }
+  return true;
 }
 
 }  // namespace gpemu::cuda

@@ -48,6 +48,8 @@ struct HeldEffect {
 /// Recognises one. Returns nothing for other kernels.
 [[nodiscard]] std::optional<HeldEffect> held_effect(const KernelName& name);
 
-void describe_held(const HeldEffect& effect, const gpemu_cuda_launch& launch, KernelWork* work);
+/// Returns false if the arguments are not as expected.
+[[nodiscard]] bool describe_held(const HeldEffect& effect, const gpemu_cuda_launch& launch,
+                                 KernelWork* work);
 
 }  // namespace gpemu::cuda

@@ -57,7 +57,7 @@ void compute_from(const ReductionEffect& effect, const std::byte* argument, Byte
 /// The only argument contains, after two small members, the configuration, two calculators of
 /// offsets for up to 25 dimensions, the input's address and those of the results. Source: struct
 /// ReduceOp and ReduceConfig in PyTorch's Reduce.cuh, OffsetCalculator.cuh.
-void describe_reduction(const ReductionEffect& effect, const gpemu_cuda_launch& launch,
+bool describe_reduction(const ReductionEffect& effect, const gpemu_cuda_launch& launch,
                         KernelWork* work) {
   constexpr Bytes kMaxOffset = 64;
   constexpr Bytes kBlockWidth = 44;
@@ -97,8 +97,9 @@ void describe_reduction(const ReductionEffect& effect, const gpemu_cuda_launch& 
     if (effect.reduction != Reduction::kUnknown) {
       compute_from(effect, static_cast<const std::byte*>(argument), offset, work);
     }
-    return;
+    return true;
   }
+  return false;
 }
 
 std::optional<ReductionEffect> jitted_reduction_effect(std::string_view name,

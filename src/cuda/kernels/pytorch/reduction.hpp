@@ -30,7 +30,8 @@ struct ReductionEffect {
 [[nodiscard]] std::optional<ReductionEffect> jitted_reduction_effect(std::string_view name,
                                                                      const FindCode& find_code);
 
-void describe_reduction(const ReductionEffect& effect, const gpemu_cuda_launch& launch,
-                        KernelWork* work);
+/// Returns false if the argument is not as expected.
+[[nodiscard]] bool describe_reduction(const ReductionEffect& effect,
+                                      const gpemu_cuda_launch& launch, KernelWork* work);
 
 }  // namespace gpemu::cuda
