@@ -363,6 +363,44 @@ TEST_F(KernelEffectTest, KernelsOfUnknownVersionsWriteAsFarAsTheirLaunchSays) {
   expect_bounded(address_ + 8192, 4);
 }
 
+TEST_F(KernelEffectTest, GradientsOfAttentionAreWritten) {
+  constexpr const char* kBackward = "_Z40fmha_cutlassB_f32_aligned_64x64_k32_sm806Params";
+  // The gradients' addresses; sizes of a head and its values, queries, keys, heads.
+  std::array<std::uint64_t, 30> members{};
+  members[10] = address_;
+  members[11] = address_ + 96;
+  members[12] = address_ + 160;
+  const std::array<std::int32_t, 5> sizes = {4, 2, 4, 3, 1};
+  std::memcpy(reinterpret_cast<char*>(members.data()) + 144, sizes.data(), sizeof(sizes));
+  std::array<void*, 1> arguments = {members.data()};
+  launch(kBackward, arguments.data());
+  const auto are = [this](std::size_t from, std::size_t to, std::int64_t value) {
+    for (std::size_t i = from; i < to; ++i) EXPECT_EQ(content_[i], value) << i;
+  };
+  are(0, 8, 0);
+  are(8, 12, kOld);
+  are(12, 18, 0);
+  are(18, 20, kOld);
+  are(20, 23, 0);
+  are(23, 64, kOld);
+}
+
+TEST_F(KernelEffectTest, GradientsOfAttentionMayAlternate) {
+  constexpr const char* kBackward = "_Z40fmha_cutlassB_f32_aligned_64x64_k32_sm806Params";
+  std::array<std::uint64_t, 30> members{};
+  members[10] = address_;
+  members[11] = address_ + 16;
+  members[12] = address_ + 32;
+  // Two queries and one key.
+  const std::array<std::int32_t, 5> sizes = {4, 4, 2, 1, 1};
+  std::memcpy(reinterpret_cast<char*>(members.data()) + 144, sizes.data(), sizeof(sizes));
+  std::array<void*, 1> arguments = {members.data()};
+  launch(kBackward, arguments.data());
+  const std::array<std::int64_t, 8> rows = {0, 0, 0, 0, 0, 0, 0, 0};
+  EXPECT_TRUE(std::equal(rows.begin(), rows.end(), content_.begin()));
+  EXPECT_EQ(content_[8], kOld);
+}
+
 TEST_F(KernelEffectTest, OperandsAreConvertedToTheFunctorsType) {
   const std::int32_t whole = 16777217;
   const float real = 16777216;

@@ -67,26 +67,29 @@ bool describe_efficient(const gpemu_cuda_launch& launch, Bytes element_bytes, Ke
 }
 
 /// Source: AttentionBackwardKernel::Params in kernel_backward.h: 10 addresses of inputs, those of
-/// the gradients of queries, keys, values and bias; the sizes from byte 136 on; whether the first
-/// three are parts of one tensor.
+/// the gradients of queries, keys, values and bias; the sizes from byte 144 on. Where the first
+/// three gradients are parts of one tensor, their rows alternate.
 bool describe_efficient_backward(const gpemu_cuda_launch& launch, Bytes element_bytes,
                                  KernelWork* work) {
   constexpr Bytes kQueryStarts = 64, kKeyStarts = 72, kGradients = 80, kBias = 104;
-  constexpr Bytes kSize = 136, kValueSize = 140, kQueries = 144, kKeys = 148, kHeads = 152;
-  constexpr Bytes kParts = 184;
+  constexpr Bytes kSize = 144, kValueSize = 148, kQueries = 152, kKeys = 156, kHeads = 160;
   const void* const argument = launch.arguments[0];
   const Bytes sequences = launch.grid[2], heads = size_at(argument, kHeads);
   const Bytes size = size_at(argument, kSize), value_size = size_at(argument, kValueSize);
-  if (heads == 0 || size == 0 || value_size == 0) return false;
+  if (heads == 0 || heads != launch.grid[1] || size == 0 || value_size == 0) return false;
   const Bytes queries =
       rows_of(read<std::uint64_t>(argument, kQueryStarts), sequences, size_at(argument, kQueries));
   const Bytes keys =
       rows_of(read<std::uint64_t>(argument, kKeyStarts), sequences, size_at(argument, kKeys));
-  const Bytes parts = read<std::int8_t>(argument, kParts) == 3 ? 3 : 1;
+  const auto gradient = [argument](Bytes place) {
+    return read<std::uint64_t>(argument, kGradients + place * 8);
+  };
+  const Bytes row = heads * size * element_bytes;
+  const bool alternate =
+      size == value_size && gradient(1) - gradient(0) == row && gradient(2) - gradient(1) == row;
   const auto add = [&](Bytes place, Bytes rows, Bytes of_head) {
-    const Bytes row = heads * of_head * element_bytes;
-    add_result_rows(work, read<std::uint64_t>(argument, kGradients + place * 8), rows, row,
-                    row * parts);
+    const Bytes bytes = heads * of_head * element_bytes;
+    add_result_rows(work, gradient(place), rows, bytes, alternate ? 3 * bytes : bytes);
   };
   add(0, queries, size);
   add(1, keys, size);
