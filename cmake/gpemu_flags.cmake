@@ -37,6 +37,9 @@ if(GPEMU_SANITIZE)
   # Global, so that every object of a sanitized build agrees.
   add_compile_options(-fsanitize=${GPEMU_SANITIZE} -fno-omit-frame-pointer
     -fno-sanitize-recover=all)
+  if(CMAKE_CXX_COMPILER_ID STREQUAL Clang)
+    add_compile_options(-fsanitize-ignorelist=${PROJECT_SOURCE_DIR}/cmake/sanitizers.ignore)
+  endif()
   add_link_options(-fsanitize=${GPEMU_SANITIZE})
   # GPEMU_SANITIZE_THREAD and so on, for tests of what a sanitizer does not bear.
   string(TOUPPER "${GPEMU_SANITIZE}" sanitizers)
