@@ -12,6 +12,7 @@
 #include <fmt/format.h>
 
 #include "gpemu/base/file.hpp"
+#include "gpemu/base/temporary_folder.hpp"
 
 #include "pack_format.hpp"
 
@@ -257,12 +258,11 @@ Result<void> write_pack(const Pack& pack, const fs::path& folder) {
   fs::path target = fs::absolute(folder, error);
   if (!target.has_filename()) target = target.parent_path();
   fs::create_directories(target.parent_path(), error);
-  std::string temporary = target.string() + ".XXXXXX";
-  if (::mkdtemp(temporary.data()) == nullptr) {
-    return fail(ErrorCode::kIo, "cannot create {}: {}", folder.string(), errno_message(errno));
-  }
+  GPEMU_ASSIGN(const TemporaryFolder temporary,
+               TemporaryFolder::create(target.parent_path(),
+                                       fmt::format(".gpemu-{}-", target.filename().string())));
   // In a folder of its own, because only the owner may read the temporary one.
-  const fs::path written = fs::path(temporary) / "pack";
+  const fs::path written = temporary.path() / "pack";
   Result<void> result = write_files(files, written);
   if (result) {
     fs::rename(written, target, error);
@@ -270,7 +270,6 @@ Result<void> write_pack(const Pack& pack, const fs::path& folder) {
       result = fail(ErrorCode::kIo, "cannot create {}: {}", folder.string(), error.message());
     }
   }
-  fs::remove_all(temporary, error);
   return result;
 }
 

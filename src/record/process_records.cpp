@@ -10,6 +10,7 @@
 #include <initializer_list>
 #include <sstream>
 #include <string>
+#include <system_error>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -96,6 +97,15 @@ Result<void> for_each_line(
 }
 
 }  // namespace
+
+Result<TemporaryFolder> make_record_folder(const std::filesystem::path& temporary) {
+  std::error_code error;
+  if (!std::filesystem::is_directory(temporary, error)) {
+    return fail(ErrorCode::kIo, "TMPDIR must name a folder for records, but '{}' is none",
+                temporary.string());
+  }
+  return TemporaryFolder::create(temporary, "gpemu-run-");
+}
 
 Result<std::vector<RecordedProcess>> read_processes(const std::filesystem::path& folder) {
   std::vector<RecordedProcess> processes;

@@ -12,7 +12,6 @@
 #include "gpemu/base/file.hpp"
 #include "gpemu/record/live_records.hpp"
 #include "gpemu/record/process_records.hpp"
-#include "gpemu/record/record_folder.hpp"
 #include "gpemu/run/child_process.hpp"
 #include "gpemu/run/environment.hpp"
 #include "gpemu/run/settings.hpp"
@@ -77,8 +76,7 @@ void add_totals(std::span<const record::RecordedProcess> processes, std::string_
 Result<ProgramRun> record_steps(const ProgramRunOptions& options,
                                 const ProgramSurroundings& surroundings,
                                 const std::atomic<bool>& stop) {
-  GPEMU_ASSIGN(const record::RecordFolder folder,
-               record::RecordFolder::create(surroundings.temporary));
+  GPEMU_ASSIGN(const TemporaryFolder folder, record::make_record_folder(surroundings.temporary));
   GPEMU_ASSIGN(const std::filesystem::path shims, find_shims());
   Environment changes = environment_of({.gpu = options.gpu.name,
                                         .memory = options.memory == 0 ? kPlenty : options.memory,

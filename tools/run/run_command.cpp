@@ -18,7 +18,6 @@
 #include "gpemu/profile/database.hpp"
 #include "gpemu/profile/topology_spec.hpp"
 #include "gpemu/record/process_records.hpp"
-#include "gpemu/record/record_folder.hpp"
 #include "gpemu/record/summary.hpp"
 #include "gpemu/record/trace.hpp"
 #include "gpemu/report/json_text.hpp"
@@ -331,7 +330,7 @@ Result<int> run_on_gpus(RunProgramOptions options, const World& world) {
   GPEMU_TRY(check(options, world));
   GPEMU_ASSIGN(const std::string toml, use_topology(options, world));
   GPEMU_ASSIGN(run::Settings settings, settings_of(options, world));
-  GPEMU_ASSIGN(const record::RecordFolder records, record::RecordFolder::create(world.temporary));
+  GPEMU_ASSIGN(const TemporaryFolder records, record::make_record_folder(world.temporary));
   std::shared_ptr<device::Node> node;
   GPEMU_ASSIGN(const profile::Database database, profile::Database::open(world.profiles));
   GPEMU_TRY(check_context(options, database));

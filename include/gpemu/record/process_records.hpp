@@ -11,9 +11,14 @@
 #include <nlohmann/json.hpp>
 
 #include "gpemu/base/error.hpp"
+#include "gpemu/base/temporary_folder.hpp"
 #include "gpemu/cuda/process_record.hpp"
 
 namespace gpemu::record {
+
+/// Makes the folder for the records of a run's processes in the folder for temporary files, and
+/// removes those of killed runs. Errors: kIo with the path and the reason.
+[[nodiscard]] Result<TemporaryFolder> make_record_folder(const std::filesystem::path& temporary);
 
 /// The records of one process of a run.
 struct RecordedProcess {
