@@ -104,7 +104,7 @@ Result<TemporaryFolder> make_record_folder(const std::filesystem::path& temporar
     return fail(ErrorCode::kIo, "TMPDIR must name a folder for records, but '{}' is none",
                 temporary.string());
   }
-  return TemporaryFolder::create(temporary, "gpemu-run-");
+  return TemporaryFolder::create(temporary, "gpemu-records-");
 }
 
 Result<std::vector<RecordedProcess>> read_processes(const std::filesystem::path& folder) {
