@@ -86,8 +86,10 @@ typedef enum gpemu_operation_kind GPEMU_INT {
   /* input elements, output elements, window elements, additional bytes per output element: the
    * position of its maximum. */
   GPEMU_OPERATION_POOLING = 11,
-  /* elements read, elements written, arithmetic operations per element written, and tensors that a
-   * kernel over lists of tensors finishes (0: it has no such lists, or they are not known). */
+  /* elements read, elements written, arithmetic operations per element written, tensors that a
+   * kernel over lists of tensors finishes (0: it has no such lists, or they are not known), and
+   * the reads of 32 bytes for operands whose elements lie apart, as in a transposition (0: there
+   * are none): for each warp as many as hold its elements. */
   GPEMU_OPERATION_ELEMENTWISE = 12,
   /* elements read, elements written. */
   GPEMU_OPERATION_REDUCTION = 13,

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <cstdlib>
 #include <cstring>
 #include <limits>
 #include <optional>
@@ -172,17 +173,46 @@ double elements_of(const KernelTraits& traits, const gpemu_operation& launch) {
   return elements > 0 ? elements : threads_of(launch).all;
 }
 
+/// From one size to the next in a calculator of offsets, in ints.
+constexpr std::size_t kDivider = 3;
+
+struct Reads {
+  double elements = 0;
+  double apart = 0;  ///< of 32 bytes, for tensors whose elements lie apart.
+};
+
+/// Returns how many reads of 32 bytes the warps need for a tensor, if each is like the first one; 0
+/// if that needs no more than 8, as for 32 elements of 64 bits side by side.
+double reads_apart(const std::int32_t* sizes, const std::int32_t* strides, std::size_t dimensions,
+                   std::size_t tensors, double elements) {
+  constexpr std::int64_t kThreads = 32, kBytes = 32, kFew = 8;
+  // Most tensors' first elements are neighbours.
+  if (elements < kThreads || (sizes[0] >= kThreads && std::abs(strides[0]) <= kFew)) return 0;
+  std::array<std::int64_t, kThreads> places{};
+  for (std::int64_t thread = 0; thread < kThreads; ++thread) {
+    std::int64_t rest = thread, offset = 0;
+    for (std::size_t i = 0; i < dimensions && rest > 0; ++i) {
+      const std::int64_t size = std::max(sizes[kDivider * i], 1);
+      offset += rest % size * strides[tensors * i];
+      rest /= size;
+    }
+    places.at(static_cast<std::size_t>(thread)) = offset / kBytes;
+  }
+  std::ranges::sort(places);
+  const auto distinct = std::ranges::distance(places.begin(), std::ranges::unique(places).begin());
+  return distinct > kFew ? static_cast<double>(distinct) * elements / kThreads : 0;
+}
+
 /// Describes PyTorch's element-wise kernels whose tensors have strides: strides of broadcast
 /// dimensions are 0, and repeated elements are read once. The argument after the number of elements
 /// begins with the number of dimensions, 25 sizes of three ints, and for each of 25 dimensions the
 /// strides of the tensors, the output's first. Source: struct OffsetCalculator in
 /// aten/src/ATen/cuda/detail/OffsetCalculator.cuh, IntDivider in IntegerDivider.cuh, and
 /// gpu_kernel_impl_nocast in aten/src/ATen/native/cuda/CUDALoops.cuh.
-double strided_reads(const KernelTraits& traits, const gpemu_operation& launch, double elements) {
+Reads strided_reads(const KernelTraits& traits, const gpemu_operation& launch, double elements) {
   constexpr std::size_t kDimensions = 25;
-  constexpr std::size_t kDivider = 3;
   const auto tensors = static_cast<std::size_t>(traits.tensors);
-  const double most = elements * (traits.tensors - 1);
+  const Reads most{.elements = elements * (traits.tensors - 1)};
   if (launch.arguments == nullptr || launch.arguments[traits.argument + 1] == nullptr) return most;
   const auto* const ints = static_cast<const std::int32_t*>(launch.arguments[traits.argument + 1]);
   if (ints[0] < 1 || ints[0] > static_cast<int>(kDimensions)) return most;
@@ -192,13 +222,14 @@ double strided_reads(const KernelTraits& traits, const gpemu_operation& launch, 
   double product = 1;
   for (std::size_t i = 0; i < dimensions; ++i) product *= sizes[kDivider * i];
   if (product != elements) return most;  // Impossible values are ignored.
-  double reads = 0;
+  Reads reads;
   for (std::size_t tensor = 1; tensor < tensors; ++tensor) {
     double read = 1;
     for (std::size_t i = 0; i < dimensions; ++i) {
       if (strides[tensors * i + tensor] != 0) read *= sizes[kDivider * i];
     }
-    reads += read;
+    reads.elements += read;
+    reads.apart += reads_apart(sizes, strides + tensor, dimensions, tensors, elements);
   }
   return reads;
 }
@@ -452,7 +483,11 @@ void describe_elements(const KernelTraits& traits, const gpemu_operation& launch
   // All lists except the read-only ones are written.
   const int written = traits.lists > 0 ? std::max(traits.tensors - traits.lists, 1) : 1;
   double reads = elements * (traits.tensors - written);
-  if (traits.elements == Elements::kFromOffsets) reads = strided_reads(traits, launch, elements);
+  if (traits.elements == Elements::kFromOffsets) {
+    const Reads strided = strided_reads(traits, launch, elements);
+    reads = strided.elements;
+    operation.shape[kReadsApart] = entry(strided.apart);
+  }
   double writes = elements * written;
   if (traits.converted > 0) {
     const double read = converted_bytes(launch, KernelTraits::kLoader, traits.converted);

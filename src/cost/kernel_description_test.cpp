@@ -171,6 +171,35 @@ TEST(KernelDescription, WhatIsBroadcastIsReadOnce) {
   EXPECT_EQ(where.shape(), (Shape{3100, 3000}));
 }
 
+TEST(KernelDescription, ElementsThatLieApartAreReadOneByOne) {
+  constexpr std::int64_t kRows = 64, kColumns = 96;
+  Launched scale(kStridedScale, {48, 1, 1, 128, 1, 1}, {kRows * kColumns, 0});
+  const auto transposed = [](std::int32_t size, std::int32_t stride, std::int32_t rest) {
+    // The result's elements lie side by side.
+    std::array<std::int32_t, 256> ints{2, size};
+    ints[1 + 3] = static_cast<std::int32_t>(kRows * kColumns) / size;
+    ints[76] = 4;
+    ints[77] = stride;
+    ints[78] = 4 * size;
+    ints[79] = rest;
+    return ints;
+  };
+  constexpr std::int64_t kAll = kRows * kColumns;
+  auto all = transposed(64, 4 * 96, 4);
+  scale.set(1, all.data());
+  EXPECT_EQ(scale.shape(), (Shape{kAll, kAll, 0, 0, kAll})) << "a read for each thread";
+  // Sixteen rows; two neighbours in each.
+  auto heads = transposed(16, 4 * 384, 4);
+  scale.set(1, heads.data());
+  EXPECT_EQ(scale.shape(), (Shape{kAll, kAll, 0, 0, kAll / 2}));
+  auto few = transposed(8, 4 * 768, 4);
+  scale.set(1, few.data());
+  EXPECT_EQ(scale.shape(), (Shape{kAll, kAll}));
+  auto backwards = transposed(64, -4, -4 * 64);
+  scale.set(1, backwards.data());
+  EXPECT_EQ(scale.shape(), (Shape{kAll, kAll})) << "side by side, backwards";
+}
+
 /// An argument that converts tensors as a kernel reads or writes them.
 template <std::size_t kTensors>
 struct Cast {

@@ -625,6 +625,7 @@ OperationWork elementwise_work(const gpemu_operation& operation, OperationClass 
   const double elements = entry(operation, 0) + entry(operation, 1);
   OperationWork work = stream(share, elements * gpemu_data_type_bytes(operation.type), spec);
   work.elements = elements;
+  if (share == kStrided || share == kBroadcast) work.reads_apart = entry(operation, kReadsApart);
   return work;
 }
 
@@ -701,8 +702,10 @@ ParameterList parameters_of(const OperationWork& work) {
       return list;
     case Kind::kStream:
       add(work.stream);
-      if (work.stream == kBroadcast || work.stream == kConcatenation ||
-          work.stream == kPoolingForward) {
+      if (work.reads_apart > 0) {
+        add(kApartReads);
+      } else if (work.stream == kBroadcast || work.stream == kConcatenation ||
+                 work.stream == kPoolingForward) {
         add(kElementwise);
       }
       add(work.late ? kReductionLatency : kLatency);

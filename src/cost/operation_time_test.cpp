@@ -187,6 +187,25 @@ TEST(OperationTime, WhatIsBroadcastIsAsFastAsTheMemoryAtMost) {
   EXPECT_NEAR(seconds(scaled, spec, parameters), 4.0 * (2 * kElements + 64) / gpu.bandwidth, 1e-9);
 }
 
+TEST(OperationTime, ElementsThatLieApartTakeAReadEach) {
+  auto parameters = ideal();
+  parameters[kStrided] = 4;
+  parameters[kApartReads] = 0.5;
+  constexpr std::int64_t kElements = 100'000'000;
+  const auto transposed = [](std::int64_t reads) {
+    DescribedOperation described =
+        operation(GPEMU_OPERATION_ELEMENTWISE, {kElements, kElements, 0, 0, reads});
+    described.operation.access = GPEMU_ACCESS_STRIDED;
+    return described;
+  };
+  const profile::GpuSpec spec = round_gpu();
+  const double rate = gpu_rates(spec).multiprocessors * gpu_rates(spec).clock_hz;
+  EXPECT_NEAR(seconds(transposed(kElements), spec, parameters), 2.0 * kElements / rate, 1e-9);
+  EXPECT_NEAR(seconds(transposed(kElements / 2), spec, parameters), 1.0 * kElements / rate, 1e-9);
+  EXPECT_NEAR(seconds(transposed(kElements / 8), spec, parameters), 0.5 * kElements / rate, 1e-9)
+      << "finding the elements takes longer";
+}
+
 TEST(OperationTime, SumsAlongBothOperandsAreSlowerBeforeVolta) {
   profile::GpuSpec spec = round_gpu();
   const DescribedOperation plain = operation(GPEMU_OPERATION_MATMUL, {1, 12800, 12800, 4096});

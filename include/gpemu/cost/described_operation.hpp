@@ -76,6 +76,8 @@ inline constexpr std::array<std::string_view, GPEMU_TYPE_COMPLEX128 + 1> kDataTy
 /// The entry of an element-wise operation's shape with the tensors that a kernel over lists of
 /// tensors finishes.
 inline constexpr int kListedTensors = 3;
+/// Where that of an element-wise operation has the reads of operands whose elements lie apart.
+inline constexpr int kReadsApart = 4;
 
 /// What a launch of a kernel does. If that is not known, the kind is GPEMU_OPERATION_KERNEL, and
 /// the class follows from the name.

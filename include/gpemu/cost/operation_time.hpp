@@ -60,8 +60,9 @@ struct OperationWork {
   double bytes = 0;
   double cached = 0;    ///< part of them that the L2 cache serves.
   double elements = 0;  ///< read or written, of a stream or a normalization; of pooling: compared.
-  double rows = 0;      ///< of a normalization, each with its block of threads.
-  double clocks = 0;    ///< of a normalization: what its slowest multiprocessor needs.
+  double reads_apart = 0;       ///< of 32 bytes, of a stream.
+  double rows = 0;              ///< of a normalization, each with its block of threads.
+  double clocks = 0;            ///< of a normalization: what its slowest multiprocessor needs.
   double activation_bytes = 0;  ///< of a convolution's input and output.
   double turned_bytes = 0;      ///< moved to put the channels of a convolution's operands last.
   double channels = 0;          ///< of a normalization; 0: not known.
@@ -206,15 +207,20 @@ template <typename T>
     }
     case Kind::kStream: {
       const T& latency = parameters[work.late ? kReductionLatency : kLatency];
-      if (work.stream == kStrided || work.stream == kConverted) {
+      const double clocks_per_second = gpu.multiprocessors * gpu.clock_hz;
+      // Caches serve a warp's elements one after the other where they lie apart.
+      if (work.reads_apart > 0) {
         return latency +
-               work.elements / (parameters[work.stream] * gpu.multiprocessors * gpu.clock_hz);
+               std::max(T(work.elements / (parameters[work.stream] * clocks_per_second)),
+                        T(work.reads_apart / (parameters[kApartReads] * clocks_per_second)));
+      }
+      if (work.stream == kStrided || work.stream == kConverted) {
+        return latency + work.elements / (parameters[work.stream] * clocks_per_second);
       }
       // Each element takes instructions, whatever its size, or its bytes take longer.
       if (work.stream == kBroadcast || work.stream == kConcatenation ||
           work.stream == kPoolingForward) {
-        return latency + std::max(T(work.elements /
-                                    (parameters[work.stream] * gpu.multiprocessors * gpu.clock_hz)),
+        return latency + std::max(T(work.elements / (parameters[work.stream] * clocks_per_second)),
                                   moved(parameters[kElementwise]));
       }
       return latency + moved(parameters[work.stream]);

@@ -83,6 +83,7 @@ enum OperationParameter : std::uint8_t {
   kReduction,
   kReductionLatency,
   kStrided,
+  kApartReads,
   kBroadcast,
   kConverted,
   kCache,
@@ -109,9 +110,8 @@ inline constexpr int kOperationParameterCount = kHostBackward + 1;
 ///   first_large_* (up to four input channels, filters up to 3 x 3 and beyond), grouped_*,
 ///   convolution_last (16 bits, channels last in memory): factors of convolution_*.
 /// * depthwise_*: arithmetic operations per clock of a multiprocessor; strided, broadcast,
-/// converted
-///   and concatenation: elements that it reads or writes; pooling_forward: elements that it
-///   compares.
+///   converted and concatenation: elements that it reads or writes; apart_reads: reads of 32 bytes;
+///   pooling_forward: elements that it compares.
 /// * grouped_last_*, depthwise_last_*: arithmetic operations per clock of a multiprocessor, of
 ///   16 bits and with the channels last in memory.
 /// * depth: how many multiply-adds of an output element's sum take as long as starting and ending a
@@ -132,9 +132,10 @@ inline constexpr int kOperationParameterCount = kHostBackward + 1;
 ///   phase and to notice its end.
 ///
 /// Source of the expected values: shares of 0.5 to 0.9 are usual in microbenchmarks; the spreads
-/// are wide enough to leave the choice to the data, but for cache, of which steps say little: the
-/// A100 and the H200 have 1.1 to 1.2 (measured/h200). docs/design/operation-costs.md says how they
-/// were found.
+/// are wide enough to leave the choice to the data, but for those of which steps say little: cache,
+/// of which the A100 and the H200 have 1.1 to 1.2 (measured/h200), and apart_reads, of which
+/// transpositions on the H100 have 0.56 (measured/h100). docs/design/operation-costs.md says how
+/// they were found.
 inline constexpr auto kOperationParameters = std::to_array<Parameter>({
     Parameter{"convolution_forward", 0.7, 0.4, 0.5, 0.02, 1.3},
     Parameter{"convolution_data", 0.7, 0.4, 0.5, 0.02, 1.3},
@@ -193,6 +194,7 @@ inline constexpr auto kOperationParameters = std::to_array<Parameter>({
     Parameter{"reduction", 0.7, 0.3, 0.3, 0.03, 1},
     Parameter{"reduction_latency", 8e-06, 0.4, 0.3, 1e-06, 0.0001},
     Parameter{"strided", 0.5, 0.3, 0.3, 0.05, 8},
+    Parameter{"apart_reads", 0.56, 0.2, 0.15, 0.1, 2},
     Parameter{"broadcast", 1.8, 0.2, 0.15, 1, 8},
     Parameter{"converted", 2, 0.3, 0.3, 0.05, 8},
     Parameter{"cache", 1.1, 0.05, 0.05, 1, 3},
