@@ -35,6 +35,16 @@ struct FoundKernels {
   std::array<FoundKernel, 256> all{};
 };
 
+/// Whether the program has element-wise kernels of PyTorch 2.5 or older, whose tensors are in an
+/// array of PyTorch's own.
+bool has_old_pytorch() {
+  KernelRegistry& state = registry();
+  const Lock lock(state.mutex);
+  return std::ranges::any_of(state.kernels, [](const auto& entry) {
+    return std::string_view(entry.second->name).contains("NS_6detail5ArrayIPcLi");
+  });
+}
+
 /// Returns what the compiler recorded about a kernel, if anything.
 CodeFacts facts_of_code(const gpemu_cuda_kernel& kernel) {
   CodeFacts facts;
@@ -51,6 +61,7 @@ CodeFacts facts_of_code(const gpemu_cuda_kernel& kernel) {
     facts.access = found->second.access;
   }
   facts.ptx = kernel.module->image->ptx;
+  facts.old_pytorch = has_old_pytorch();
   return facts;
 }
 

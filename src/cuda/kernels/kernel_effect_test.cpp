@@ -148,6 +148,42 @@ TEST(KernelEffect, TakesNumbasArgumentsForWhatTheCompilerSaysOfThem) {
   EXPECT_EQ(effect.parameters[4].bytes, 8U);
 }
 
+TEST(KernelEffect, ElementsOfKernelsCompiledAtRunTimeFollowFromTheirCode) {
+  // What PyTorch's kernels store on a V100 and an A100, of one result and one argument.
+  struct Kernel {
+    bool old_pytorch;
+    const char* name;
+    Bytes widest, stored, element_bytes;
+  };
+  constexpr const char* kVectors2 = "digamma_vectorized2_kernel";
+  constexpr const char* kVectors4 = "digamma_vectorized4_kernel";
+  constexpr const char* kStrided = "digamma_kernel";
+  for (const Kernel& kernel :
+       {Kernel{true, kVectors4, 8, 16, 2}, Kernel{true, kVectors4, 16, 32, 4},
+        Kernel{true, kVectors4, 16, 64, 8}, Kernel{true, kVectors4, 16, 128, 16},
+        Kernel{true, kStrided, 4, 16, 4}, Kernel{true, kStrided, 8, 32, 8},
+        Kernel{true, kStrided, 4, 32, 8}, Kernel{true, kStrided, 8, 64, 16},
+        Kernel{false, kVectors4, 16, 64, 4}, Kernel{false, kVectors2, 16, 128, 8},
+        Kernel{false, kStrided, 4, 32, 4}, Kernel{false, kStrided, 8, 64, 8},
+        Kernel{false, kStrided, 4, 64, 8}, Kernel{false, kStrided, 8, 128, 16}}) {
+    const auto effect = kernel_effect(kernel.name, [&kernel] {
+      std::vector<ParameterPlace> places = {{0, 4}, {8, 16}, {24, 8}};
+      if (kernel.name == kStrided) {
+        places = {{0, 4}, {8, 16}, {24, 404}, {428, 404}, {832, 1}, {833, 1}, {836, 8}};
+      }
+      return CodeFacts{.places = places,
+                       .ptx = {},
+                       .access = {.known = true,
+                                  .widest = kernel.widest,
+                                  .stored = kernel.stored,
+                                  .loaded = kernel.stored},
+                       .old_pytorch = kernel.old_pytorch};
+    });
+    EXPECT_EQ(std::get<ElementsEffect>(effect.recognised).result_bytes(0), kernel.element_bytes)
+        << kernel.name << " " << kernel.old_pytorch << " " << kernel.widest << " " << kernel.stored;
+  }
+}
+
 TEST(Formula, CopiesAreOfTheirResultsType) {
   const auto copied = [](NumberType from, NumberType to, Number number) {
     const Formula formula{.operation = Operation::kCopy, .types = {from}, .result = to};

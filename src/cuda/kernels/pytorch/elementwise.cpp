@@ -456,12 +456,14 @@ int outputs_of(const MemoryAccess& access, int tensors) {
 }
 
 /// Returns the size of the elements that a kernel compiled at run time stores. A thread stores 8
-/// elements, each by one instruction or, if they are complex, by two; one that takes vectors also
-/// has code that stores these whole, 16 bytes at most by one instruction. Source:
-/// jit_vectorized_code_template and jit_code_template in jit_utils.cpp.
-std::uint32_t stored_element_bytes(const MemoryAccess& access, int vector, int outputs) {
-  constexpr Bytes kElementsOfThread = 8, kWidest = 16;
-  const Bytes times = kElementsOfThread * static_cast<Bytes>(outputs);
+/// elements, or 4 in PyTorch 2.5, each by one instruction or, if they are complex, by two; one that
+/// takes vectors also has code that stores these whole, 16 bytes at most by one instruction.
+/// Source: thread_work_size, jit_vectorized_code_template and jit_code_template in jit_utils.cpp.
+std::uint32_t stored_element_bytes(const CodeFacts& facts, int vector, int outputs) {
+  constexpr Bytes kWidest = 16;
+  const MemoryAccess& access = facts.access;
+  const Bytes elements_of_thread = facts.old_pytorch ? 4 : 8;
+  const Bytes times = elements_of_thread * static_cast<Bytes>(outputs);
   Bytes bytes = access.widest;
   if (vector > 0) {
     bytes /= static_cast<Bytes>(vector);
@@ -489,7 +491,7 @@ std::optional<ElementsEffect> jitted_effect(std::string_view name, const FindCod
       .results_bytes = {8, 8, 8}, .tensors = static_cast<int>(tensors), .addresses_at = 1};
   if (facts.access.known && facts.access.widest > 0) {
     effect.outputs = outputs_of(facts.access, effect.tensors);
-    effect.results_bytes.fill(stored_element_bytes(facts.access, vector_of(name), effect.outputs));
+    effect.results_bytes.fill(stored_element_bytes(facts, vector_of(name), effect.outputs));
   }
   if (!vectorized) {
     constexpr std::size_t kOutputs = 3, kStorer = 5;
