@@ -4,8 +4,9 @@ if(GPEMU_BUILD_TESTS)
 endif()
 
 # Adds the tests of an executable to CTest, label "unit": each as <prefix>.<Suite>.<Test>, in a
-# process of its own. A sanitizer's start takes longer than most tests: there, one runs them all,
-# and ten those of the module device, which fork: in a process that has run many, that is slow.
+# process of its own. That takes longer than most tests, above all with a sanitizer: there, and with
+# GPEMU_TESTS_TOGETHER, one process runs them all, and ten those of the module device, which fork:
+# in a process that has run many, that is slow.
 # With ONE_THREAD, ThreadSanitizer would find nothing: there they are not built, and elsewhere a
 # second thread ends them. With NO_TSAN they are not built there either, though they start threads:
 # the caller says why ThreadSanitizer would find nothing that it does not find in other tests.
@@ -22,7 +23,7 @@ function(gpemu_discover_unit_tests target prefix)
   # The preset dev optimises the tested code; tests themselves take longer to optimise than to run.
   target_compile_options(${target} PRIVATE $<$<CONFIG:RelWithDebInfo>:-O0>)
   set_target_properties(${target} PROPERTIES CXX_EXTENSIONS OFF)
-  if(GPEMU_SANITIZE)
+  if(GPEMU_SANITIZE OR GPEMU_TESTS_TOGETHER)
     set(processes 1)
     if(prefix STREQUAL device)
       set(processes 10)

@@ -32,7 +32,8 @@ declare -A faster=(
   [dev]="-DCMAKE_EXE_LINKER_FLAGS=-fuse-ld=lld -B/usr/lib/llvm-19/bin")
 
 configure() {
-  cmake --preset "$1" --log-level=WARNING -DGPEMU_FILES_TOGETHER=100 "${faster[$1]}"
+  cmake --preset "$1" --log-level=WARNING -DGPEMU_FILES_TOGETHER=100 -DGPEMU_TESTS_TOGETHER=ON \
+    "${faster[$1]}"
 }
 
 # The whole suite's build takes what the sanitizers' builds and tests leave of the processors.
