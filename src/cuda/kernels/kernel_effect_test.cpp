@@ -421,6 +421,62 @@ TEST_F(KernelEffectTest, GradientsOfAttentionAreWritten) {
   are(23, 64, kOld);
 }
 
+TEST_F(KernelEffectTest, NormsOfListsAreOneNumberEach) {
+  // Of PyTorch 2.8 and 2.15; a block writes to an address.
+  for (const char* const name :
+       {"_ZN2at6native14lpnorm_cleanupIfLNS0_8NormTypeE2EfLb1EfEEvPKT3_NS0_19TensorListAddressesEi",
+        "_ZN2at6native14lpnorm_cleanupIfLNS0_8NormTypeE2EfLb1EfEEvPKT3_NS0_19TensorListAddressesEPK"
+        "li"}) {
+    content_.fill(kOld);
+    copy(address_, reinterpret_cast<std::uint64_t>(content_.data()));
+    std::uint64_t partial = address_ + 256, begins = address_ + 320;
+    std::array<std::uint64_t, 400> addresses = {address_ + 8};
+    std::int32_t count = 1;
+    std::array<void*, 4> arguments = {&partial, addresses.data(), &begins, &count};
+    launch(name, arguments.data());
+    EXPECT_EQ(content_[0], kOld) << name;
+    EXPECT_EQ(content_[1], kOld & ~std::int64_t{0xffffffff}) << name;
+    EXPECT_EQ(content_[2], kOld) << name;
+  }
+}
+
+TEST_F(KernelEffectTest, MirroredTransformsAreWrittenBackwards) {
+  // Of PyTorch 2.8, and of 2.15, whose calculator has 32 bits and dividers. Of 5 elements, the last
+  // two follow from others.
+  struct Wide {
+    std::int32_t dimensions = 1;
+    std::int64_t sizes[25] = {2}, strides[25] = {-1};
+    std::uint32_t mirrored = 1;
+  } wide;
+  struct Narrow {
+    std::int32_t dimensions = 1;
+    std::int32_t sizes[25][3] = {{2, 1, 0}};
+    std::int32_t strides[25] = {-1};
+    std::uint32_t mirrored = 1;
+  } narrow;
+  const std::array<std::pair<const char*, void*>, 2> kernels = {
+      {{"_ZN2at6native26_fft_conjugate_copy_"
+        "kernelIN3c107complexIfEE16OffsetCalculatorILi1ElLb0EENS0"
+        "_33HermitianSymmetryOffsetCalculatorIlEEEEvlPT_PKS9_T0_T1_",
+        &wide},
+       {"_ZN2at6native26_fft_conjugate_copy_kernelIN3c107complexIfEEj16OffsetCalculatorILi1EjLb1EEN"
+        "S0_33HermitianSymmetryOffsetCalculatorIjEEEEvlPT_PKS9_T1_T2_",
+        &narrow}}};
+  for (const auto& [name, calculator] : kernels) {
+    content_.fill(kOld);
+    copy(address_, reinterpret_cast<std::uint64_t>(content_.data()));
+    std::int64_t count = 2;
+    std::uint64_t last = address_ + 32, from = address_ + 256;
+    std::array<std::int32_t, 200> inputs{};
+    std::array<void*, 5> arguments = {&count, &last, &from, inputs.data(), calculator};
+    launch(name, arguments.data());
+    EXPECT_EQ(content_[2], kOld) << name;
+    EXPECT_EQ(content_[3], 0) << name;
+    EXPECT_EQ(content_[4], 0) << name;
+    EXPECT_EQ(content_[5], kOld) << name;
+  }
+}
+
 TEST_F(KernelEffectTest, GradientsOfAttentionMayAlternate) {
   constexpr const char* kBackward = "_Z40fmha_cutlassB_f32_aligned_64x64_k32_sm806Params";
   std::array<std::uint64_t, 30> members{};

@@ -81,16 +81,21 @@ void describe_gated(const HeldEffect& effect, void* const* arguments, KernelWork
 }
 
 /// The number of elements, the result, the input, its calculator, then a calculator of the result:
-/// the number of dimensions, 25 sizes and 25 strides of 64 bits, in elements. Source:
-/// HermitianSymmetryOffsetCalculator in SpectralOps.cu.
+/// the number of dimensions, 25 sizes and 25 strides, in elements; of 64 bits, or in PyTorch 2.15
+/// of 32 with dividers for the sizes. Source: HermitianSymmetryOffsetCalculator in SpectralOps.cu.
 void describe_conjugate(const HeldEffect& effect, void* const* arguments, KernelWork* work) {
-  constexpr Bytes kSizes = 8, kStrides = kSizes + Bytes{kMostDimensions} * 8;
   const void* const calculator = arguments[4];
+  const bool narrow = effect.count_bytes == 4;
+  const Bytes first = narrow ? 4 : 8, apart = narrow ? Bytes{kDividerBytes} : 8;
+  const Bytes strides = first + Bytes{kMostDimensions} * apart;
+  const auto number = [&](Bytes offset) {
+    return static_cast<Bytes>(narrow ? std::int64_t{read<std::int32_t>(calculator, offset)}
+                                     : read<std::int64_t>(calculator, offset));
+  };
   Places places{.dimensions = 0};
   const int dimensions = std::clamp(read<std::int32_t>(calculator), 0, kMostDimensions);
   for (Bytes i = 0; i < static_cast<Bytes>(dimensions); ++i) {
-    places.add(read<std::uint64_t>(calculator, kSizes + i * 8),
-               read<std::uint64_t>(calculator, kStrides + i * 8) * effect.element_bytes);
+    places.add(number(first + i * apart), number(strides + i * first) * effect.element_bytes);
   }
   add_tensor(work, read<std::uint64_t>(arguments[1]), places, effect.element_bytes,
              Uncomputed::kWritten);
@@ -316,7 +321,11 @@ std::optional<HeldEffect> held_effect(const KernelName& name) {
     return of_type({.kind = HeldBy::kGatedBackward}, function, "::glu_backward_kernel");
   }
   if (is("::_fft_conjugate_copy_kernel", 5)) {
-    return of_type({.kind = HeldBy::kConjugate}, function, "::_fft_conjugate_copy_kernel");
+    const auto index = template_arguments(name.parameters[4], "HermitianSymmetryOffsetCalculator");
+    const std::uint8_t width = index.empty() ? 0 : integer_bytes(index[0]);
+    if (width < 4) return {};
+    return of_type({.kind = HeldBy::kConjugate, .count_bytes = width}, function,
+                   "::_fft_conjugate_copy_kernel");
   }
   if (is("::indexFuncSmallIndex", 10) && contains(name.parameters[0], "unsigned int>")) {
     return indexed_effect({.kind = HeldBy::kIndexed, .address_at = 6}, function,
@@ -333,10 +342,11 @@ std::optional<HeldEffect> held_effect(const KernelName& name) {
     if (!arguments.empty()) effect.index_type = number_type(arguments[0]);
     return number_bytes(effect.index_type) > 0 ? std::optional(effect) : std::nullopt;
   }
-  if (is("::lpnorm_cleanup", 3)) {
+  // In PyTorch 2.15, where each tensor's partial results begin comes before their number.
+  if (is("::lpnorm_cleanup", 3) || is("::lpnorm_cleanup", 4)) {
     return of_type({.kind = HeldBy::kNorms}, function, "::lpnorm_cleanup", 2);
   }
-  if (is("::lpmax_cleanup", 3)) {
+  if (is("::lpmax_cleanup", 3) || is("::lpmax_cleanup", 4)) {
     return of_type({.kind = HeldBy::kNorms}, function, "::lpmax_cleanup");
   }
   return {};

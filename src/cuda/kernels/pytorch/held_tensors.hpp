@@ -42,7 +42,7 @@ struct HeldEffect {
   Bytes tensors = 0;             ///< of a lambda's calculator.
   Bytes address_at = 0;          ///< of a functor of thrust's.
   bool strided = false;          ///< whether a lambda has a calculator.
-  std::uint8_t count_bytes = 8;  ///< of the number of random elements.
+  std::uint8_t count_bytes = 8;  ///< of the number of random elements, or of a size.
 };
 
 /// Recognises one. Returns nothing for other kernels.
