@@ -33,7 +33,8 @@ void remove_abandoned(const std::filesystem::path& parent, std::string_view pref
         status.st_uid != ::geteuid()) {
       continue;
     }
-    if (lock_folder(path).valid()) std::filesystem::remove_all(path, ignored);
+    const FileDescriptor lock = lock_folder(path);  // Held until it is removed.
+    if (lock.valid()) std::filesystem::remove_all(path, ignored);
   }
 }
 

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "gpemu/base/temporary_folder.hpp"
 
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <sys/types.h>
 #include <sys/wait.h>
+#include <thread>
 #include <unistd.h>
 #include <vector>
 
@@ -56,6 +58,8 @@ TEST_F(TemporaryFolderTest, ProcessesThatStartAtOnceHaveFoldersOfTheirOwn) {
     int failed = 0;
     for (int run = 0; run < kRuns; ++run) {
       const auto folder = TemporaryFolder::create(folder_, kPrefix);
+      // Time for another process to remove it.
+      std::this_thread::sleep_for(std::chrono::microseconds(200));
       if (!folder || !std::filesystem::is_directory(folder->path())) failed = 1;
     }
     ::_exit(failed);
