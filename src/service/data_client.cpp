@@ -87,7 +87,8 @@ struct DataClient::State {
   std::set<std::uint64_t> received GPEMU_GUARDED_BY(mutex);  ///< or are these.
   std::optional<Error> error GPEMU_GUARDED_BY(mutex);
   bool ended GPEMU_GUARDED_BY(mutex) = false;
-  std::optional<Error> unreachable GPEMU_GUARDED_BY(mutex);  ///< why the dispatcher did not answer.
+  TimePoint heard GPEMU_GUARDED_BY(mutex);                   ///< when the dispatcher last answered.
+  std::optional<Error> unreachable GPEMU_GUARDED_BY(mutex);  ///< why it did not since.
   /// Since when the training loop waits for a batch; nothing while it does not.
   std::optional<TimePoint> starving GPEMU_GUARDED_BY(mutex);
 };
@@ -104,21 +105,21 @@ Result<void> DataClient::State::open(const std::atomic<bool>& stop) {
   unpacker.take(opened.client);
   unpack(unpacker, data);
   if (!unpacker.done()) return not_understood(kOpen);
+  Lock lock(mutex);
+  heard = clock.now();
+  lock.unlock();
   follower = start_thread("gpemu-follow", [this] { follow_until_end(); });
   if (follower.joinable()) return {};
   return fail(ErrorCode::kResourceLimit, "cannot start a thread");
 }
 
 void DataClient::State::follow_until_end() {
-  TimePoint heard = clock.now();
   Dispatcher::Report report;
   while (true) {
     Result<bool> followed = follow(report);
-    if (followed) {
-      heard = clock.now();
-      report = {};
-    }
+    if (followed) report = {};
     Lock lock(mutex);
+    if (followed) heard = clock.now();
     if (followed && *followed) ended = true;
     if (!followed && (followed.error().code != ErrorCode::kUnavailable ||
                       clock.now() - heard >= options.patience)) {
@@ -311,7 +312,10 @@ Result<std::optional<DataClient::Batch>> DataClient::next(const std::atomic<bool
     if (state.error) return std::unexpected(*state.error);
     if (state.ended || stop.load(std::memory_order_relaxed)) return std::nullopt;
     state.starving = state.starving.value_or(asked);
-    if (state.clock.now() - asked >= state.options.patience) {
+    const TimePoint now = state.clock.now();
+    // A dispatcher that is as silent is the reason: the follower, whose call ends now, says it.
+    const bool is_explained = state.unreachable || now - state.heard < state.options.patience;
+    if (now - asked >= state.options.patience && is_explained) {
       if (state.unreachable) return std::unexpected(*state.unreachable);
       return fail(ErrorCode::kUnavailable,
                   "no worker of the dispatcher at {} has sent a batch for {:g} s (--patience): it "
@@ -320,7 +324,7 @@ Result<std::optional<DataClient::Batch>> DataClient::next(const std::atomic<bool
                   state.known_workers.size(), state.lost_workers);
     }
     if (!warned && state.known_workers.size() == state.lost_workers &&
-        state.clock.now() - asked > std::min(kPatienceWithoutWorkers, state.options.patience / 2)) {
+        now - asked > std::min(kPatienceWithoutWorkers, state.options.patience / 2)) {
       log(LogLevel::kWarning,
           "the dispatcher at {} has no workers: start some with `gpemu data "
           "work {}`",
