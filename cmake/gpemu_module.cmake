@@ -4,26 +4,26 @@ if(GPEMU_BUILD_TESTS)
 endif()
 
 # Adds the tests of an executable to CTest, label "unit": each as <prefix>.<Suite>.<Test>, in a
-# process of its own. That takes longer than most tests, above all with a sanitizer: there, and with
-# GPEMU_TESTS_TOGETHER, one process runs them all, and ten those of the module device, which fork:
-# in a process that has run many, that is slow.
+# process of its own. That takes longer than most tests, above all with a sanitizer: there, one
+# process runs them all, and ten those of the module device, which fork: in a process that has run
+# many, that is slow.
 # With ONE_THREAD, ThreadSanitizer would find nothing: there they are not built, and elsewhere a
 # second thread ends them. With NO_TSAN they are not built there either, though they start threads:
 # the caller says why ThreadSanitizer would find nothing that it does not find in other tests.
 function(gpemu_discover_unit_tests target prefix)
   cmake_parse_arguments(PARSE_ARGV 2 arg "ONE_THREAD;NO_TSAN" "" "")
-  if((arg_ONE_THREAD OR arg_NO_TSAN) AND GPEMU_SANITIZE STREQUAL thread)
+  if(NOT GPEMU_UNIT_TESTS OR ((arg_ONE_THREAD OR arg_NO_TSAN) AND GPEMU_SANITIZE STREQUAL thread))
     set_target_properties(${target} PROPERTIES EXCLUDE_FROM_ALL ON)
     return()
   endif()
-  if(arg_ONE_THREAD AND NOT GPEMU_SANITIZE)
+  if(arg_ONE_THREAD)
     target_link_libraries(${target} PRIVATE gpemu_one_thread)
   endif()
   add_dependencies(gpemu_unit_tests ${target})
   # The preset dev optimises the tested code; tests themselves take longer to optimise than to run.
   target_compile_options(${target} PRIVATE $<$<CONFIG:RelWithDebInfo>:-O0>)
   set_target_properties(${target} PROPERTIES CXX_EXTENSIONS OFF)
-  if(GPEMU_SANITIZE OR GPEMU_TESTS_TOGETHER)
+  if(GPEMU_SANITIZE)
     set(processes 1)
     if(prefix STREQUAL device)
       set(processes 10)

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Runs PyTorch's own database of operators on an emulated GPU with guards of known values beside
-everything that an operator may write, and checks that no guard changes.
+"""Runs PyTorch's own databases of operators, also those of lists, on an emulated GPU with guards of
+known values beside everything that an operator may write, and checks that no guard changes.
 
 Each operator runs in four ways: forward and backward, with its results in small holes between
 guards of 512 bytes and more; with `out=` a slice of a known tensor; in place on such a slice. The
@@ -100,11 +100,17 @@ class Slice:
 class Worker(check_operators.Worker):
     def __init__(self, samples):
         super().__init__(samples)
+        from torch.testing._internal import common_methods_invocations as invocations
+
+        for kind in ("unary", "binary", "pointwise", "reduce", "other"):
+            for operator in getattr(invocations, f"foreach_{kind}_op_db"):
+                self.operators.setdefault(operator.formatted_name, operator)
         self.arena = Arena(self.torch)
         self.kinds = itertools.cycle([(64, 1), (61, 1), (64, 3)])  # Aligned, not, with gaps.
 
-    def slice_like(self, tensor):
-        return Slice(self.torch, tuple(tensor.shape), tensor.dtype, *next(self.kinds))
+    def slices_like(self, tensors):
+        kind = next(self.kinds)
+        return [Slice(self.torch, tuple(t.shape), t.dtype, *kind) for t in tensors]
 
     def forward(self, operator, sample):
         inputs = self.move((sample.input, sample.args, sample.kwargs))
@@ -134,7 +140,7 @@ class Worker(check_operators.Worker):
             return None  # PyTorch writes the result without gaps, whatever the strides are.
         results = operator(sample.input, *sample.args, **sample.kwargs)
         inputs = self.move((sample.input, sample.args, sample.kwargs))
-        slices = [self.slice_like(tensor) for tensor in self.tensors(results)]
+        slices = self.slices_like(self.tensors(results))
         views = tuple(part.view for part in slices)
         if not views:
             return None
@@ -146,15 +152,20 @@ class Worker(check_operators.Worker):
         if operator.name == "as_strided":
             return None  # Its result is memory beside the slice.
         function = operator.inplace_variant
-        if function is None or not isinstance(sample.input, self.torch.Tensor):
+        if function is None:
             return None
         if operator.name == "mvlgamma" and not sample.input.is_floating_point():
             return None  # PyTorch divides by zero.
         inputs = self.move((sample.input, sample.args, sample.kwargs))
-        part = self.slice_like(inputs[0])
-        part.view.copy_(inputs[0])
-        function(part.view, *inputs[1], **inputs[2])
-        return [part]
+        tensors = self.tensors(inputs[0])
+        slices = self.slices_like(tensors)
+        if not slices:
+            return None
+        for part, tensor in zip(slices, tensors, strict=True):
+            part.view.copy_(tensor)
+        views = [part.view for part in slices]
+        function(views if isinstance(inputs[0], list) else views[0], *inputs[1], **inputs[2])
+        return slices
 
     def way(self, way, operator, sample):
         """Returns the result of a sample in one way."""

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Builds and runs every test. The unit tests run under the sanitizers first, because their failures
-# say the most; the last lines are those of the whole suite.
+# Builds and runs every test. The unit tests run under the sanitizers only, because their failures
+# say the most; the last lines are those of all other tests.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 scripts/build/setup.sh test
@@ -32,12 +32,11 @@ declare -A faster=(
   [dev]="-DCMAKE_EXE_LINKER_FLAGS=-fuse-ld=lld -B/usr/lib/llvm-19/bin")
 
 configure() {
-  cmake --preset "$1" --log-level=WARNING -DGPEMU_FILES_TOGETHER=100 -DGPEMU_TESTS_TOGETHER=ON \
-    "${faster[$1]}"
+  cmake --preset "$1" --log-level=WARNING -DGPEMU_FILES_TOGETHER=100 "${faster[$1]}" "${@:2}"
 }
 
-# The whole suite's build takes what the sanitizers' builds and tests leave of the processors.
-configure dev
+# This build takes what the sanitizers' builds and tests leave of the processors.
+configure dev -DGPEMU_UNIT_TESTS=OFF
 nice -n 10 ninja -C build/dev >build/dev/build.log 2>&1 &
 whole=$!
 
@@ -57,5 +56,5 @@ wait "$whole" || {
   exit 1
 }
 
-echo "== all tests"
+echo "== all other tests"
 ctest --preset dev --parallel "$((jobs + 2))" --no-label-summary

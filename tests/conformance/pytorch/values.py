@@ -49,6 +49,10 @@ def test_reductions():
     assert data.argmax() == 1 and data.min() == -1
     values, places = data.max(1)
     assert values.tolist() == [5.0, 4.0] and places.tolist() == [1, 0]
+    assert [end.item() for end in data.aminmax()] == [-1.0, 5.0]
+    least, greatest = data.aminmax(dim=0)
+    assert least.tolist() == [1.0, -1.0, 0.5] and greatest.tolist() == [4.0, 5.0, 2.0]
+    assert [end.item() for end in (data * 4).to(torch.int64).aminmax()] == [-4, 20]
 
 
 def test_arithmetic_is_exact():

@@ -216,6 +216,7 @@ Reduction read_reduction(std::string_view operations) {
       Named{"::ArgMinOps<", Reduction::kArgMinimum},
       Named{"::MaxOps<", Reduction::kMaximumWithPlace},
       Named{"::MinOps<", Reduction::kMinimumWithPlace},
+      Named{"::MinMaxOps<", Reduction::kMinimumAndMaximum},
       Named{"::MeanOps<", Reduction::kMean},
       Named{"::MaxNanFunctor<", Reduction::kMaximum},
       Named{"::MinNanFunctor<", Reduction::kMinimum},
@@ -279,6 +280,7 @@ void take(Reduction reduction, bool real, const Number& number, Bytes place, Acc
     case Reduction::kMinimumWithPlace:
       if (place == 0 || is_less(number, sum->value, real)) *sum = {number, place};
       break;
+    case Reduction::kMinimumAndMaximum:
     case Reduction::kUnknown:
       break;
   }
@@ -292,6 +294,13 @@ Accumulator first_of(Reduction reduction) {
 }  // namespace
 
 bool compute_reduction(const ReductionWork& work) {
+  if (work.reduction == Reduction::kMinimumAndMaximum) {
+    ReductionWork least = work, greatest = work;
+    least.reduction = Reduction::kMinimum;
+    greatest.reduction = Reduction::kMaximum;
+    greatest.outputs[0] = work.outputs[1];
+    return compute_reduction(least) && compute_reduction(greatest);
+  }
   const Bytes outputs = work.output_places.count(), each = work.within.count();
   const Bytes in_width = number_bytes(work.input_type), out_width = number_bytes(work.output_type);
   if (work.reduction == Reduction::kUnknown || in_width == 0 || out_width == 0 || outputs == 0 ||

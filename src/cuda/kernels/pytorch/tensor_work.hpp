@@ -89,6 +89,7 @@ enum class Reduction : std::uint8_t {
   kArgMinimum,
   kMaximumWithPlace,  ///< a second result takes the place.
   kMinimumWithPlace,
+  kMinimumAndMaximum,  ///< a second result takes the maximum.
   kUnknown,
 };
 
