@@ -94,9 +94,9 @@ TEST(OperationTime, WinogradServesSquareWindowsInFp32Only) {
   EXPECT_EQ(work(7, round_gpu()).winograd_large_flops, 0);
   EXPECT_EQ(work(5, round_gpu()).winograd_small_flops, 0);
   // 2 x 2 outputs take 16 multiplications and not 36; 4 x 4 take 36 and not 144.
-  const OperationWork three = work(3, round_gpu());
-  EXPECT_NEAR(three.flops / three.winograd_small_flops, 2.25, 0.1);
-  EXPECT_NEAR(three.flops / three.winograd_large_flops, 4, 0.1);
+  const OperationWork wider = work(3, round_gpu());
+  EXPECT_NEAR(wider.flops / wider.winograd_small_flops, 2.25, 0.1);
+  EXPECT_NEAR(wider.flops / wider.winograd_large_flops, 4, 0.1);
   profile::GpuSpec ampere = round_gpu();
   ampere.tf32_tensor_flops = 80e12;
   DescribedOperation tensor = convolution(GPEMU_OPERATION_CONVOLUTION_FORWARD, 256, 3);
@@ -386,12 +386,21 @@ TEST(OperationTime, SomeGroupsWithTheChannelsLastRunOnTensorCoresBackward) {
   };
   EXPECT_NEAR(strided_share(GPEMU_OPERATION_CONVOLUTION_BACKWARD_FILTER), 0.25, 1e-9);
   EXPECT_NEAR(strided_share(GPEMU_OPERATION_CONVOLUTION_BACKWARD_DATA), 1, 1e-9);
-  // Groups of 8 and 32 channels have kernels, if there are enough.
+  // Groups of up to 40 channels have kernels, if there are enough. They are filled up to a power of
+  // two.
   EXPECT_FALSE(work(GPEMU_OPERATION_CONVOLUTION_BACKWARD_FILTER, 128, 16).direct);
   EXPECT_TRUE(work(GPEMU_OPERATION_CONVOLUTION_BACKWARD_FILTER, 64, 8).direct);
   EXPECT_FALSE(work(GPEMU_OPERATION_CONVOLUTION_BACKWARD_FILTER, 256, 8).direct);
   EXPECT_TRUE(work(GPEMU_OPERATION_CONVOLUTION_BACKWARD_FILTER, 128, 4).direct);
   EXPECT_FALSE(work(GPEMU_OPERATION_CONVOLUTION_BACKWARD_FILTER, 128, 32).direct);
+  EXPECT_TRUE(work(GPEMU_OPERATION_CONVOLUTION_BACKWARD_FILTER, 128, 8).direct);
+  EXPECT_FALSE(work(GPEMU_OPERATION_CONVOLUTION_BACKWARD_FILTER, 144, 9).direct);
+  EXPECT_TRUE(work(GPEMU_OPERATION_CONVOLUTION_BACKWARD_FILTER, 216, 9).direct);
+  EXPECT_FALSE(work(GPEMU_OPERATION_CONVOLUTION_BACKWARD_FILTER, 560, 14).direct);
+  EXPECT_TRUE(work(GPEMU_OPERATION_CONVOLUTION_BACKWARD_FILTER, 432, 9).direct);
+  const OperationWork wider = work(GPEMU_OPERATION_CONVOLUTION_BACKWARD_FILTER, 384, 16);
+  EXPECT_FALSE(wider.direct);
+  EXPECT_NEAR(wider.flops / wider.least_flops, 32.0 / 24, 1e-9);
   spec.compute_capability_major = 9;
   EXPECT_FALSE(work(GPEMU_OPERATION_CONVOLUTION_BACKWARD_DATA, 128, 32).direct);
   EXPECT_TRUE(work(GPEMU_OPERATION_CONVOLUTION_BACKWARD_FILTER, 128, 32).direct);

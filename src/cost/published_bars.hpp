@@ -18,11 +18,11 @@ inline constexpr double kOtherGpuConvolutionBar = 0.3;
 inline constexpr double kOtherGpuProductBar = 0.13;
 inline constexpr double kOtherGpuTrainedProductBar = 0.43;
 /// In 16 bits, on GPUs whose own parameters are for FP32 or TF32, or predicted without their own
-/// (522 steps, nearly all on one GPU, 0.22); convolutions with several groups that run on tensor
-/// cores (48, 0.28) and direct ones (43, 0.47).
+/// (519 steps, nearly all on one GPU, 0.22); convolutions with several groups that run on tensor
+/// cores (50, 0.28) and direct ones (43, 0.30).
 inline constexpr double kHalfBar = 0.35;
 inline constexpr double kHalfGroupedBar = 0.5;
-inline constexpr double kHalfDirectBar = 0.8;
+inline constexpr double kHalfDirectBar = 0.5;
 /// Convolutions on GPUs before Ampere, which the parameters of later ones made up to twice too
 /// fast.
 inline constexpr double kOldHalfConvolutionBar = 1.0;
@@ -30,8 +30,8 @@ inline constexpr double kOldHalfGroupedBar = 1.5;
 /// All on GPUs that are like the one whose steps were published (18 steps on the RTX 4090, 0.20).
 inline constexpr double kLikeHalfBar = 0.25;
 /// In 16 bits, on the GPU whose steps were published: depthwise convolutions; and those with groups
-/// that do not run on tensor cores (44 steps, 0.37).
+/// that do not run on tensor cores (43 steps, 0.27).
 inline constexpr double kDepthwiseBar = 0.33;
-inline constexpr double kDirectBar = 0.5;
+inline constexpr double kDirectBar = 0.36;
 
 }  // namespace gpemu::cost
