@@ -2,8 +2,13 @@
 """Whether each public header includes what it names of the standard library, of fmt and of the two
 headers that nearly every file uses. The build compiles each public header by itself after the
 precompiled headers, which hide such a fault; other faults it finds itself.
+
+And whether each source includes, itself or through others, a header that declares a function or
+constant of its module that it uses: most builds compile many sources as one, which hides it.
 """
 
+import collections
+import pathlib
 import re
 
 PUBLIC = re.compile(r"^include/gpemu/\w+/\w+\.hpp$")
@@ -80,3 +85,65 @@ def faults_of(path, text):
             if not has & set(headers):
                 has.add(headers[0])
                 yield number, f"{name} needs #include {headers[0]}"
+
+
+# At the start of a line, so not members. A name of several words is hardly a local variable's.
+DECLARED = [re.compile(pattern, re.MULTILINE) for pattern in (
+    r"^(?:\[\[nodiscard\]\] )?(?:inline |constexpr )*[A-Za-z][\w:<>,*& ]*[ *&]([a-z]+_\w+)\(",
+    r"^inline constexpr [\w:<>, ]+ (k[A-Z]\w*)\b")]
+USED = re.compile(r"(?<![\w.>:])([a-z]+_\w+(?=\()|k[A-Z]\w*)")
+# What a source declares itself: functions, members, variables and constants.
+OWN = re.compile(r"(?:[\w>&*] [*&]?|::)([a-z]+_\w+)\(|\w (\w+) =|\b(k[A-Z]\w*)(?= ?[={\[,}])")
+LITERAL_OR_COMMENT = re.compile(r'R"(\w*)\(.*?\)\1"|"(?:\\.|[^"\\\n])*"|//[^\n]*', re.DOTALL)
+
+
+def module_of(path):
+    """Returns the module of a source or header, or nothing."""
+    found = re.match(r"(?:src|include/gpemu)/(\w+)/", path)
+    return found and found[1]
+
+
+def blank(text):
+    """Returns the text without literals and comments, with the same lines."""
+    return LITERAL_OR_COMMENT.sub(lambda found: "\n" * found[0].count("\n"), text)
+
+
+def faults_of_calls(texts):
+    """Yields (path, line, fault) for each function and constant of a source's own module that no
+    header declares that it includes."""
+    texts = {path: text for path, text in texts.items()
+             if path.endswith((".cpp", ".hpp")) and module_of(path)}
+    declared = collections.defaultdict(set)
+    included = {}
+    for path, text in texts.items():
+        places = (pathlib.PurePosixPath(path).parent, f"src/{module_of(path)}", "include")
+        named = re.findall(r'(?m)^#include "(.+)"', text)
+        included[path] = {f"{place}/{name}" for place in places for name in named} & texts.keys()
+        if path.endswith(".hpp"):
+            for pattern in DECLARED:
+                for found in pattern.finditer(blank(text)):
+                    declared[module_of(path), found[1]].add(path)
+
+    def reached(path):
+        seen, left = set(), [path]
+        while left:
+            one = left.pop()
+            if one not in seen:
+                seen.add(one)
+                left.extend(included[one])
+        return seen
+
+    for path in sorted(texts):
+        if not path.endswith(".cpp"):
+            continue
+        code, has = blank(texts[path]), None
+        own = {name for found in OWN.finditer(code) for name in found.groups()}
+        for number, line in enumerate(code.splitlines(), 1):
+            for found in USED.finditer(line):
+                headers = declared.get((module_of(path), found[1]))
+                if not headers or found[1] in own:
+                    continue
+                has = has or reached(path)
+                if not headers & has:
+                    own.add(found[1])
+                    yield path, number, f"{found[1]} needs a header: {min(headers)}"

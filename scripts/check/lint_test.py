@@ -36,6 +36,24 @@ class Includes(unittest.TestCase):
     def test_leaves_other_files_alone(self):
         self.assertEqual(list(check_includes.faults_of("src/a/x.hpp", "std::string a;\n")), [])
 
+    def test_finds_functions_of_the_module_whose_header_a_source_lacks(self):
+        texts = {"src/a/x.hpp": "[[nodiscard]] int two_words(int of);\n",
+                 "src/a/k.hpp": "inline constexpr int kMost = 3;\n",
+                 "src/a/all.hpp": '#include "x.hpp"\n#include "k.hpp"\n'}
+
+        def check(path, text, *expected):
+            found = check_includes.faults_of_calls({**texts, path: text})
+            self.assertEqual([fault for _, _, fault in found], list(expected))
+
+        call = "int a = two_words(kMost);\n"
+        check("src/a/y.cpp", call, "two_words needs a header: src/a/x.hpp",
+              "kMost needs a header: src/a/k.hpp")
+        check("src/a/y.cpp", '#include "all.hpp"\n' + call)
+        check("src/b/y.cpp", call)  # Another module's are in another namespace.
+        check("src/a/y.cpp", "// two_words()\nstatic int two_words(int of);\n"
+                             "constexpr int kMost = 2;\n" + call)
+        check("src/a/y.cpp", 'int a = b.two_words("kMost");\n')
+
 
 class HouseRules(unittest.TestCase):
     def check_bad(self, path, line):

@@ -11,6 +11,7 @@
 #include "kernel_memory.hpp"
 #include "kernels/arguments.hpp"
 #include "kernels/places.hpp"
+#include "kernels/pytorch/formula.hpp"
 #include "kernels/pytorch/known_writes.hpp"
 
 namespace gpemu::cuda {

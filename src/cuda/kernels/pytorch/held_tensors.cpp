@@ -11,8 +11,10 @@
 
 #include "kernel_memory.hpp"
 #include "kernels/arguments.hpp"
+#include "kernels/element_count.hpp"
 #include "kernels/places.hpp"
 #include "kernels/pytorch/attention_memory.hpp"
+#include "kernels/pytorch/formula.hpp"
 #include "kernels/pytorch/offsets.hpp"
 
 namespace gpemu::cuda {
