@@ -98,9 +98,10 @@ LITERAL_OR_COMMENT = re.compile(r'R"(\w*)\(.*?\)\1"|"(?:\\.|[^"\\\n])*"|//[^\n]*
 
 
 def module_of(path):
-    """Returns the module of a source or header, or nothing."""
-    found = re.match(r"(?:src|include/gpemu)/(\w+)/", path)
-    return found and found[1]
+    """Returns the module of a source or header, of which the shims and the tools are one each; or
+    nothing."""
+    found = re.match(r"(?:(?:src|include/gpemu)/(\w+)|(shims|tools))/", path)
+    return found and (found[1] or found[2])
 
 
 def blank(text):
@@ -116,7 +117,8 @@ def faults_of_calls(texts):
     declared = collections.defaultdict(set)
     included = {}
     for path, text in texts.items():
-        places = (pathlib.PurePosixPath(path).parent, f"src/{module_of(path)}", "include")
+        places = (pathlib.PurePosixPath(path).parent, f"src/{module_of(path)}", "include",
+                  "shims/common", "tools")
         named = re.findall(r'(?m)^#include "(.+)"', text)
         included[path] = {f"{place}/{name}" for place in places for name in named} & texts.keys()
         if path.endswith(".hpp"):
@@ -137,7 +139,8 @@ def faults_of_calls(texts):
         if not path.endswith(".cpp"):
             continue
         code, has = blank(texts[path]), None
-        own = {name for found in OWN.finditer(code) for name in found.groups()}
+        no_types = re.sub(r"\b(return|else|case) ", "", code)
+        own = {name for found in OWN.finditer(no_types) for name in found.groups()}
         for number, line in enumerate(code.splitlines(), 1):
             for found in USED.finditer(line):
                 headers = declared.get((module_of(path), found[1]))

@@ -48,6 +48,7 @@ class Includes(unittest.TestCase):
         call = "int a = two_words(kMost);\n"
         check("src/a/y.cpp", call, "two_words needs a header: src/a/x.hpp",
               "kMost needs a header: src/a/k.hpp")
+        check("src/a/y.cpp", "  return two_words(2);\n", "two_words needs a header: src/a/x.hpp")
         check("src/a/y.cpp", '#include "all.hpp"\n' + call)
         check("src/b/y.cpp", call)  # Another module's are in another namespace.
         check("src/a/y.cpp", "// two_words()\nstatic int two_words(int of);\n"

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "cuda_memory.hpp"
 #include "cuda_stream.hpp"
 #include "cudart.hpp"
 
