@@ -80,7 +80,9 @@ typedef enum gpemu_operation_kind GPEMU_INT {
   GPEMU_OPERATION_RNN_BACKWARD = 8,
   /* elements, channels (0: not known), how often an element is read or written (0: three times, or
    * five times backward: one pass for the statistics and one over the elements), and rows that have
-   * a block of threads each (0: not known). `channels_last` is 1 for images with NHWC. */
+   * a block of threads each (0: not known). `channels_last` is 1 for images with NHWC. The access
+   * is GPEMU_ACCESS_STRIDED if a channel's elements are not adjacent for the threads that read
+   * them: each takes 32 bytes. */
   GPEMU_OPERATION_NORMALIZATION_FORWARD = 9,
   GPEMU_OPERATION_NORMALIZATION_BACKWARD = 10,
   /* input elements, output elements, window elements, additional bytes per output element: the

@@ -60,6 +60,11 @@ def read_steps():
     return [step for step in steps if step["model"] not in LEFT_OUT]
 
 
+def is_normalized_in_place(spec):
+    """Returns whether a step was measured with InplaceABN, which timm's TResNets had until 0.9."""
+    return spec["phase"] == "training" and spec["model"].startswith("tresnet")
+
+
 def draw(steps, count, seed):
     """Returns steps of each group, a group's next one after the other groups'."""
     groups = collections.defaultdict(list)

@@ -66,6 +66,8 @@ def groups(own, out, measured):
     yield "kHalfGroupedBar", [row for row in half if row["most"] == "grouped"]
     yield "kHalfDirectBar", [row for row in half if row["parts"].get("direct", 0) > MUCH]
     yield "kLikeHalfBar", [row for row in own if row["gpu"] == "RTX-4090"]
+    yield "kDepthwiseBar", [row for row in own if row["gpu"] == "RTX-3090"
+                            and row["parts"].get("depthwise", 0) > MUCH]
     yield "kDirectBar", [row for row in own if row["gpu"] == "RTX-3090"
                          and row["parts"].get("direct", 0) > MUCH]
 

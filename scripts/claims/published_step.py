@@ -12,6 +12,7 @@ import re
 import sys
 
 import torch
+from check_published import is_normalized_in_place
 from torch import nn
 from torch.nn import functional
 
@@ -62,18 +63,24 @@ class LanguageModel(nn.Module):
         return self.head(self.norm(x)).flatten(0, 1)
 
 
+def rows_of_channels(x):
+    """Returns a tensor's memory as one of samples, channels and pixels.
+
+    InplaceABN's kernels know no other layout. If the channels are last, they find each element by
+    its strides; here, the elements are others, but they are as many."""
+    return x.as_strided((*x.shape[:2], x[0, 0].numel()), (x[0].numel(), x[0, 0].numel(), 1))
+
+
 class InPlaceNorm(torch.autograd.Function):
-    """Batch normalization and a leaky ReLU that overwrite their input, and compute it again from
-    what they returned (Rota Bulo, Porzi, Kontschieder, CVPR 2018)."""
+    """Batch normalization that overwrites its input, and computes it again from what it returned
+    (Rota Bulo, Porzi, Kontschieder, CVPR 2018). The activation belongs to the same kernels."""
 
     @staticmethod
-    def forward(ctx, x, weight, bias, epsilon, slope):
+    def forward(ctx, x, weight, bias, epsilon):
         # pylint: disable=arguments-differ
-        mean, inverse = torch.batch_norm_stats(x, epsilon)
-        torch.batch_norm_elemt(x, weight, bias, mean, inverse, epsilon, out=x)
-        if slope != 1:
-            functional.leaky_relu_(x, slope)
-        ctx.slope = slope
+        rows = rows_of_channels(x)
+        mean, inverse = torch.batch_norm_stats(rows, epsilon)
+        torch.batch_norm_elemt(rows, weight, bias, mean, inverse, epsilon, out=rows)
         ctx.mark_dirty(x)
         ctx.save_for_backward(x, weight, bias, inverse)
         return x
@@ -82,26 +89,22 @@ class InPlaceNorm(torch.autograd.Function):
     def backward(ctx, gradient):
         # pylint: disable=arguments-differ
         y, weight, bias, inverse = ctx.saved_tensors
-        if ctx.slope != 1:
-            gradient = torch.ops.aten.leaky_relu_backward(gradient, y, ctx.slope, True)
-            y = functional.leaky_relu(y, 1 / ctx.slope)
+        rows, rows_of_gradient = rows_of_channels(y), rows_of_channels(gradient)
         zero, one = torch.zeros_like(bias), torch.ones_like(bias)
-        normal = torch.batch_norm_elemt(y, one, zero, bias, 1 / weight, 0.0)
-        sums = torch.batch_norm_backward_reduce(gradient, normal, zero, one, weight, True, True,
-                                                True)
+        normal = torch.batch_norm_elemt(rows, one, zero, bias, 1 / weight, 0.0)
+        sums = torch.batch_norm_backward_reduce(rows_of_gradient, normal, zero, one, weight, True,
+                                                True, True)
         count = torch.full((1,), y.numel() // y.shape[1], dtype=torch.int32, device=y.device)
-        x = torch.batch_norm_backward_elemt(gradient, normal, zero, one, weight * inverse,
+        x = torch.batch_norm_backward_elemt(rows_of_gradient, normal, zero, one, weight * inverse,
                                             sums[0], sums[1], count)
-        return x, sums[2], sums[3], None, None
+        return x.as_strided(y.shape, y.stride()), sums[2], sums[3], None
 
 
 def normalize_in_place(model):
     """Makes a timm model's normalization take no memory of its own, as InplaceABN does."""
 
     def replace(module):
-        slope = getattr(module.act, "negative_slope", 1)
-        module.forward = lambda x: InPlaceNorm.apply(x, module.weight, module.bias, module.eps,
-                                                     slope)
+        module.forward = lambda x: InPlaceNorm.apply(x, module.weight, module.bias, module.eps)
 
     for module in model.modules():
         if type(module).__name__ == "BatchNormAct2d":
@@ -136,8 +139,7 @@ def model_of(spec):
         model = create().cuda()
     if spec["precision"] == "fp16":
         model = model.half()
-    # timm's TResNets trained with InplaceABN, which timm had until 0.9.
-    if spec["phase"] == "training" and spec["model"].startswith("tresnet"):
+    if is_normalized_in_place(spec):
         normalize_in_place(model)
     return model.to(memory_format=layout_of(spec)) if spec["layout"] else model
 

@@ -8,6 +8,7 @@ memory for any of them; nothing waits for the GPU. A step that ran on several GP
 published/README.md describes the files.
 
 Steps that were recorded are kept in the cache, so that a run that was stopped goes on where it was.
+Those that the cache does not have stay as they are in the files, so that --only records some anew.
 
 Usage: scripts/generate/record_published.py [--only TEXT] [--gpemu COMMAND] [--python PYTHON]
        (PyTorch 2.8 of scripts/build/install_torch.sh 2.8.0; three seconds a step)
@@ -28,11 +29,13 @@ import tempfile
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 CLAIMS = ROOT / "scripts/claims"
 sys.path[:0] = [str(CLAIMS), str(pathlib.Path(__file__).parent)]
-from recorded_ranges import call_of, operations_in_ranges
+from check_published import is_normalized_in_place
+from recorded_ranges import CALL, call_of, operations_in_ranges
 
 PUBLISHED = ROOT / "published"
 KEY = ("source", "model", "precision", "layout", "phase", "batch", "size")
 GROUP = ("source", "precision", "layout", "phase")
+STEP = ("model", "batch", "size")
 # How many steps one program records.
 AT_ONCE = 12
 
@@ -121,27 +124,62 @@ def read_specs():
     return specs, times
 
 
+def counted(spec, phases):
+    """Returns a step's line of a file, but its calls as they are, not by number."""
+    counts = collections.defaultdict(lambda: [0, 0])
+    copied = 0
+    for phase, operations in phases.items():
+        for call, shape in operations:
+            if json.loads(call)["op"].startswith("copy_host"):
+                copied += shape[0]
+                continue
+            counts[in_place(spec, call), tuple(shape)][phase == "backward"] += 1
+    return copied, [(call, *both, *shape) for (call, shape), both in counts.items()]
+
+
+def in_place(spec, call):
+    """Marks what InplaceABN's kernels, of which published_step.py asks for as many others, find
+    element by element: one block has a channel, whose elements are not adjacent with the channels
+    last. Source: inplace_abn_kernels.cuh of InplaceABN 1.1, packed accessors of three dimensions.
+    """
+    fields = json.loads(call)
+    if (spec["layout"] == "nhwc" and is_normalized_in_place(spec)
+            and fields["op"].startswith("normalization")):
+        return json.dumps({key: {**fields, "access": "strided"}[key] for key in CALL
+                           if key in fields or key == "access"})
+    return call
+
+
+def steps_of_group(group):
+    """Returns what a group's file has, by model, batch and size."""
+    path = path_of(group)
+    if not path.exists():
+        return {}
+    head, *steps = map(json.loads, path.read_text(encoding="utf-8").splitlines())
+    calls = [json.dumps(call) for call in head["calls"]]
+    return {tuple(step[name] for name in STEP):
+            (step.get("copied", 0), [(calls[first], *rest) for first, *rest in step["operations"]])
+            for step in steps}
+
+
+def path_of(group):
+    return PUBLISHED / "operations" / ("-".join(filter(None, group)) + ".jsonl")
+
+
 def write_group(group, steps):
     """Writes a file: a first line with the calls, and a line for each step."""
     calls, lines = {}, []
-    for spec, times, phases in steps:
-        counts = collections.defaultdict(lambda: [0, 0])
-        copied = 0
-        for phase, operations in phases.items():
-            for call, shape in operations:
-                if json.loads(call)["op"].startswith("copy_host"):
-                    copied += shape[0]
-                    continue
-                counts[calls.setdefault(call, len(calls)), shape][phase == "backward"] += 1
-        step = {name: spec[name] for name in ("model", "batch", "size")}
+    for spec, times, (copied, operations) in steps:
+        step = {name: spec[name] for name in STEP}
         step["ms"] = times
         if copied > 0:
             step["copied"] = copied
-        step["operations"] = [[call, *both, *shape] for (call, shape), both in counts.items()]
+        step["operations"] = [[calls.setdefault(call, len(calls)), *rest]
+                              for call, *rest in operations]
         lines.append(json.dumps(step, separators=(",", ":")))
     head = {"format": "gpemu-published-operations-1", **dict(zip(GROUP, group)),
             "calls": [json.loads(call) for call in calls]}
-    path = PUBLISHED / "operations" / ("-".join(filter(None, group)) + ".jsonl")
+    path = path_of(group)
     path.parent.mkdir(exist_ok=True)
     path.write_text("\n".join([json.dumps(head, separators=(",", ":")), *lines]) + "\n",
                     encoding="utf-8")
@@ -189,12 +227,15 @@ def main():
             print(f"[{begin + len(some)}/{len(todo)}]", file=sys.stderr, flush=True)
     groups = collections.defaultdict(list)
     for key, spec in specs.items():
-        if cached[key].exists():
-            phases = json.loads(cached[key].read_text(encoding="utf-8"))
-            phases = {name: [(call, tuple(shape)) for call, shape in operations]
-                      for name, operations in phases.items()}
-            groups[tuple(spec[name] for name in GROUP)].append((spec, times[key], phases))
-    for group, steps in sorted(groups.items()):
+        groups[tuple(spec[name] for name in GROUP)].append((key, spec))
+    for group, members in sorted(groups.items()):
+        known, steps = steps_of_group(group), []
+        for key, spec in members:
+            step = known.get(tuple(spec[name] for name in STEP))
+            if cached[key].exists():
+                step = counted(spec, json.loads(cached[key].read_text(encoding="utf-8")))
+            if step is not None:
+                steps.append((spec, times[key], step))
         write_group(group, steps)
 
 

@@ -333,18 +333,18 @@ bool describe_depthwise(const KernelTraits& traits, const gpemu_operation& launc
 
 /// Describes PyTorch's own batch normalization, for which cuDNN does not serve. Source: struct
 /// GenericPackedTensorAccessor in aten/src/ATen/core/TensorAccessor.h: the address, then the sizes.
-/// Only the transform spreads a channel over blocks.
+/// Only the transform and the gradient of the input by itself spread a channel over blocks.
 bool describe_batch_norm(const KernelTraits& traits, const gpemu_operation& launch,
                          gpemu_operation& operation) {
   if (launch.arguments == nullptr || launch.arguments[0] == nullptr) return false;
-  constexpr int kTransformTensors = 2;
+  const int spread_tensors = traits.kind == GPEMU_OPERATION_NORMALIZATION_BACKWARD ? 3 : 2;
   std::array<std::int32_t, 3> sizes{};
   std::memcpy(sizes.data(), static_cast<const char*>(launch.arguments[0]) + sizeof(void*),
               sizeof(sizes));
   if (std::ranges::any_of(sizes, [](std::int32_t size) { return size < 1; })) return false;
   const auto [samples, channels, rest] = sizes;
   operation.shape[0] = entry(static_cast<double>(samples) * channels * rest);
-  operation.shape[1] = traits.tensors == kTransformTensors ? 0 : channels;
+  operation.shape[1] = traits.tensors == spread_tensors ? 0 : channels;
   operation.shape[2] = traits.tensors;
   return true;
 }

@@ -77,6 +77,15 @@ constexpr const char* kBatchNormBackward =
     "_ZN2at6native26batch_norm_backward_kernelIN3c104HalfES3_fiEEvNS_27GenericPackedTensorAccessor"
     "IKT_Lm3ENS_16DefaultPtrTraitsET2_EES9_NS4_IS5_Lm3ES7_S8_EENS4_IT0_Lm1ES7_S8_EESC_NS4_IKSB_Lm1"
     "ES7_S8_EESE_SE_NS4_IKT1_Lm1ES7_S8_EESH_bSF_";
+constexpr const char* kBatchNormBackwardReduce =
+    "_ZN2at6native33batch_norm_backward_reduce_kernelIN3c104HalfEffiEEvNS_27GenericPackedTensor"
+    "AccessorIT_Lm3ENS_16DefaultPtrTraitsET2_EES8_NS4_IT1_Lm1ES6_S7_EESA_SA_SA_NS4_IT0_Lm1ES6_S7_"
+    "EESC_";
+constexpr const char* kBatchNormBackwardElements =
+    "_ZN2at6native32batch_norm_backward_elemt_kernelIN3c108BFloat16ES3_fiEEvNS_"
+    "27GenericPackedTensor"
+    "AccessorIT_Lm3ENS_16DefaultPtrTraitsET2_EES8_NS4_IT1_Lm1ES6_S7_EESA_NS4_IT0_Lm1ES6_S7_EESA_SA_"
+    "S8_PKii";
 constexpr const char* kFlash =
     "_ZN13pytorch_flash16flash_fwd_kernelI23Flash_fwd_kernel_traitsILi96ELi128ELi64ELi4ELb0ELb0EN7"
     "cutlass6half_tE19Flash_kernel_traitsILi96ELi128ELi64ELi4ES3_EELb0ELb0ELb0ELb0ELb0ELb1ELb0E"
@@ -307,6 +316,9 @@ TEST(KernelDescription, BatchNormHasTheSizesOfItsInput) {
   EXPECT_EQ(describe(kBatchNormStatistics), (Shape{kElements, 64, 1}));
   EXPECT_EQ(describe(kBatchNormTransform), (Shape{kElements, 0, 2}));
   EXPECT_EQ(describe(kBatchNormBackward), (Shape{kElements, 64, 5}));
+  // As in synchronized batch normalization: the sums, and the gradients that need everyone's.
+  EXPECT_EQ(describe(kBatchNormBackwardReduce), (Shape{kElements, 64, 2}));
+  EXPECT_EQ(describe(kBatchNormBackwardElements), (Shape{kElements, 0, 3}));
   accessor.sizes[1] = -1;
   EXPECT_EQ(describe(kBatchNormBackward).size(), 8U) << "a launch whose argument makes no sense";
 }

@@ -90,6 +90,10 @@ constexpr std::array kNameParts = {
              0, 0, GPEMU_OPERATION_NORMALIZATION_FORWARD, "iEEvN"},
     NamePart{"batch_norm_backward_kernel", Class::kNormalization, Elements::kFromAccessor, 5, 0, 0,
              GPEMU_OPERATION_NORMALIZATION_BACKWARD, "iEEvN"},
+    NamePart{"batch_norm_backward_reduce_kernel", Class::kNormalization, Elements::kFromAccessor, 2,
+             0, 0, GPEMU_OPERATION_NORMALIZATION_BACKWARD, "iEEvN"},
+    NamePart{"batch_norm_backward_elemt_kernel", Class::kNormalization, Elements::kFromAccessor, 3,
+             0, 0, GPEMU_OPERATION_NORMALIZATION_BACKWARD, "iEEvN"},
     // With the channels last, two arguments are the number of pixels and of channels.
     NamePart{"batch_norm_collect_statistics_channels_last_kernel", Class::kNormalization,
              Elements::kFromProduct, 1, 5, 6, GPEMU_OPERATION_NORMALIZATION_FORWARD, "PiiiS"},

@@ -23,15 +23,21 @@ using Kind = OperationWork::Kind;
 constexpr double kUnseenModelError = 0.2;
 constexpr double kOtherGpuError = 0.16;
 /// What a multiprocessor's caches and registers feed to its tensor cores in 16 bits, in operations
-/// per clock: tensor cores that could do more wait for their operands. With this number, ResNet-50
-/// in mixed precision takes as long on an A100 and a V100, relative to an RTX 3090, as published
-/// (NVIDIA/DeepLearningExamples, 2470 and 1160 to 1200 images/s).
+/// per clock: tensor cores that could do more wait for their operands. With this number, MPT in
+/// BF16 takes as long on an A100 as published (scripts/claims/check_parallel.py: 2 and 7 % longer).
 constexpr double kOperandRate = 2000;
 constexpr int kSinceHopper = 90;  // A compute capability.
 /// From Hopper on, tensor cores read operands from shared memory, past the registers. With this
 /// number, MPT in BF16 takes as long on H100, relative to A100, as published (MosaicML/llm-foundry;
 /// scripts/claims/check_parallel.py).
 constexpr double kHopperOperandRate = 3500;
+/// The same for convolutions, whose operands are gathered. With the first number, ResNet-50 in
+/// mixed precision takes as long on an A100 and a V100, relative to an RTX 3090, as published
+/// (NVIDIA/DeepLearningExamples: 2470 and 1160 to 1200 images/s). With the second one, steps on an
+/// RTX 3090 follow best from an H200's (`gpemu cost eval published --published --gpu-out`: off by
+/// 9.7 %; with half and with twice as much, by 12).
+constexpr double kConvolutionOperandRate = 600;
+constexpr double kHopperConvolutionOperandRate = 1200;
 /// Shares of rates that memory and multiprocessors limit together: the rates grow with the root of
 /// the bandwidth if the multiprocessors stay the same. Source: on an H200, which has 1.43 times the
 /// bandwidth of an H100 and the same multiprocessors, they are 1.05 (softmax), 1.10, 1.24
@@ -248,14 +254,22 @@ OperationCostModel::OperationCostModel(profile::GpuSpec spec) : spec_(std::move(
     half_ = tensor_cores_ ? own_ : other_arithmetic_;
     return;
   }
-  const double measured = own_is_half ? spec_.calibration->tensor_rate : spec_.half->tensor_rate;
-  const double operand_rate =
-      profile::compute_capability(spec_) >= kSinceHopper ? kHopperOperandRate : kOperandRate;
-  const double scale =
-      (1 + measured / kOperandRate) / (1 + profile::tensor_rate(spec_) / operand_rate);
-  for (const int i : {kConvolutionForward, kConvolutionData, kConvolutionFilter, kMatmul,
-                      kAttentionForward, kAttentionBackward}) {
-    half_.values.at(i) *= scale;
+  const profile::Calibration& measured = own_is_half ? *spec_.calibration : *spec_.half;
+  const double tensor_rate = profile::tensor_rate(spec_);
+  const bool from_hopper = measured.compute_capability >= kSinceHopper;
+  const bool to_hopper = profile::compute_capability(spec_) >= kSinceHopper;
+  const auto convolution_rate = [](bool hopper) {
+    return hopper ? kHopperConvolutionOperandRate : kConvolutionOperandRate;
+  };
+  const double convolutions = (1 + measured.tensor_rate / convolution_rate(from_hopper)) /
+                              (1 + tensor_rate / convolution_rate(to_hopper));
+  for (const int i : {kConvolutionForward, kConvolutionData, kConvolutionFilter}) {
+    half_.values.at(i) *= convolutions;
+  }
+  const double products = (1 + measured.tensor_rate / kOperandRate) /
+                          (1 + tensor_rate / (to_hopper ? kHopperOperandRate : kOperandRate));
+  for (const int i : {kMatmul, kAttentionForward, kAttentionBackward}) {
+    half_.values.at(i) *= products;
   }
 }
 

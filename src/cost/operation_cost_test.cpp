@@ -519,6 +519,7 @@ TEST(OperationCostModel, WhatPublishedStepsGaveSaysSo) {
   spec.calibration = calibration("X-1", true);
   spec.calibration->half = true;
   spec.calibration->tensor_rate = profile::tensor_rate(spec);
+  spec.calibration->bars = profile::CalibrationBars{.unseen_model = 0.15, .other_gpu = 0.15};
   spec.other_arithmetic = calibration("Y-1", false);
   const OperationCostModel model(spec);
   const auto estimate = [&](bool last, gpemu_operation_kind kind) {

@@ -91,6 +91,13 @@ constexpr double kNoneCached = 0.95;
 /// reach a part of the rate. Source: DepthwiseConv2d.cu; measured/h200/raw.csv, windows of 7 x 7.
 constexpr double kOtherWindowShare = 0.35;
 
+/// With the channels last, cuDNN's depthwise convolution in 16 bits has fast kernels for windows of
+/// up to 7 x 7; others reach a part of the rate. Source: published steps of ConvMixers on the RTX
+/// 3090. Beside the rest, the depthwise convolutions of the two with windows of 9 x 9 have 0.4
+/// TFLOP/s, those of the one with 7 x 7 have 3.
+constexpr double kWidestWindow = 7;
+constexpr double kWideWindowShare = 0.12;
+
 /// Without tensor cores, the rate of a convolution with groups grows with the root of the channels
 /// of a group. The parameters are the rate at so many. Source: published steps of RegNets with the
 /// channels last, which have groups of 8 to 232 channels.
@@ -101,6 +108,10 @@ constexpr double kTypicalGroup = 64;
 /// published/operations is off by 9, 8 and 7 % after a fit; training there, and the H200, do not
 /// tell them apart.
 constexpr double kForwardRow = 0.5;
+
+/// Memory is read and written in pieces of so many bytes: what an element takes that has no
+/// neighbours. Source: "CUDA C++ Best Practices Guide", Coalesced Access to Global Memory.
+constexpr double kSectorBytes = 32;
 
 /// PyTorch's own batch normalization, which it uses if images and weights both have 16 bits, has a
 /// block of threads for each channel, which handles so many elements for each clock, and which two
@@ -290,7 +301,9 @@ bool has_group_kernel(const Convolution& conv, int direction, const profile::Gpu
 /// strided convolution's input goes over all windows of the input, though most of their elements
 /// meet no output. Without that, steps of ResNeXt and DPN, of which few convolutions are strided,
 /// were predicted from those of RegNet to take 15 % too long, and with it 3 %
-/// (published/steps.csv).
+/// (published/steps.csv). Groups of 16 take as long as ones of 32, where there are few, and two of
+/// them have whole 32 channels: RegNetX-004 and -008, RegNetY-008, BoTNeXt and HaloNeXt, with 32,
+/// 64 and 128 channels, were 14 to 25 % too fast; RegNetY-006, with 48 and 112, was not.
 ///
 /// On Hopper, the rate of groups of 24 to 120 channels is that of matrices that tiles of 64 x 64
 /// fill up on both sides: 12, 14, 37, 45, 81 and 76 TFLOP/s on an H100 with 24, 32, 48, 56, 64 and
@@ -299,10 +312,13 @@ bool has_group_kernel(const Convolution& conv, int direction, const profile::Gpu
 /// 16 x 16 would be.
 double direct_group_flops(const Convolution& conv, int direction, double flops,
                           const profile::GpuSpec& spec) {
+  constexpr double kPair = 32, kFewChannels = 128;
   const double group = conv.in_channels / conv.groups;
   if (spec.compute_capability_major < kHopper) {
     if (direction == 1) flops *= std::max(conv.input / conv.output, 1.0);
-    return flops * std::sqrt(kTypicalGroup / group);
+    const bool few = conv.in_channels <= kFewChannels && std::fmod(conv.in_channels, kPair) == 0;
+    const double filled = few && 2 * group == kPair ? kPair : group;
+    return flops * filled / group * std::sqrt(kTypicalGroup / filled);
   }
   const double tile = group > 16 ? kTypicalGroup : 16;
   const double filled = group / (round_up(group / tile) * tile);
@@ -425,6 +441,7 @@ OperationWork convolution_work(const gpemu_operation& operation, const profile::
     const bool compiled = conv.filter == conv.widest * conv.widest &&
                           (conv.widest == 1 || conv.widest == 3 || conv.widest == 5);
     if (!work.direct && !compiled) work.flops /= kOtherWindowShare;
+    if (work.direct && conv.widest > kWidestWindow) work.flops /= kWideWindowShare;
     return work;
   }
   work.flops = 2 * tiled(product, spec.multiprocessors, direction == 2);
@@ -599,6 +616,10 @@ OperationWork normalization_work(const gpemu_operation& operation, const profile
                      .rows = entry(operation, 3) * (backward ? 1 : kForwardRow),
                      // With the channels last, blocks share them.
                      .channels = operation.channels_last != 0 ? 0 : entry(operation, 1)};
+  if (operation.access == GPEMU_ACCESS_STRIDED) {
+    work.bytes = passes * entry(operation, 0) * kSectorBytes;
+    work.cached = 0;
+  }
   const double own_passes = backward ? kOwnNormalizationBackwardPasses : 1;
   if (work.channels > 0 && entry(operation, 2) == own_passes) {
     const double blocks = std::min(work.channels, kOwnNormalizationBlocks * spec.multiprocessors);
@@ -679,6 +700,7 @@ ParameterList parameters_of(const OperationWork& work) {
         return list;
       }
       add(kGroupedForward + work.direction);
+      if (work.last) add(kConvolutionLast);
       break;
     case Kind::kDepthwiseConvolution:
       for (const int parameter :

@@ -352,6 +352,43 @@ TEST(OperationTime, PyTorchsOwnBatchNormalizationHasABlockForEachChannel) {
               3 * (1e8 / 10 / 1e9 + 4e8 / 1e12), 1e-9);
 }
 
+TEST(OperationTime, ChannelsWhoseElementsAreApartMove32BytesForEach) {
+  auto described = operation(GPEMU_OPERATION_NORMALIZATION_BACKWARD, {100'000'000, 0, 3});
+  described.operation.type = GPEMU_TYPE_FP16;
+  EXPECT_NEAR(seconds(described), 3 * 2e8 / 1e12, 1e-9);
+  described.operation.access = GPEMU_ACCESS_STRIDED;
+  EXPECT_NEAR(seconds(described), 3 * 32e8 / 1e12, 1e-9);
+}
+
+TEST(OperationTime, DepthwiseWindowsWiderThanSevenHaveNoFastKernelWithTheChannelsLast) {
+  profile::GpuSpec spec = round_gpu();
+  spec.fp16_tensor_flops = 100e12;
+  const auto each = [&](std::int64_t filter, int channels_last) {
+    auto described = convolution(GPEMU_OPERATION_CONVOLUTION_BACKWARD_DATA, 64, filter, 64);
+    described.operation.type = GPEMU_TYPE_FP16;
+    described.operation.channels_last = channels_last;
+    return operation_work(described, spec).flops / static_cast<double>(filter * filter);
+  };
+  EXPECT_NEAR(each(9, 1) / each(7, 1), 1 / 0.12, 1e-9);
+  EXPECT_NEAR(each(7, 1) / each(3, 1), 1, 1e-9);
+  EXPECT_NEAR(each(9, 0) / each(7, 0), 1, 1e-9);
+}
+
+TEST(OperationTime, GroupsOnTensorCoresAreFasterWithTheChannelsLastAsOthersAre) {
+  profile::GpuSpec spec = round_gpu();
+  spec.fp16_tensor_flops = 100e12;
+  const auto time = [&](double last) {
+    auto parameters = ideal();
+    parameters[kConvolutionLast] = last;
+    parameters[kConvolutionBandwidth] = 1e6;
+    auto described = convolution(GPEMU_OPERATION_CONVOLUTION_FORWARD, 256, 3, 8);
+    described.operation.type = GPEMU_TYPE_FP16;
+    described.operation.channels_last = 1;
+    return seconds(described, spec, parameters);
+  };
+  EXPECT_NEAR(time(1) / time(2), 2, 1e-3);
+}
+
 TEST(OperationTime, NothingIsFasterThanALatency) {
   auto parameters = ideal();
   parameters[kLatency] = 3e-6;
@@ -398,6 +435,14 @@ TEST(OperationTime, SomeGroupsWithTheChannelsLastRunOnTensorCoresBackward) {
   EXPECT_TRUE(work(GPEMU_OPERATION_CONVOLUTION_BACKWARD_FILTER, 216, 9).direct);
   EXPECT_FALSE(work(GPEMU_OPERATION_CONVOLUTION_BACKWARD_FILTER, 560, 14).direct);
   EXPECT_TRUE(work(GPEMU_OPERATION_CONVOLUTION_BACKWARD_FILTER, 432, 9).direct);
+  // Two groups of 16 take as long as one of 32, where whole ones of 32 are made of few.
+  const auto lost = [&](std::int64_t channels, std::int64_t groups) {
+    const OperationWork some = work(GPEMU_OPERATION_CONVOLUTION_BACKWARD_FILTER, channels, groups);
+    return some.flops / some.least_flops;
+  };
+  EXPECT_NEAR(lost(64, 4), 2 * std::sqrt(2.0), 1e-9);
+  EXPECT_NEAR(lost(48, 3), 2, 1e-9);
+  EXPECT_NEAR(lost(64, 2), std::sqrt(2.0), 1e-9);
   const OperationWork wider = work(GPEMU_OPERATION_CONVOLUTION_BACKWARD_FILTER, 384, 16);
   EXPECT_FALSE(wider.direct);
   EXPECT_NEAR(wider.flops / wider.least_flops, 32.0 / 24, 1e-9);

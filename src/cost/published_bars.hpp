@@ -6,7 +6,7 @@ namespace gpemu::cost {
 /// The bars of what rests on other GPUs' steps, or on steps that others published, at least. A bar
 /// of an operation is that of a step that consists of nothing else. Source: published steps
 /// (published/README.md): scripts/claims/published_bars.py shows how far off nine of ten are, by
-/// what takes most of their time; in brackets, as of 2026-11-28. Where these are steps of only one
+/// what takes most of their time; in brackets, as of 2026-11-29. Where these are steps of only one
 /// GPU or family, the bar is wider.
 ///
 /// In FP32 and TF32, on GPUs without steps of their own, or predicted without them: convolutions
@@ -18,20 +18,20 @@ inline constexpr double kOtherGpuConvolutionBar = 0.3;
 inline constexpr double kOtherGpuProductBar = 0.13;
 inline constexpr double kOtherGpuTrainedProductBar = 0.43;
 /// In 16 bits, on GPUs whose own parameters are for FP32 or TF32, or predicted without their own
-/// (519 steps, nearly all on one GPU, 0.22); convolutions with several groups that run on tensor
-/// cores (50, 0.28) and direct ones (43, 0.30).
+/// (517 steps, nearly all on one GPU, 0.22); convolutions with several groups that run on tensor
+/// cores (52, 0.27) and direct ones (43, 0.25).
 inline constexpr double kHalfBar = 0.35;
 inline constexpr double kHalfGroupedBar = 0.5;
-inline constexpr double kHalfDirectBar = 0.5;
+inline constexpr double kHalfDirectBar = 0.28;
 /// Convolutions on GPUs before Ampere, which the parameters of later ones made up to twice too
 /// fast.
 inline constexpr double kOldHalfConvolutionBar = 1.0;
 inline constexpr double kOldHalfGroupedBar = 1.5;
-/// All on GPUs that are like the one whose steps were published (18 steps on the RTX 4090, 0.20).
+/// All on GPUs that are like the one whose steps were published (18 steps on the RTX 4090, 0.19).
 inline constexpr double kLikeHalfBar = 0.25;
-/// In 16 bits, on the GPU whose steps were published: depthwise convolutions; and those with groups
-/// that do not run on tensor cores (43 steps, 0.27).
-inline constexpr double kDepthwiseBar = 0.33;
-inline constexpr double kDirectBar = 0.36;
+/// In 16 bits, on the GPU whose steps were published: depthwise convolutions (7 steps, 0.27); and
+/// those with groups that do not run on tensor cores (43, 0.21).
+inline constexpr double kDepthwiseBar = 0.27;
+inline constexpr double kDirectBar = 0.24;
 
 }  // namespace gpemu::cost

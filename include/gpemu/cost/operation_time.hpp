@@ -168,7 +168,8 @@ template <typename T>
                              gpu.multiprocessors * gpu.clock_hz) +
                moved(conv_bandwidth);
       }
-      const T share = by_direction(kConvolutionForward) * by_direction(kGroupedForward);
+      T share = by_direction(kConvolutionForward) * by_direction(kGroupedForward);
+      if (work.last) share = share * parameters[kConvolutionLast];
       return parameters[kConvolutionLatency] +
              work.flops / (share * work.peak_flops) * (1.0 + parameters[kDepth] / work.depth) +
              moved(conv_bandwidth);
