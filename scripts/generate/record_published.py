@@ -142,11 +142,10 @@ def in_place(spec, call):
     element by element: one block has a channel, whose elements are not adjacent with the channels
     last. Source: inplace_abn_kernels.cuh of InplaceABN 1.1, packed accessors of three dimensions.
     """
-    fields = json.loads(call)
+    fields = {**json.loads(call), "access": "strided"}
     if (spec["layout"] == "nhwc" and is_normalized_in_place(spec)
             and fields["op"].startswith("normalization")):
-        return json.dumps({key: {**fields, "access": "strided"}[key] for key in CALL
-                           if key in fields or key == "access"})
+        return json.dumps({key: fields[key] for key in CALL if key in fields})
     return call
 
 
