@@ -180,8 +180,10 @@ def write_group(group, steps):
             "calls": [json.loads(call) for call in calls]}
     path = path_of(group)
     path.parent.mkdir(exist_ok=True)
-    path.write_text("\n".join([json.dumps(head, separators=(",", ":")), *lines]) + "\n",
-                    encoding="utf-8")
+    whole = path.with_suffix(".new")  # A run that is stopped leaves the file as it was.
+    whole.write_text("\n".join([json.dumps(head, separators=(",", ":")), *lines]) + "\n",
+                     encoding="utf-8")
+    whole.replace(path)
     print(f"wrote {path.relative_to(ROOT)}: {len(lines)} steps")
 
 
