@@ -24,7 +24,7 @@ import sys
 import tempfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
-from recorded_ranges import call_of, operations_in_ranges
+from recorded_ranges import call_of, operations_in_ranges, write_whole
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 AT_ONCE = {"raw": 400, "operation": 400, "program": 6, "step": 10}
@@ -180,8 +180,7 @@ def write_group(path, group, rows, gpu):
     source, precision, layout, phase = group
     head = {"format": "gpemu-published-operations-1", "source": source, "precision": precision,
             "layout": layout, "phase": phase, "calls": [json.loads(call) for call in calls]}
-    path.write_text("\n".join([json.dumps(head, separators=(",", ":")), *lines]) + "\n",
-                    encoding="utf-8")
+    write_whole(path, "\n".join([json.dumps(head, separators=(",", ":")), *lines]) + "\n")
     print(f"wrote {path}: {len(lines)}")
 
 

@@ -30,7 +30,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 CLAIMS = ROOT / "scripts/claims"
 sys.path[:0] = [str(CLAIMS), str(pathlib.Path(__file__).parent)]
 from check_published import is_normalized_in_place
-from recorded_ranges import CALL, call_of, operations_in_ranges
+from recorded_ranges import CALL, call_of, operations_in_ranges, write_whole
 
 PUBLISHED = ROOT / "published"
 KEY = ("source", "model", "precision", "layout", "phase", "batch", "size")
@@ -180,10 +180,7 @@ def write_group(group, steps):
             "calls": [json.loads(call) for call in calls]}
     path = path_of(group)
     path.parent.mkdir(exist_ok=True)
-    whole = path.with_suffix(".new")  # A run that is stopped leaves the file as it was.
-    whole.write_text("\n".join([json.dumps(head, separators=(",", ":")), *lines]) + "\n",
-                     encoding="utf-8")
-    whole.replace(path)
+    write_whole(path, "\n".join([json.dumps(head, separators=(",", ":")), *lines]) + "\n")
     print(f"wrote {path.relative_to(ROOT)}: {len(lines)} steps")
 
 
@@ -224,7 +221,7 @@ def main():
             some = todo[begin:begin + AT_ONCE]
             for spec, phases in zip(some, run_steps(some, gpu, options)):
                 if phases is not None:
-                    cached[json.dumps(spec)].write_text(json.dumps(phases), encoding="utf-8")
+                    write_whole(cached[json.dumps(spec)], json.dumps(phases))
             print(f"[{begin + len(some)}/{len(todo)}]", file=sys.stderr, flush=True)
     groups = collections.defaultdict(list)
     for key, spec in specs.items():

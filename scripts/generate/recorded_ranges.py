@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads what lies in a program's NVTX ranges from a file of gpemu run --ops
-(docs/reference/operations-format.md), for record_published.py and record_measured.py.
+(docs/reference/operations-format.md), and writes files, for record_published.py and
+record_measured.py.
 """
 
 import collections
@@ -38,3 +39,10 @@ def call_of(entry):
     """Returns an operation without its shape, and its shape."""
     shape = entry.get("shape", [entry["bytes"]] if "bytes" in entry else [])
     return json.dumps({key: entry[key] for key in CALL if key in entry}), tuple(shape)
+
+
+def write_whole(path, text):
+    """Writes a file whole or not at all, also if the program is killed."""
+    new = path.with_name(path.name + ".new")
+    new.write_text(text, encoding="utf-8")
+    new.replace(path)

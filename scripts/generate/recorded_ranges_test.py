@@ -2,11 +2,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tests of which operations lie in a range, in recordings of published and of measured steps."""
 
+import contextlib
+import io
 import json
 import pathlib
 import sys
 import tempfile
 import unittest
+from unittest import mock
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 sys.dont_write_bytecode = True
@@ -66,6 +69,44 @@ class RangeTest(unittest.TestCase):
         self.assertEqual(self.published([
             push("recorded 1 forward"), pop(BACKWARD), operation(1), pop(), operation(2)]),
             {(1, "forward"): [1]})
+
+
+class PublishedFileTest(unittest.TestCase):
+    GROUP = ("timm", "amp", "nhwc", "training")
+
+    def spec(self, model):
+        return {**dict(zip(record_published.GROUP, self.GROUP)), "model": model, "batch": 8,
+                "size": 224}
+
+    def test_a_file_that_is_read_and_written_stays_as_it_is(self):
+        phases = {"forward": [('{"op": "copy_host_to_device"}', [7]), ('{"op": "set"}', [1])],
+                  "backward": [('{"op": "set"}', [1]), ('{"op": "elementwise"}', [2, 2])]}
+        with tempfile.TemporaryDirectory() as folder, \
+                mock.patch.object(record_published, "PUBLISHED", pathlib.Path(folder)), \
+                mock.patch.object(record_published, "ROOT", pathlib.Path(folder)), \
+                contextlib.redirect_stdout(io.StringIO()):
+            specs = [self.spec("a"), self.spec("b")]
+            record_published.write_group(self.GROUP, [
+                (spec, {"T4": 1.5}, record_published.counted(spec, phases)) for spec in specs])
+            written = record_published.path_of(self.GROUP).read_text(encoding="utf-8")
+            known = record_published.steps_of_group(self.GROUP)
+            self.assertEqual(set(known), {("a", 8, 224), ("b", 8, 224)})
+            record_published.write_group(self.GROUP, [
+                (spec, {"T4": 1.5}, known[spec["model"], 8, 224]) for spec in specs])
+            self.assertEqual(record_published.path_of(self.GROUP).read_text(encoding="utf-8"),
+                             written)
+            self.assertEqual(len(list(pathlib.Path(folder).rglob("*.*"))), 1)
+        self.assertIn('"copied":7,"operations":[[0,1,1,1],[1,0,1,2,2]]', written)
+
+    def test_what_inplace_abn_finds_element_by_element_is_marked(self):
+        def access(model, op):
+            _, operations = record_published.counted(
+                self.spec(model), {"forward": [(json.dumps({"op": op, "type": "fp16"}), [1])]})
+            return json.loads(operations[0][0]).get("access")
+
+        self.assertEqual(access("tresnet_m", "normalization_forward"), "strided")
+        self.assertIsNone(access("tresnet_m", "elementwise"))
+        self.assertIsNone(access("resnet50", "normalization_forward"))
 
 
 if __name__ == "__main__":
