@@ -20,9 +20,7 @@ namespace {
 using Elements = KernelTraits::Elements;
 using Arithmetic = LaunchFacts::Arithmetic;
 
-/// Elements per block of multi_tensor_apply_kernel. Source: PyTorch, kChunkSize in
-/// aten/src/ATen/native/cuda/MultiTensorApply.cuh.
-constexpr double kChunkElements = 65536;
+constexpr double kChunkElements = kernels::TensorLists::kChunkElements;
 
 /// Converts a number to an entry of a shape. Larger numbers make no sense.
 std::int64_t entry(double value) {
@@ -105,44 +103,30 @@ struct ListWork {
   std::int64_t tensors = 0;  ///< that it finishes; 0: not known.
 };
 
-/// Finds what a launch over lists of tensors handles. Its first argument has, one after the other:
-/// the tensors' addresses, list by list; their sizes; in fused optimizers the addresses of their
-/// steps; each block's tensor; each block's chunk of it. A tensor that one launch does not finish
-/// is the first one of the next launch. Source: structs TensorListMetadata and
-/// FusedOptimizerTensorListMetadata in aten/src/ATen/native/cuda/MultiTensorApply.cuh.
-ListWork list_work(const KernelTraits& traits, const gpemu_operation& launch) {
-  constexpr int kTensors[2][5] = {{110, 64, 48, 36, 30}, {770, 448, 336, 252, 210}};
-  constexpr int kBlocks[2] = {320, 2240};
-  const double blocks = threads_of(launch).blocks;
-  const ListWork most{.elements = blocks * kChunkElements};
-  const int kind = traits.long_lists ? 1 : 0;
-  if (launch.arguments == nullptr || launch.arguments[0] == nullptr || blocks > kBlocks[kind]) {
+/// Finds what a launch over lists of tensors handles. A tensor that one launch does not finish is
+/// the first one of the next launch.
+ListWork list_work(const kernels::TensorLists& layout, const gpemu_operation& launch) {
+  const double all_blocks = threads_of(launch).blocks;
+  const ListWork most{.elements = all_blocks * kChunkElements};
+  if (launch.arguments == nullptr || launch.arguments[0] == nullptr ||
+      all_blocks > static_cast<double>(layout.most_blocks)) {
     return most;
   }
-  const auto* const sizes = static_cast<const char*>(launch.arguments[0]) +
-                            sizeof(void*) * traits.lists * kTensors[kind][traits.lists - 1];
-  const auto* const block_tensors =
-      sizes + (traits.with_steps ? 2 : 1) * sizeof(std::int64_t) * kTensors[kind][traits.lists - 1];
-  const std::size_t width = traits.long_lists ? 2 : 1;
-  const auto* const block_chunks = block_tensors + width * kBlocks[kind];
-  const auto last_block = static_cast<std::size_t>(blocks) - 1;
-  std::uint16_t last_tensor = 0;  // Of one or two bytes, little-endian.
-  std::memcpy(&last_tensor, block_tensors + width * last_block, width);
-  std::int32_t first_chunk = 0, last_chunk = 0;
-  std::memcpy(&first_chunk, block_chunks, sizeof(first_chunk));
-  std::memcpy(&last_chunk, block_chunks + sizeof(last_chunk) * last_block, sizeof(last_chunk));
-  if (last_tensor >= kTensors[kind][traits.lists - 1]) return most;
-  double elements = -kChunkElements * first_chunk;
-  std::int64_t size = 0;
-  for (int i = 0; i <= last_tensor; ++i) {
-    std::memcpy(&size, sizes + sizeof(size) * i, sizeof(size));
-    elements += static_cast<double>(size);
+  const kernels::ListedTensors listed(layout, launch.arguments[0]);
+  const auto last_block = static_cast<Bytes>(all_blocks) - 1;
+  const Bytes last_tensor = listed.tensor_of(last_block);
+  if (last_tensor >= layout.most_tensors) return most;
+  double elements = -kChunkElements * static_cast<double>(listed.chunk_of(0));
+  for (Bytes tensor = 0; tensor <= last_tensor; ++tensor) {
+    elements += static_cast<double>(listed.elements(tensor));
   }
-  const double left = static_cast<double>(size) - kChunkElements * (last_chunk + 1.0);
+  const double left = static_cast<double>(listed.elements(last_tensor)) -
+                      kChunkElements * (static_cast<double>(listed.chunk_of(last_block)) + 1);
   elements -= std::max(left, 0.0);
   // Impossible values are ignored.
-  if (elements < blocks || elements > most.elements) return most;
-  return {.elements = elements, .tensors = last_tensor + (left > 0 ? 0 : 1)};
+  if (elements < all_blocks || elements > most.elements) return most;
+  return {.elements = elements,
+          .tensors = static_cast<std::int64_t>(last_tensor) + (left > 0 ? 0 : 1)};
 }
 
 /// Returns how many elements a launch handles; one per thread if nothing else is known.
@@ -165,7 +149,7 @@ double elements_of(const KernelTraits& traits, const gpemu_operation& launch) {
       elements = blocks() * kChunkElements;
       break;
     case Elements::kFromLists:
-      elements = list_work(traits, launch).elements;
+      elements = list_work(*traits.tensor_lists, launch).elements;
       break;
     default:
       break;
@@ -239,11 +223,11 @@ Reads strided_reads(const KernelTraits& traits, const gpemu_operation& launch, d
 /// CatArrInputTensorMetadata in aten/src/ATen/native/cuda/Shape.cu.
 std::optional<double> input_elements(const KernelTraits& traits, const gpemu_operation& launch) {
   if (launch.arguments == nullptr || launch.arguments[traits.argument] == nullptr ||
-      launch.shape[1] > traits.lists) {
+      launch.shape[1] > traits.inputs) {
     return std::nullopt;
   }
   const auto* const counts = static_cast<const char*>(launch.arguments[traits.argument]) +
-                             (sizeof(void*) + 2 * sizeof(std::uint32_t)) * traits.lists;
+                             (sizeof(void*) + 2 * sizeof(std::uint32_t)) * traits.inputs;
   double elements = 0;
   for (std::int64_t i = 0; i < launch.shape[1]; ++i) {
     std::uint32_t count = 0;
@@ -481,7 +465,8 @@ void describe_elements(const KernelTraits& traits, const gpemu_operation& launch
                        gpemu_operation& operation) {
   const double elements = elements_of(traits, launch);
   // All lists except the read-only ones are written.
-  const int written = traits.lists > 0 ? std::max(traits.tensors - traits.lists, 1) : 1;
+  const int lists = traits.tensor_lists ? traits.tensor_lists->lists : 0;
+  const int written = lists > 0 ? std::max(traits.tensors - lists, 1) : 1;
   double reads = elements * (traits.tensors - written);
   if (traits.elements == Elements::kFromOffsets) {
     const Reads strided = strided_reads(traits, launch, elements);
@@ -499,7 +484,7 @@ void describe_elements(const KernelTraits& traits, const gpemu_operation& launch
   operation.shape[0] = entry(reads);
   operation.shape[1] = entry(writes);
   if (traits.elements == Elements::kFromLists) {
-    operation.shape[kListedTensors] = list_work(traits, launch).tensors;
+    operation.shape[kListedTensors] = list_work(*traits.tensor_lists, launch).tensors;
   }
 }
 

@@ -3,13 +3,14 @@
 #include <array>
 #include <charconv>
 #include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include <fmt/core.h>
 
-#include "gpemu/cost/kernel_signature.hpp"
 #include "gpemu/cost/operation_cost.hpp"
+#include "gpemu/kernels/kernel_name.hpp"
 
 namespace gpemu::cost {
 namespace {
@@ -196,6 +197,8 @@ gpemu_data_type type_in(std::string_view name) {
   constexpr std::array kBfloat = {"c108BFloat16E", "_8BFloat16E", "10bfloat16_tE", "_bf16_"};
   constexpr std::array kHalf = {"c104HalfE", "_4HalfE", "6half_tE", "_f16_"};
   const auto in_name = [&](const char* part) { return contains(name, part); };
+  if (contains(name, "7complexIfE")) return GPEMU_TYPE_COMPLEX64;
+  if (contains(name, "7complexIdE")) return GPEMU_TYPE_COMPLEX128;
   if (std::ranges::any_of(kBfloat, in_name)) return GPEMU_TYPE_BF16;
   return std::ranges::any_of(kHalf, in_name) ? GPEMU_TYPE_FP16 : GPEMU_TYPE_FP32;
 }
@@ -240,26 +243,26 @@ void read_narrowing(std::string_view name, KernelTraits& traits) {
 }
 
 /// Counts how often a kernel over lists of tensors reads or writes an element.
-int list_accesses(std::string_view name) {
-  const int lists = number_behind(name, "ListMetadataI", "Li", 2);
+int list_accesses(std::string_view name, int lists) {
   // Fused optimizers write everything that they read, except the gradient.
   if (contains(name, "Fused")) return std::max(2 * lists - 1, 2);
   // The functor ends with the index of the list for the result; list 0 is also read.
   return contains(name, "ELi0EEE") ? lists + 1 : lists;
 }
 
-/// Recognises lists whose layout is known: "TensorListMetadata<3>", in later versions "<3, false>",
-/// and "FusedOptimizerTensorListMetadata<4>". Lists of scalars have another layout.
-void read_lists(std::string_view name, KernelTraits& traits) {
-  constexpr int kMostLists = 5;
-  const int plain = number_behind(name, "18TensorListMetadataI", "Li", 0);
-  const int fused = number_behind(name, "32FusedOptimizerTensorListMetadataI", "Li", 0);
-  const int lists = std::max(plain, fused);
-  if (lists < 1 || lists > kMostLists) return;
+/// Finds the layout of the lists, and the type of their elements.
+void read_lists(const kernels::KernelName& name, KernelTraits& traits) {
+  if (name.parameters.empty()) return;
+  traits.tensor_lists = kernels::tensor_lists(name.parameters[0]);
+  if (!traits.tensor_lists) return;
   traits.elements = KernelTraits::Elements::kFromLists;
-  traits.lists = lists;
-  traits.with_steps = fused > 0;
-  traits.long_lists = contains(name, fmt::format("18TensorListMetadataILi{}ELb1E", lists));
+  if (traits.type != GPEMU_TYPE_FP32) return;
+  constexpr std::array kTypes = {GPEMU_TYPE_INT8, GPEMU_TYPE_INT16, GPEMU_TYPE_FP32,
+                                 GPEMU_TYPE_FP64, GPEMU_TYPE_COMPLEX128};
+  const std::uint32_t bytes = kernels::type_bytes(kernels::listed_type(name));
+  for (const gpemu_data_type type : kTypes) {
+    if (gpemu_data_type_bytes(type) == static_cast<int>(bytes)) traits.type = type;
+  }
 }
 
 /// Counts the pointers that an element-wise kernel carries, one per tensor: array<char*, 3> is
@@ -312,7 +315,7 @@ void read_concatenation(std::string_view name, KernelTraits& traits) {
   for (const gpemu_data_type type : kTypes) {
     if (gpemu_data_type_bytes(type) == width) traits.type = type;
   }
-  traits.lists = number_behind(name, "EEEjLi", "Li", 0);
+  traits.inputs = number_behind(name, "EEEjLi", "Li", 0);
 }
 
 /// Counts the parameters of the lambda that an element-wise kernel calls for each element, one per
@@ -383,16 +386,17 @@ bool is_pytorch(std::string_view name) {
 
 /// Returns whether a kernel's parameters have the types that the arguments are assumed to have:
 /// sizes are integers, not pointers, and structs have a known layout.
-bool has_arguments(const KernelTraits& traits, const std::vector<KernelParameter>& parameters) {
+bool has_arguments(const KernelTraits& traits, const std::vector<std::string>& parameters) {
   const auto integers = [&](int first, int count) {
     if (first < 0 || first + count > static_cast<int>(parameters.size())) return false;
-    return std::ranges::all_of(parameters.begin() + first, parameters.begin() + first + count,
-                               &KernelParameter::is_integer);
+    return std::ranges::all_of(
+        parameters.begin() + first, parameters.begin() + first + count,
+        [](const std::string& type) { return is_integer(kernels::parameter_kind(type)); });
   };
   const auto is_struct = [&](int index, std::string_view part) {
     return index < static_cast<int>(parameters.size()) &&
-           parameters[index].kind == ParameterKind::kOther &&
-           contains(parameters[index].type, part);
+           kernels::parameter_kind(parameters[index]) == kernels::ParameterKind::kOther &&
+           contains(parameters[index], part);
   };
   const int argument = traits.argument;
   switch (traits.elements) {
@@ -414,9 +418,8 @@ bool has_arguments(const KernelTraits& traits, const std::vector<KernelParameter
     case Elements::kFromReduction:
       return is_struct(0, "ReduceOp<");
     case Elements::kFromChunks:
-      return is_struct(0, "ListMetadata<") || is_struct(0, "ScalarListMetadata<");
     case Elements::kFromLists:
-      return is_struct(0, "TensorListMetadata<");
+      return is_struct(0, "ListMetadata<");
     case Elements::kFromInputs:
       return is_struct(argument, "CatArrInputTensorMetadata<");
     case Elements::kFromAttention:
@@ -441,14 +444,15 @@ KernelTraits threads_only(KernelTraits traits, const NamePart& part) {
 }
 
 /// Reads what else the name says.
-void read_name(std::string_view name, KernelTraits& traits) {
+void read_name(const kernels::KernelName& read, KernelTraits& traits) {
+  const std::string_view name = read.mangled;
   switch (traits.elements) {
     case Elements::kFromAttention:
       read_attention(name, traits);
       break;
     case Elements::kFromChunks:
-      traits.tensors = list_accesses(name);
-      read_lists(name, traits);
+      read_lists(read, traits);
+      traits.tensors = list_accesses(name, traits.tensor_lists ? traits.tensor_lists->lists : 2);
       break;
     case Elements::kFromArgument:
       // PyTorch's element-wise kernels carry an array of pointers, one per tensor.
@@ -488,9 +492,9 @@ KernelTraits kernel_traits(std::string_view mangled_name) {
   traits.images_first = contains(mangled_name, "max_pool_backward") ||
                         contains(mangled_name, "max_pool_forward_nhwc");
   traits.channels_last = contains(mangled_name, "channels_last_kernel");
-  read_name(mangled_name, traits);
-  const auto parameters = kernel_parameters(mangled_name);
-  return parameters && has_arguments(traits, *parameters) ? traits : by_threads;
+  const kernels::KernelName name = kernels::read_kernel_name(mangled_name);
+  read_name(name, traits);
+  return name.is_cpp && has_arguments(traits, name.parameters) ? traits : by_threads;
 }
 
 }  // namespace gpemu::cost

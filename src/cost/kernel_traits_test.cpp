@@ -32,7 +32,7 @@ TEST(KernelTraits, ReadsTheArraysOfEarlierVersions) {
   EXPECT_EQ(traits.type, GPEMU_TYPE_FP32);
 }
 
-TEST(KernelTraits, ReadsTheTypesOfIntegers) {
+TEST(KernelTraits, ReadsTheTypesOfIntegersAndComplexNumbers) {
   const auto type_of = [](const std::string& functor) {
     return kernel_traits("_ZN2at6native29vectorized_elementwise_kernelILi4E" + functor +
                          "St5arrayIPcLm2EEEEviT0_T1_")
@@ -42,6 +42,7 @@ TEST(KernelTraits, ReadsTheTypesOfIntegers) {
   EXPECT_EQ(type_of("NS0_21CUDAFunctorOnSelf_addIlEE"), GPEMU_TYPE_INT64);
   EXPECT_EQ(type_of("NS0_15CUDAFunctor_addIiEE"), GPEMU_TYPE_INT32);
   EXPECT_EQ(type_of("NS0_11FillFunctorIdEE"), GPEMU_TYPE_FP64);
+  EXPECT_EQ(type_of("NS0_13AUnaryFunctorIN3c107complexIdEES5_S5_EE"), GPEMU_TYPE_COMPLEX128);
   EXPECT_EQ(type_of("NS0_13BinaryFunctorIbbbNS0_17BitwiseAndFunctorIbEEEE"), GPEMU_TYPE_INT8);
   EXPECT_EQ(type_of("NS0_15CUDAFunctor_addIfEE"), GPEMU_TYPE_FP32);
   // Lambdas: clamp(long), where(bool, long, long) and where(bool, float, float).
@@ -56,7 +57,7 @@ TEST(KernelTraits, ReadsTheTypesOfIntegers) {
   EXPECT_EQ(type_of(where + "llE_"), GPEMU_TYPE_INT64);
   EXPECT_EQ(type_of(where + "ffE_"), GPEMU_TYPE_FP32);
   EXPECT_EQ(type_of(where + "bbE_"), GPEMU_TYPE_INT8);
-  EXPECT_EQ(type_of("NS0_15CUDAFunctor_addIN3c107complexIfEEEE"), GPEMU_TYPE_FP32);
+  EXPECT_EQ(type_of("NS0_15CUDAFunctor_addIN3c107complexIfEEEE"), GPEMU_TYPE_COMPLEX64);
 }
 
 TEST(KernelTraits, CountsTheInputsOfStridedLambdas) {
@@ -124,22 +125,26 @@ TEST(KernelTraits, CountsTheListsOfOptimizers) {
       "9ADAM_MODEE0ELb0EEEJPKfdddddbS9_S9_EEEvT_T0_DpT1_");
   EXPECT_EQ(fused.operation_class, Class::kOptimizer);
   EXPECT_EQ(fused.elements, Elements::kFromLists);
-  EXPECT_EQ(fused.lists, 4);
-  EXPECT_TRUE(fused.with_steps);
-  EXPECT_EQ(fused.tensors, 7);  // Four lists read, three written.
+  ASSERT_TRUE(fused.tensor_lists.has_value());
+  EXPECT_EQ(fused.tensor_lists->lists, 4);
+  EXPECT_EQ(fused.tensor_lists->tensor_bytes, 8U);  // The address of its step.
+  EXPECT_EQ(fused.tensors, 7);                      // Four lists read, three written.
   const KernelTraits zero = kernel_traits(
       "_ZN2at6native50_GLOBAL__N__637ba612_17_ForeachUnaryOp_cu_77fe623d25multi_tensor_apply_"
       "kernelINS1_18TensorListMetadataILi1EEENS1_11ZeroFunctorIfLi1ELi1ELi0EEEJEEEvT_T0_DpT1_");
   EXPECT_EQ(zero.tensors, 2);
   EXPECT_EQ(zero.elements, Elements::kFromLists);
-  EXPECT_EQ(zero.lists, 1);
-  EXPECT_FALSE(zero.long_lists);
-  EXPECT_FALSE(zero.with_steps);
+  EXPECT_EQ(zero.tensor_lists, kernels::tensor_lists("TensorListMetadata<1>"));
   const KernelTraits add = kernel_traits(
       "_ZN2at6native25multi_tensor_apply_kernelINS1_18TensorListMetadataILi3ELb1EEE"
       "NS1_24PointwiseOpScalarFunctorIfLi3ELi3ELi0EEEJSt4plusIfEfEEEvT_T0_DpT1_");
-  EXPECT_EQ(add.lists, 3);
-  EXPECT_TRUE(add.long_lists);
+  EXPECT_EQ(add.tensor_lists, kernels::tensor_lists("TensorListMetadata<3, true>"));
+  const KernelTraits scalars = kernel_traits(
+      "_ZN2at6native25multi_tensor_apply_kernelINS1_28TensorListScalarListMetadataIdLi1EEE"
+      "NS1_25BinaryOpScalarListFunctorIdLi1ELi1ELi0EEEJSt10multipliesIdEEEEvT_T0_DpT1_");
+  EXPECT_EQ(scalars.elements, Elements::kFromLists);
+  EXPECT_EQ(scalars.tensors, 2);
+  EXPECT_EQ(scalars.type, GPEMU_TYPE_FP64);
 }
 
 TEST(KernelTraits, FindsTheRowsOfSoftmax) {

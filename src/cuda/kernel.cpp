@@ -93,7 +93,7 @@ const cost::KernelTraits& traits_of(gpemu_cuda_kernel& kernel) {
       kernel.effect = kernel_effect(kernel.name, [&kernel] { return facts_of_code(kernel); });
       // Names of newer versions do not say it.
       const auto* const lists = std::get_if<ListsEffect>(&kernel.effect.recognised);
-      if (lists != nullptr) kernel.traits.long_lists = lists->wide;
+      if (lists != nullptr) kernel.traits.tensor_lists = lists->layout;
       kernel.analysed.store(true, std::memory_order_release);
     });
   }

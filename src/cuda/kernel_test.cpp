@@ -164,7 +164,7 @@ TEST_F(KernelTest, ListsWhoseSizeSaysThatTheyAreWideArePricedSo) {
     gpemu_cuda_kernel_handle kernel = nullptr;
     ASSERT_EQ(gpemu_cuda_module_kernel(module, name, &kernel), GPEMU_CUDA_SUCCESS);
     ASSERT_EQ(gpemu_cuda_launch_kernel(kernel, &launch, nullptr), GPEMU_CUDA_SUCCESS);
-    EXPECT_EQ(kernel->traits.long_lists, bytes == 5000);
+    EXPECT_EQ(kernel->traits.tensor_lists.value().number_bytes, bytes == 5000 ? 2U : 1U);
     EXPECT_EQ(gpemu_cuda_module_unload(module), GPEMU_CUDA_SUCCESS);
   }
 }

@@ -7,13 +7,13 @@
 
 #include "gpemu/base/mutex.hpp"
 
+#include "kernels/names.hpp"
 #include "memory_state.hpp"
 
 namespace gpemu::cuda {
 namespace {
 
 using cost::LaunchFacts;
-using cost::ParameterKind;
 
 /// 32-bit integers from here on count as floating-point numbers (this one is 4.7e-10), because the
 /// code does not distinguish them.
@@ -83,11 +83,12 @@ struct Reader {
 std::vector<LaunchParameter> launch_parameters(std::string_view name,
                                                const std::vector<ParameterPlace>& places) {
   std::vector<LaunchParameter> result;
-  const auto parameters = cost::kernel_parameters(name);
-  const bool sized = parameters && places.size() == parameters->size();
-  if (parameters && (sized || places.empty())) {
-    for (std::size_t i = 0; i < parameters->size(); ++i) {
-      result.push_back({.kind = (*parameters)[i].kind, .bytes = sized ? places[i].bytes : 0});
+  const KernelName read = read_kernel_name(name);
+  const bool sized = read.is_cpp && places.size() == read.parameters.size();
+  if (read.is_cpp && (sized || places.empty())) {
+    for (std::size_t i = 0; i < read.parameters.size(); ++i) {
+      result.push_back(
+          {.kind = parameter_kind(read.parameters[i]), .bytes = sized ? places[i].bytes : 0});
     }
     return result;
   }

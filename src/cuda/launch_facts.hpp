@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "gpemu/cost/launch_facts.hpp"
+#include "gpemu/kernels/kernel_name.hpp"
 
 #include "image.hpp"
 
@@ -12,7 +13,7 @@ namespace gpemu::cuda {
 
 /// A parameter of a kernel.
 struct LaunchParameter {
-  cost::ParameterKind kind = cost::ParameterKind::kOther;
+  kernels::ParameterKind kind = kernels::ParameterKind::kOther;
   Bytes bytes = 0;  ///< 0 if it is not known.
 
   friend bool operator==(const LaunchParameter&, const LaunchParameter&) = default;

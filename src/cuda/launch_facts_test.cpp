@@ -13,7 +13,7 @@
 namespace gpemu::cuda {
 namespace {
 
-using cost::ParameterKind;
+using kernels::ParameterKind;
 using Arithmetic = cost::LaunchFacts::Arithmetic;
 
 std::vector<ParameterPlace> places_of(std::initializer_list<std::uint32_t> sizes) {

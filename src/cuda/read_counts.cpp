@@ -4,7 +4,7 @@
 #include <atomic>
 #include <string>
 
-#include "kernels/kernel_name.hpp"
+#include "kernels/names.hpp"
 
 namespace gpemu::cuda {
 

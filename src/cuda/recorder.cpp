@@ -29,7 +29,7 @@
 #include "busy_time.hpp"
 #include "collective_time.hpp"
 #include "host_time.hpp"
-#include "kernels/kernel_name.hpp"
+#include "kernels/names.hpp"
 #include "line_file.hpp"
 #include "log.hpp"
 #include "operation_lines.hpp"

@@ -4,8 +4,6 @@
 #include <array>
 #include <cstdint>
 
-#include "gpemu/cost/kernel_signature.hpp"
-
 namespace gpemu::cost {
 
 /// What a launch shows about a kernel that is not recognised by its name: its arguments and its

@@ -10,6 +10,7 @@
 #include "gpemu/cost/described_operation.hpp"
 #include "gpemu/cost/estimate.hpp"
 #include "gpemu/cost/launch_facts.hpp"
+#include "gpemu/kernels/tensor_lists.hpp"
 #include "gpemu/operation.h"
 #include "gpemu/profile/gpu_spec.hpp"
 
@@ -68,13 +69,12 @@ struct KernelTraits {
   int second_argument = 0;     ///< where kFromProduct and -Pooling look as well.
   int rows_per_block = 0;      ///< of queries; kFromAttention only. 0: in the argument.
   int head_size = 0;           ///< kFromAttention only.
-  int lists = 0;               ///< of tensors; kFromLists only. kFromInputs: inputs at most.
-  bool long_lists = false;     ///< kFromLists only: the layout for arguments of up to 32 KB.
+  int inputs = 0;              ///< kFromInputs only: at most.
   bool images_first = false;   ///< kFromPooling only: images and channels stand before the sizes.
   bool channels_last = false;  ///< batch normalization only.
   bool causal = false;         ///< kFromAttention only.
   gpemu_attention attention = GPEMU_ATTENTION_CUDNN;  ///< likewise.
-  bool with_steps = false;  ///< kFromLists only: the layout of fused optimizers.
+  std::optional<kernels::TensorLists> tensor_lists;   ///< kFromLists only.
   int converted = 0;  ///< kFromArgument only: tensors that the kernel converts as it reads them.
   static constexpr int kLoader = 5, kStorer = 6;  ///< the arguments that know their sizes.
 };

@@ -6,7 +6,7 @@
 #include <charconv>
 #include <cstddef>
 
-#include "kernels/arguments.hpp"
+#include "kernels/names.hpp"
 
 namespace gpemu::cuda {
 namespace {

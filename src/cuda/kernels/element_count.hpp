@@ -9,7 +9,7 @@
 #include "gpemu/base/units.hpp"
 #include "gpemu/cuda.h"
 
-#include "kernels/kernel_name.hpp"
+#include "kernels/names.hpp"
 
 namespace gpemu::cuda {
 

@@ -10,8 +10,7 @@
 
 #include "gpemu/base/per_thread.hpp"
 
-#include "kernels/arguments.hpp"
-#include "kernels/kernel_name.hpp"
+#include "kernels/names.hpp"
 #include "kernels/written_memory.hpp"
 #include "mover.hpp"
 

@@ -7,7 +7,7 @@
 #include <fmt/format.h>
 
 #include "faults.hpp"
-#include "kernels/kernel_name.hpp"
+#include "kernels/names.hpp"
 #include "managed.hpp"
 #include "memory_content.hpp"
 #include "stream_state.hpp"

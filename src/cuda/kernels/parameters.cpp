@@ -9,7 +9,7 @@
 #include <string_view>
 
 #include "kernel_memory.hpp"
-#include "kernels/arguments.hpp"
+#include "kernels/names.hpp"
 #include "kernels/places.hpp"
 #include "kernels/pytorch/formula.hpp"
 #include "kernels/pytorch/known_writes.hpp"

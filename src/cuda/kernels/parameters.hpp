@@ -11,8 +11,8 @@
 #include "kernel_memory.hpp"
 #include "kernels/code_facts.hpp"
 #include "kernels/element_count.hpp"
-#include "kernels/kernel_name.hpp"
 #include "kernels/kernel_work.hpp"
+#include "kernels/names.hpp"
 #include "kernels/ptx.hpp"
 #include "kernels/pytorch/known_writes.hpp"
 

@@ -11,7 +11,7 @@
 #include <unordered_set>
 #include <utility>
 
-#include "kernels/arguments.hpp"
+#include "kernels/names.hpp"
 
 namespace gpemu::cuda {
 namespace {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "kernel_memory.hpp"
-#include "kernels/arguments.hpp"
+#include "kernels/names.hpp"
 #include "kernels/parameters.hpp"
 #include "kernels/places.hpp"
 

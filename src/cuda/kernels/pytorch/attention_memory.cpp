@@ -5,7 +5,7 @@
 #include <cstdint>
 
 #include "kernel_memory.hpp"
-#include "kernels/arguments.hpp"
+#include "kernels/names.hpp"
 #include "kernels/places.hpp"
 
 namespace gpemu::cuda {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "kernel_memory.hpp"
-#include "kernels/arguments.hpp"
+#include "kernels/names.hpp"
 #include "kernels/pytorch/offsets.hpp"
 #include "kernels/pytorch/plain_move.hpp"
 #include "kernels/pytorch/tensor_work.hpp"

@@ -12,8 +12,8 @@
 
 #include "content.hpp"
 #include "kernels/code_facts.hpp"
-#include "kernels/kernel_name.hpp"
 #include "kernels/kernel_work.hpp"
+#include "kernels/names.hpp"
 #include "kernels/number.hpp"
 #include "kernels/pytorch/formula.hpp"
 

@@ -7,8 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "kernels/arguments.hpp"
-#include "kernels/kernel_name.hpp"
+#include "kernels/names.hpp"
 
 namespace gpemu::cuda {
 namespace {

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "kernel_memory.hpp"
-#include "kernels/arguments.hpp"
 #include "kernels/element_count.hpp"
+#include "kernels/names.hpp"
 #include "kernels/places.hpp"
 #include "kernels/pytorch/attention_memory.hpp"
 #include "kernels/pytorch/formula.hpp"

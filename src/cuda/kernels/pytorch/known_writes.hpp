@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "kernels/element_count.hpp"
-#include "kernels/kernel_name.hpp"
 #include "kernels/kernel_work.hpp"
+#include "kernels/names.hpp"
 
 namespace gpemu::cuda {
 

@@ -7,8 +7,8 @@
 #include "gpemu/cuda.h"
 
 #include "kernels/code_facts.hpp"
-#include "kernels/kernel_name.hpp"
 #include "kernels/kernel_work.hpp"
+#include "kernels/names.hpp"
 #include "kernels/number.hpp"
 
 namespace gpemu::cuda {
@@ -16,16 +16,13 @@ namespace gpemu::cuda {
 /// PyTorch's kernel over lists of tensors (multi_tensor_apply_kernel).
 struct ListsEffect {
   std::uint32_t element_bytes = 4;  ///< of results.
-  int tensors = 1;                  ///< lists.
-  int outputs = 1;                  ///< how many of these are written, from `output` on.
+  int outputs = 1;                  ///< how many lists are written, from `output` on.
   int output = 0;
-  bool in_place = true;     ///< the outputs are changed in place.
-  bool wide = false;        ///< whether a tensor's number takes two bytes.
-  Bytes most_tensors = 0;   ///< in a list.
-  Bytes before_blocks = 0;  ///< from the tensors' sizes to what blocks work on.
-  bool unscales = false;    ///< multiplies gradients and says whether all are finite.
-  bool copies = false;      ///< copies the first list to the second, of the same type.
+  bool in_place = true;   ///< the outputs are changed in place.
+  bool unscales = false;  ///< multiplies gradients and says whether all are finite.
+  bool copies = false;    ///< copies the first list to the second, of the same type.
   NumberType type = NumberType::kUnknown;  ///< of the results.
+  TensorLists layout;
 };
 
 /// Returns nothing if the lists are not as expected.

@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <utility>
 
-#include "kernels/arguments.hpp"
+#include "kernels/names.hpp"
 #include "kernels/pytorch/offsets.hpp"
 #include "kernels/pytorch/plain_move.hpp"
 #include "product.hpp"

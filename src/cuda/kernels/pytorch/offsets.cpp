@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "kernels/arguments.hpp"
+#include "kernels/names.hpp"
 
 namespace gpemu::cuda {
 

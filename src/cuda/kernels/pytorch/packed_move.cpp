@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "kernel_memory.hpp"
-#include "kernels/arguments.hpp"
+#include "kernels/names.hpp"
 #include "kernels/pytorch/plain_move.hpp"
 #include "mover.hpp"
 

@@ -6,8 +6,8 @@
 
 #include "gpemu/cuda.h"
 
-#include "kernels/kernel_name.hpp"
 #include "kernels/kernel_work.hpp"
+#include "kernels/names.hpp"
 
 namespace gpemu::cuda {
 

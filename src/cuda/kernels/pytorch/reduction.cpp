@@ -5,7 +5,7 @@
 #include <cstddef>
 
 #include "kernel_memory.hpp"
-#include "kernels/arguments.hpp"
+#include "kernels/names.hpp"
 #include "kernels/pytorch/offsets.hpp"
 #include "product.hpp"
 

@@ -8,8 +8,8 @@
 #include "gpemu/cuda.h"
 
 #include "kernels/code_facts.hpp"
-#include "kernels/kernel_name.hpp"
 #include "kernels/kernel_work.hpp"
+#include "kernels/names.hpp"
 #include "kernels/pytorch/tensor_work.hpp"
 
 namespace gpemu::cuda {

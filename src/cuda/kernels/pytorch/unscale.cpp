@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "kernel_memory.hpp"
-#include "kernels/arguments.hpp"
+#include "kernels/names.hpp"
 #include "kernels/pytorch/tensor_work.hpp"
 
 namespace gpemu::cuda {

@@ -8,7 +8,7 @@
 #include "gpemu/base/units.hpp"
 #include "gpemu/cuda.h"
 
-namespace gpemu::cuda {
+namespace gpemu::kernels {
 
 /// Reads a value at an offset of an argument, which may be aligned in any way.
 template <typename T>
@@ -33,4 +33,4 @@ template <typename T>
   return threads;
 }
 
-}  // namespace gpemu::cuda
+}  // namespace gpemu::kernels

@@ -1,12 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
 
-namespace gpemu::cuda {
+namespace gpemu::kernels {
+
+/// The kinds of kernel parameters whose size follows from the type.
+enum class ParameterKind : std::uint8_t {
+  kOther,         ///< a struct, a functor, a floating-point number.
+  kInteger32,     ///< of 32 bits.
+  kInteger64,     ///< of 64 bits.
+  kConstPointer,  ///< to memory that the kernel does not write.
+  kPointer,       ///< to memory that the kernel may write.
+};
+
+/// Returns the kind of a parameter by its type as C++ writes it, e.g. "float const*".
+[[nodiscard]] ParameterKind parameter_kind(std::string_view type);
+
+[[nodiscard]] constexpr bool is_integer(ParameterKind kind) {
+  return kind == ParameterKind::kInteger32 || kind == ParameterKind::kInteger64;
+}
 
 /// A kernel's name as C++ has it.
 struct KernelName {
@@ -38,4 +55,4 @@ struct KernelName {
 /// Returns a name that people can read, of at most `most` characters.
 [[nodiscard]] std::string readable_name(std::string_view mangled, std::size_t most = 200);
 
-}  // namespace gpemu::cuda
+}  // namespace gpemu::kernels

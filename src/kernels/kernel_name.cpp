@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kernels/kernel_name.hpp"
+#include "gpemu/kernels/kernel_name.hpp"
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <cstdlib>
 #include <cxxabi.h>
 #include <memory>
 
-namespace gpemu::cuda {
+namespace gpemu::kernels {
 namespace {
 
 constexpr std::string_view kOpening = "<([{", kClosing = ">)]}";
@@ -151,6 +152,20 @@ int number_in(std::string_view text) {
   return number;
 }
 
+ParameterKind parameter_kind(std::string_view type) {
+  if (type.ends_with('*')) {
+    const std::string_view target = trimmed(type.substr(0, type.size() - 1));
+    return target.ends_with("const") ? ParameterKind::kConstPointer : ParameterKind::kPointer;
+  }
+  if (type.ends_with(" const")) type.remove_suffix(6);
+  constexpr std::array<std::string_view, 2> kInt = {"int", "unsigned int"};
+  constexpr std::array<std::string_view, 4> kLong = {"long", "unsigned long", "long long",
+                                                     "unsigned long long"};
+  if (std::ranges::find(kInt, type) != kInt.end()) return ParameterKind::kInteger32;
+  if (std::ranges::find(kLong, type) != kLong.end()) return ParameterKind::kInteger64;
+  return ParameterKind::kOther;
+}
+
 KernelName read_kernel_name(std::string_view mangled) {
   const std::string text = demangle(mangled);
   const std::size_t list = parameters_of(text);
@@ -176,4 +191,4 @@ std::string readable_name(std::string_view mangled, std::size_t most) {
   return name;
 }
 
-}  // namespace gpemu::cuda
+}  // namespace gpemu::kernels

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "gpemu/cost/kernel_signature.hpp"
-
+//
+// What is read of the kernels in PyTorch's wheels, by their names.
 #include <fstream>
 #include <map>
 #include <sstream>
@@ -8,40 +8,19 @@
 #include <gtest/gtest.h>
 
 #include "gpemu/cost/operation_cost.hpp"
+#include "gpemu/kernels/kernel_name.hpp"
 
 namespace gpemu::cost {
 namespace {
 
 /// Returns the kinds of a kernel's parameters: a letter each, i(nteger), p(ointer) or o(ther).
 std::string kinds_of(std::string_view name) {
-  const auto parameters = kernel_parameters(name);
-  if (!parameters) return "none";
   std::string kinds;
-  for (const KernelParameter& parameter : *parameters) {
-    kinds += parameter.is_integer() ? 'i' : parameter.is_pointer() ? 'p' : 'o';
+  for (const std::string& type : kernels::read_kernel_name(name).parameters) {
+    const kernels::ParameterKind kind = kernels::parameter_kind(type);
+    kinds += is_integer(kind) ? 'i' : kind == kernels::ParameterKind::kOther ? 'o' : 'p';
   }
   return kinds;
-}
-
-TEST(KernelSignature, TellsIntegersFromPointers) {
-  const auto parameters = kernel_parameters("_Z4copyPKfPfliydN3foo3BarIiPfEE");
-  ASSERT_TRUE(parameters.has_value());
-  ASSERT_EQ(parameters->size(), 7U);
-  EXPECT_EQ((*parameters)[0].kind, ParameterKind::kConstPointer);
-  EXPECT_EQ((*parameters)[1].kind, ParameterKind::kPointer);
-  EXPECT_EQ((*parameters)[2].kind, ParameterKind::kInteger64);
-  EXPECT_EQ((*parameters)[3].kind, ParameterKind::kInteger32);
-  EXPECT_EQ((*parameters)[4].kind, ParameterKind::kInteger64);
-  EXPECT_EQ((*parameters)[5].kind, ParameterKind::kOther);
-  EXPECT_EQ((*parameters)[6].kind, ParameterKind::kOther);
-  EXPECT_EQ((*parameters)[6].type, "foo::Bar<int, float*>");
-}
-
-TEST(KernelSignature, LeavesOtherNamesAlone) {
-  EXPECT_FALSE(kernel_parameters("add_kernel").has_value());
-  EXPECT_FALSE(kernel_parameters("").has_value());
-  EXPECT_FALSE(kernel_parameters("_ZN2at6native").has_value());
-  EXPECT_EQ(kinds_of("_Z3addv"), "");
 }
 
 struct NamedKernel {
@@ -61,7 +40,7 @@ std::vector<NamedKernel> kernels_of_wheels() {
   return kernels;
 }
 
-TEST(KernelSignature, ReadsTheParametersOfPyTorchsKernels) {
+TEST(KernelNames, ReadsTheParametersOfPyTorchsKernels) {
   const std::vector<NamedKernel> kernels = kernels_of_wheels();
   ASSERT_GT(kernels.size(), 90U);
   for (const NamedKernel& kernel : kernels) EXPECT_EQ(kinds_of(kernel.name), kernel.kinds);
@@ -98,7 +77,7 @@ std::string read_as_sizes(const KernelTraits& traits, std::size_t count) {
   return read;
 }
 
-TEST(KernelSignature, EachSizeThatIsReadIsAnInteger) {
+TEST(KernelNames, EachSizeThatIsReadIsAnInteger) {
   for (const NamedKernel& kernel : kernels_of_wheels()) {
     const KernelTraits traits = kernel_traits(kernel.name);
     const std::string read = read_as_sizes(traits, kernel.kinds.size());
@@ -111,7 +90,7 @@ TEST(KernelSignature, EachSizeThatIsReadIsAnInteger) {
   }
 }
 
-TEST(KernelSignature, EachEntryThatReadsArgumentsDoesSoForAKernelOfTheWheels) {
+TEST(KernelNames, EachEntryThatReadsArgumentsDoesSoForAKernelOfTheWheels) {
   std::map<std::string, int> read;
   for (const NamedKernel& kernel : kernels_of_wheels()) {
     const bool reads = kernel_traits(kernel.name).elements != KernelTraits::Elements::kFromThreads;
@@ -122,7 +101,7 @@ TEST(KernelSignature, EachEntryThatReadsArgumentsDoesSoForAKernelOfTheWheels) {
 
 /// LayerNormForwardCUDAKernel has the length of a row and then pointers in PyTorch 2.8, the rows
 /// and their length in 2.15.
-TEST(KernelSignature, DoesNotTakeAPointerForASize) {
+TEST(KernelNames, DoesNotTakeAPointerForASize) {
   for (const NamedKernel& kernel : kernels_of_wheels()) {
     if (kernel.part != "LayerNormForwardCUDAKernel") continue;
     std::int64_t rows = 1000, length = 4096;
