@@ -22,6 +22,7 @@ STANDARD = {
     "chrono": "chrono",
     "cmath": "llround",
     "condition_variable": "condition_variable",
+    "bit": "bit_cast",
     "cstddef": "byte size_t",
     "cstdint": "int8_t int32_t int64_t uint8_t uint32_t uint64_t",
     "cstdlib": "getenv",
@@ -47,6 +48,7 @@ STANDARD = {
     "type_traits": "is_trivially_copyable_v",
     "unordered_map": "unordered_map",
     "utility": "exchange forward move pair swap",
+    "variant": "get_if holds_alternative monostate variant",
     "vector": "vector",
 }
 HEADER_OF = {name: header for header, names in STANDARD.items() for name in names.split()}

@@ -12,6 +12,7 @@
 
 #include "event_state.hpp"
 #include "graph.hpp"
+#include "kernel_execution.hpp"
 #include "log.hpp"
 #include "stream_state.hpp"
 

@@ -7,10 +7,10 @@
 
 #include "gpemu/base/mutex.hpp"
 #include "gpemu/cost/operation_cost.hpp"
+#include "gpemu/kernels/kernel_effect.hpp"
 
 #include "event_state.hpp"
 #include "graph.hpp"
-#include "kernels/kernel_effect.hpp"
 #include "status.hpp"
 #include "stream_state.hpp"
 
@@ -72,7 +72,7 @@ void leave_capture(gpemu_cuda_stream& stream);
 
 /// Performs work on memory for a stream: at once, in the order of calls, or, if the stream
 /// captures, at each launch of its graph. Errors: those of capture.
-[[nodiscard]] Status perform_on(gpemu_cuda_stream& stream, KernelWork work);
+[[nodiscard]] Status perform_on(gpemu_cuda_stream& stream, kernels::KernelWork work);
 
 /// Adds a kernel's node to the graph that a stream captures: each launch calls `queue` with the
 /// stream of the node's work. Errors: those of capture.

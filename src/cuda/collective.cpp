@@ -9,14 +9,14 @@
 
 #include <fmt/format.h>
 
-#include "kernels/number.hpp"
+#include "gpemu/kernels/number.hpp"
 
 namespace gpemu::cuda {
 namespace {
 
 // ---- Types that the processor does not have. Each converts from and to FP32.
 
-template <NumberType kType>
+template <kernels::NumberType kType>
 struct SmallReal {
   static constexpr Bytes kBytes = 2;
   static float load(const std::byte* from) {
@@ -183,9 +183,9 @@ void with_comm_type(gpemu_cuda_comm_type type, Visit visit) {
     case GPEMU_CUDA_COMM_FP64:
       return visit(Native<double>());
     case GPEMU_CUDA_COMM_FP16:
-      return visit(SmallReal<NumberType::kFloat16>());
+      return visit(SmallReal<kernels::NumberType::kFloat16>());
     case GPEMU_CUDA_COMM_BF16:
-      return visit(SmallReal<NumberType::kBFloat16>());
+      return visit(SmallReal<kernels::NumberType::kBFloat16>());
     case GPEMU_CUDA_COMM_FP8_E4M3:
       return visit(TinyReal<4, 3>());
     case GPEMU_CUDA_COMM_FP8_E5M2:

@@ -9,6 +9,7 @@
 
 #include "gpemu/base/mutex.hpp"
 #include "gpemu/base/units.hpp"
+#include "gpemu/kernels/kernel_work.hpp"
 
 namespace gpemu::cuda {
 
@@ -33,8 +34,7 @@ enum class Content : std::uint8_t {
   return content == Content::kKept || content == Content::kZeros;
 }
 
-/// The writer of a range whose content is not known: 0 for none, else from writer_id().
-using WriterId = std::uint32_t;
+using kernels::WriterId;
 
 /// Returns the number of a kernel's or a library function's name; the same for the same name.
 [[nodiscard]] WriterId writer_id(std::string_view name);

@@ -19,7 +19,7 @@
 #include "gpemu/cuda.h"
 
 #include "attach.hpp"
-#include "kernels/kernel_work.hpp"
+#include "kernel_execution.hpp"
 #include "memory_content.hpp"
 #include "mover.hpp"
 #include "test_memory.hpp"

@@ -19,6 +19,7 @@
 #include "graph.hpp"
 #include "handle_table.hpp"
 #include "host_functions.hpp"
+#include "kernel_execution.hpp"
 #include "stream.hpp"
 #include "waits.hpp"
 

@@ -8,11 +8,12 @@
 #include <unordered_set>
 
 #include "gpemu/base/mutex.hpp"
+#include "gpemu/kernels/kernel_effect.hpp"
 
 #include "event_state.hpp"
 #include "handle_table.hpp"
 #include "kernel.hpp"
-#include "kernels/kernel_effect.hpp"
+#include "kernel_execution.hpp"
 #include "prices.hpp"
 #include "recorder.hpp"
 #include "stream_state.hpp"
@@ -88,7 +89,7 @@ Status describe_node(const gpemu_cuda_node_parameters& parameters, DeviceState& 
       work->operation = described.operation;
       work->name = work->operation.name;
       KernelWork memory;
-      describe_work(kernel->effect, parameters.launch, &memory);
+      describe_for_later(kernel->effect, parameters.launch, &memory);
       work->memory = std::make_shared<const KernelWork>(std::move(memory));
       work->parameters.launch.arguments = nullptr;
       return GPEMU_CUDA_SUCCESS;

@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "gpemu/base/mutex.hpp"
+#include "gpemu/kernels/kernel_effect.hpp"
 
 #include "device_state.hpp"
-#include "kernels/kernel_effect.hpp"
 #include "process.hpp"
 #include "status.hpp"
 #include "user_objects.hpp"
@@ -25,7 +25,7 @@ struct NodeWork {
   gpemu_operation operation{};    ///< of kernels; its name is the next one.
   std::string name;               ///< of kernels.
   DeviceState* device = nullptr;  ///< where it runs.
-  std::shared_ptr<const KernelWork>
+  std::shared_ptr<const kernels::KernelWork>
       memory;  ///< the effect of a kernel or a library on it, or null.
   /// If given, queues all work of the node at each launch, in the stream that it gets.
   std::function<Status(gpemu_cuda_stream&)> queue;

@@ -13,21 +13,11 @@
 
 #include "gpemu/base/units.hpp"
 #include "gpemu/cost/launch_facts.hpp"
+#include "gpemu/kernels/code_facts.hpp"
 
 namespace gpemu::cuda {
 
-/// The offset and size of a kernel's parameter.
-struct ParameterPlace {
-  Bytes offset = 0;
-  Bytes bytes = 0;
-};
-
-/// What the instructions of a kernel move to and from memory of the GPU.
-struct MemoryAccess {
-  bool known = false;            ///< whether the code can be read, and stores by threads only.
-  Bytes widest = 0;              ///< the most that a thread stores by one instruction; 0: no store.
-  Bytes stored = 0, loaded = 0;  ///< by a thread, by each instruction once.
-};
+using kernels::MemoryAccess, kernels::ParameterPlace;
 
 /// What the compiler recorded about a kernel.
 struct KernelCode {

@@ -46,8 +46,8 @@ bool has_old_pytorch() {
 }
 
 /// Returns what the compiler recorded about a kernel, if anything.
-CodeFacts facts_of_code(const gpemu_cuda_kernel& kernel) {
-  CodeFacts facts;
+kernels::CodeFacts facts_of_code(const gpemu_cuda_kernel& kernel) {
+  kernels::CodeFacts facts;
   if (kernel.module == nullptr) {
     if (kernel.owner == nullptr) return facts;
     const auto code = kernel_code(static_cast<const std::byte*>(kernel.owner), kernel.name);
@@ -90,9 +90,10 @@ const cost::KernelTraits& traits_of(gpemu_cuda_kernel& kernel) {
     std::call_once(kernel.analysis, [&kernel] {
       decode(kernel);
       kernel.traits = cost::kernel_traits(kernel.name);
-      kernel.effect = kernel_effect(kernel.name, [&kernel] { return facts_of_code(kernel); });
+      kernel.effect = kernels::kernel_effect(
+          kernel.name, [&kernel] { return facts_of_code(kernel); }, writer_id(kernel.name));
       // Names of newer versions do not say it.
-      const auto* const lists = std::get_if<ListsEffect>(&kernel.effect.recognised);
+      const auto* const lists = std::get_if<kernels::ListsEffect>(&kernel.effect.recognised);
       if (lists != nullptr) kernel.traits.tensor_lists = lists->layout;
       kernel.analysed.store(true, std::memory_order_release);
     });

@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "gpemu/base/units.hpp"
+#include "gpemu/kernels/kernel_work.hpp"
 
 #include "content.hpp"
 
@@ -15,20 +16,15 @@ namespace gpemu::cuda {
 void fill_by_kernel(std::uint64_t address, const void* value, Bytes element_bytes, Bytes count,
                     WriterId writer);
 
-/// How a kernel or a library changed a range without computing it.
-enum class Uncomputed : std::uint8_t {
-  kWritten,  ///< new values, which read as zeros.
-  kBounded,  ///< as kWritten, but it is only known that nothing outside is written.
-  kUpdated,  ///< changed in place: known content is kept.
-  /// As kUpdated, at places that are not known, in a tensor that goes on from the range's start as
-  /// far as memory has content of the same kind, at most to the range's end.
-  kSomewhere,
-};
+using kernels::Uncomputed;
 
 /// Marks a range of device memory, or the part of it that is in memory, as not computed. Locked
 /// host memory does not change: a kBounded range may not be written at all, and other ranges count
 /// as read, because the program's reads cannot be seen.
 void leave_uncomputed(std::uint64_t address, Bytes bytes, Uncomputed how, WriterId writer);
+
+/// The same for the elements of a tensor, but not the gaps between them.
+void leave_uncomputed(const kernels::KernelWork::Scattered& tensor, WriterId writer);
 
 /// Stores values computed for a kernel. Does nothing unless the range is in memory of a device or
 /// in locked host memory.
@@ -47,5 +43,8 @@ void store_by_kernel(std::uint64_t address, const void* data, Bytes bytes);
 [[nodiscard]] inline bool on_device(std::uint64_t address) {
   return device_bytes_at(address, 1) == 1;
 }
+
+/// Returns the memory of this process on which kernels work.
+[[nodiscard]] kernels::Memory& kernel_memory();
 
 }  // namespace gpemu::cuda

@@ -16,10 +16,10 @@
 #include "gpemu/base/units.hpp"
 #include "gpemu/cost/operation_cost.hpp"
 #include "gpemu/cuda.h"
+#include "gpemu/kernels/kernel_effect.hpp"
 
 #include "handle_table.hpp"
 #include "image.hpp"
-#include "kernels/kernel_effect.hpp"
 #include "launch_facts.hpp"
 #include "process.hpp"
 
@@ -40,7 +40,7 @@ struct gpemu_cuda_kernel {
   std::once_flag decoded;
   const gpemu::cuda::Image* image = nullptr;      ///< valid once decoded; null: compressed, PTX.
   const gpemu::cuda::KernelCode* code = nullptr;  ///< as image.
-  gpemu::cuda::KernelEffect effect;               ///< valid once analysed.
+  gpemu::kernels::KernelEffect effect;            ///< valid once analysed.
   std::once_flag parameters_read;
   std::atomic<bool> has_parameters{false};               ///< asked first, as `analysed`.
   std::vector<gpemu::cuda::LaunchParameter> parameters;  ///< valid once read.

@@ -2,6 +2,7 @@
 #include "launch.hpp"
 
 #include "kernel.hpp"
+#include "kernel_execution.hpp"
 #include "prices.hpp"
 #include "stream.hpp"
 

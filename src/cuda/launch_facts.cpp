@@ -6,11 +6,15 @@
 #include <cstring>
 
 #include "gpemu/base/mutex.hpp"
+#include "gpemu/kernels/arguments.hpp"
+#include "gpemu/kernels/kernel_name.hpp"
 
-#include "kernels/names.hpp"
 #include "memory_state.hpp"
 
 namespace gpemu::cuda {
+
+using kernels::KernelName, kernels::ParameterKind, kernels::parameter_kind,
+    kernels::read_kernel_name;
 namespace {
 
 using cost::LaunchFacts;

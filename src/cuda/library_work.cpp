@@ -7,10 +7,12 @@
 #include <utility>
 #include <vector>
 
+#include "gpemu/kernels/kernel_work.hpp"
+
 #include "capture.hpp"
 #include "content.hpp"
+#include "kernel_execution.hpp"
 #include "kernel_memory.hpp"
-#include "kernels/kernel_work.hpp"
 #include "product.hpp"
 
 namespace gpemu::cuda {
@@ -128,7 +130,7 @@ Status add_product(const gpemu_cuda_product& p, KernelWork* work) {
 Status describe_product(const gpemu_cuda_product& p, WriterId writer, KernelWork* work) {
   work->writer = writer;
   GPEMU_CUDA_TRY(add_product(p, work));
-  work->compute = [p] { return compute_product(p); };
+  work->compute = [p](kernels::Memory&) { return compute_product(p); };
   return GPEMU_CUDA_SUCCESS;
 }
 
@@ -158,7 +160,7 @@ Status leave_result(const gpemu_cuda_result& result, const char* function,
   GPEMU_CUDA_TRY(add_rows(result, &work));
   if (result.matrices == 0) return perform_on(stream, std::move(work));
   KernelWork later = work_on_anything(work.writer);
-  later.compute = [matrix = result, writer = work.writer] {
+  later.compute = [matrix = result, writer = work.writer](kernels::Memory&) {
     for (const std::uint64_t address : addresses_at(matrix.address, matrix.matrices)) {
       gpemu_cuda_result one = matrix;
       one.address = address;
@@ -180,7 +182,7 @@ Status multiply(const gpemu_cuda_product& product, const char* function,
     GPEMU_CUDA_TRY(describe_product(product, writer, &work));
   } else {
     work = work_on_anything(writer);
-    work.compute = [arrays = product, writer] {
+    work.compute = [arrays = product, writer](kernels::Memory&) {
       multiply_in_arrays(arrays, writer);
       return true;
     };

@@ -12,8 +12,8 @@
 #include "gpemu/cuda.h"
 
 #include "attach.hpp"
+#include "kernel_execution.hpp"
 #include "kernel_memory.hpp"
-#include "kernels/kernel_work.hpp"
 #include "memory_state.hpp"
 #include "test_memory.hpp"
 

@@ -16,17 +16,13 @@
 #include "gpemu/base/mutex.hpp"
 #include "gpemu/base/units.hpp"
 #include "gpemu/device/moment.hpp"
+#include "gpemu/kernels/kernel_work.hpp"
 
 #include "process.hpp"
 
 namespace gpemu::cuda {
 
-/// A range of addresses that work on content reads, or writes.
-struct Access {
-  std::uint64_t start = 0;
-  Bytes bytes = 0;
-  bool writes = false;
-};
+using kernels::Access;
 
 /// Returns whether one of some ranges shares bytes with one of others, and one of the two is
 /// written. Takes n log n, because a batch of products writes a range for each row.

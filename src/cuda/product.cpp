@@ -5,10 +5,15 @@
 #include <optional>
 #include <vector>
 
+#include "gpemu/kernels/number.hpp"
+
 #include "kernel_memory.hpp"
-#include "kernels/number.hpp"
 
 namespace gpemu::cuda {
+
+using kernels::Number, kernels::NumberType, kernels::load_number, kernels::number_bytes;
+using kernels::store_number;
+
 namespace {
 
 std::optional<NumberType> number_type(gpemu_data_type type) {

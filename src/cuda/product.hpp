@@ -7,9 +7,7 @@
 
 namespace gpemu::cuda {
 
-/// The most elements of a tensor, and the most multiplications of a product, for which values are
-/// computed: some 0.2 ms of a core.
-inline constexpr std::int64_t kMostElements = std::int64_t{64} * 1024;
+/// The most multiplications of a product for which values are computed: some 0.2 ms of a core.
 inline constexpr std::int64_t kMostMultiplications = std::int64_t{256} * 1024;
 
 /// Computes a product of matrices if all its inputs are known. Returns whether it did.

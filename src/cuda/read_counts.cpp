@@ -4,7 +4,8 @@
 #include <atomic>
 #include <string>
 
-#include "kernels/names.hpp"
+#include "gpemu/kernels/arguments.hpp"
+#include "gpemu/kernels/kernel_name.hpp"
 
 namespace gpemu::cuda {
 

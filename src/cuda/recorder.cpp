@@ -25,11 +25,12 @@
 #include "gpemu/base/mutex.hpp"
 #include "gpemu/cuda/process_record.hpp"
 #include "gpemu/device/pinned_memory.hpp"
+#include "gpemu/kernels/arguments.hpp"
+#include "gpemu/kernels/kernel_name.hpp"
 
 #include "busy_time.hpp"
 #include "collective_time.hpp"
 #include "host_time.hpp"
-#include "kernels/names.hpp"
 #include "line_file.hpp"
 #include "log.hpp"
 #include "operation_lines.hpp"
