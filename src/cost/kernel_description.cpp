@@ -10,6 +10,10 @@
 #include <optional>
 
 #include "gpemu/cost/operation_cost.hpp"
+#include "gpemu/kernels/arguments.hpp"
+#include "gpemu/kernels/pytorch/concatenation.hpp"
+#include "gpemu/kernels/pytorch/offsets.hpp"
+#include "gpemu/kernels/pytorch/reduction.hpp"
 
 #include "kernel_shape.hpp"
 
@@ -72,29 +76,17 @@ gpemu_operation described(const KernelTraits& traits, const gpemu_operation& lau
           .access = traits.access};
 }
 
-struct Reduction {
-  double inputs = 0;
-  double outputs = 0;
-};
-
-/// Finds the sizes of PyTorch's reduce_kernel: its only argument contains, after two small members,
-/// the configuration, whose block sizes must be the launch's. Source: struct ReduceConfig in
-/// aten/src/ATen/native/cuda/Reduce.cuh.
-std::optional<Reduction> reduction_of(const gpemu_operation& launch) {
+/// Finds the sizes of PyTorch's reduce_kernel.
+std::optional<kernels::ReductionConfig> reduction_of(const gpemu_operation& launch) {
   if (launch.arguments == nullptr || launch.arguments[0] == nullptr) return std::nullopt;
-  constexpr int kLastOffset = 16;  // In ints; ops and ident are at most two complex numbers each.
-  constexpr int kBlockWidth = 11;  // Position of block_width in the configuration, in ints.
-  const auto* ints = static_cast<const std::int32_t*>(launch.arguments[0]);
-  for (int offset = 0; offset <= kLastOffset; ++offset) {
-    const std::int32_t* config = ints + offset;
-    if (config[kBlockWidth] == launch.shape[3] && config[kBlockWidth + 1] == launch.shape[4] &&
-        config[kBlockWidth + 2] == launch.shape[3] * launch.shape[4] && config[1] > 0 &&
-        config[2] > 0) {
-      return Reduction{.inputs = static_cast<double>(config[1]) * config[2],
-                       .outputs = static_cast<double>(config[2])};
-    }
-  }
-  return std::nullopt;
+  const auto find = [&launch](Bytes from) {
+    return kernels::find_reduction(launch.arguments[0], static_cast<std::uint32_t>(launch.shape[3]),
+                                   static_cast<std::uint32_t>(launch.shape[4]), from);
+  };
+  auto config = find(0);
+  // If a block is one thread, other members look the same.
+  while (config && (config->inputs == 0 || config->outputs == 0)) config = find(config->at + 4);
+  return config;
 }
 
 /// What a launch over lists of tensors handles.
@@ -157,9 +149,6 @@ double elements_of(const KernelTraits& traits, const gpemu_operation& launch) {
   return elements > 0 ? elements : threads_of(launch).all;
 }
 
-/// From one size to the next in a calculator of offsets, in ints.
-constexpr std::size_t kDivider = 3;
-
 struct Reads {
   double elements = 0;
   double apart = 0;  ///< of 32 bytes, for tensors whose elements lie apart.
@@ -167,72 +156,64 @@ struct Reads {
 
 /// Returns how many reads of 32 bytes the warps need for a tensor, if each is like the first one; 0
 /// if that needs no more than 8, as for 32 elements of 64 bits side by side.
-double reads_apart(const std::int32_t* sizes, const std::int32_t* strides, std::size_t dimensions,
-                   std::size_t tensors, double elements) {
-  constexpr std::int64_t kThreads = 32, kBytes = 32, kFew = 8;
+double reads_apart(const kernels::Places& places, double elements) {
+  constexpr Bytes kThreads = 32, kBytes = 32, kFew = 8;
+  const auto first = static_cast<std::int64_t>(places.strides[0]);
   // Most tensors' first elements are neighbours.
-  if (elements < kThreads || (sizes[0] >= kThreads && std::abs(strides[0]) <= kFew)) return 0;
-  std::array<std::int64_t, kThreads> places{};
-  for (std::int64_t thread = 0; thread < kThreads; ++thread) {
-    std::int64_t rest = thread, offset = 0;
-    for (std::size_t i = 0; i < dimensions && rest > 0; ++i) {
-      const std::int64_t size = std::max(sizes[kDivider * i], 1);
-      offset += rest % size * strides[tensors * i];
-      rest /= size;
-    }
-    places.at(static_cast<std::size_t>(thread)) = offset / kBytes;
+  if (elements < static_cast<double>(kThreads) ||
+      (places.sizes[0] >= kThreads && std::abs(first) <= static_cast<std::int64_t>(kFew))) {
+    return 0;
   }
-  std::ranges::sort(places);
-  const auto distinct = std::ranges::distance(places.begin(), std::ranges::unique(places).begin());
-  return distinct > kFew ? static_cast<double>(distinct) * elements / kThreads : 0;
+  std::array<std::int64_t, kThreads> lines{};
+  for (Bytes thread = 0; thread < kThreads; ++thread) {
+    lines.at(thread) =
+        static_cast<std::int64_t>(places.offset(thread)) / static_cast<std::int64_t>(kBytes);
+  }
+  std::ranges::sort(lines);
+  const auto distinct = std::ranges::distance(lines.begin(), std::ranges::unique(lines).begin());
+  return distinct > static_cast<std::ptrdiff_t>(kFew)
+             ? static_cast<double>(distinct) * elements / static_cast<double>(kThreads)
+             : 0;
 }
 
 /// Describes PyTorch's element-wise kernels whose tensors have strides: strides of broadcast
 /// dimensions are 0, and repeated elements are read once. The argument after the number of elements
-/// begins with the number of dimensions, 25 sizes of three ints, and for each of 25 dimensions the
-/// strides of the tensors, the output's first. Source: struct OffsetCalculator in
-/// aten/src/ATen/cuda/detail/OffsetCalculator.cuh, IntDivider in IntegerDivider.cuh, and
-/// gpu_kernel_impl_nocast in aten/src/ATen/native/cuda/CUDALoops.cuh.
+/// begins with a calculator of offsets, for the output first. Source: gpu_kernel_impl_nocast in
+/// aten/src/ATen/native/cuda/CUDALoops.cuh.
 Reads strided_reads(const KernelTraits& traits, const gpemu_operation& launch, double elements) {
-  constexpr std::size_t kDimensions = 25;
-  const auto tensors = static_cast<std::size_t>(traits.tensors);
+  const auto tensors = static_cast<Bytes>(traits.tensors);
   const Reads most{.elements = elements * (traits.tensors - 1)};
   if (launch.arguments == nullptr || launch.arguments[traits.argument + 1] == nullptr) return most;
-  const auto* const ints = static_cast<const std::int32_t*>(launch.arguments[traits.argument + 1]);
-  if (ints[0] < 1 || ints[0] > static_cast<int>(kDimensions)) return most;
-  const auto dimensions = static_cast<std::size_t>(ints[0]);
-  const std::int32_t* const sizes = ints + 1;
-  const std::int32_t* const strides = sizes + kDivider * kDimensions;
-  double product = 1;
-  for (std::size_t i = 0; i < dimensions; ++i) product *= sizes[kDivider * i];
-  if (product != elements) return most;  // Impossible values are ignored.
+  const auto* const calculator =
+      static_cast<const std::byte*>(launch.arguments[traits.argument + 1]);
+  const auto dimensions = kernels::read<std::int32_t>(calculator);
+  if (dimensions < 1 || dimensions > kernels::kMostDimensions) return most;
   Reads reads;
-  for (std::size_t tensor = 1; tensor < tensors; ++tensor) {
-    double read = 1;
-    for (std::size_t i = 0; i < dimensions; ++i) {
-      if (strides[tensors * i + tensor] != 0) read *= sizes[kDivider * i];
+  for (Bytes tensor = 1; tensor < tensors; ++tensor) {
+    const kernels::Places places = kernels::read_places(calculator, tensors, tensor);
+    double all = 1, read = 1;
+    for (std::size_t i = 0; i < static_cast<std::size_t>(dimensions); ++i) {
+      const auto size = static_cast<double>(places.sizes[i]);
+      all *= size;
+      if (places.strides[i] != 0) read *= size;
     }
+    if (all != elements) return most;  // Impossible values are ignored.
     reads.elements += read;
-    reads.apart += reads_apart(sizes, strides + tensor, dimensions, tensors, elements);
+    reads.apart += reads_apart(places, elements);
   }
   return reads;
 }
 
-/// Finds how many elements PyTorch's concatenation copies. Its argument contains arrays with one
-/// entry per possible input: addresses, offsets, sizes and elements. Source: struct
-/// CatArrInputTensorMetadata in aten/src/ATen/native/cuda/Shape.cu.
+/// Finds how many elements PyTorch's concatenation copies.
 std::optional<double> input_elements(const KernelTraits& traits, const gpemu_operation& launch) {
   if (launch.arguments == nullptr || launch.arguments[traits.argument] == nullptr ||
       launch.shape[1] > traits.inputs) {
     return std::nullopt;
   }
-  const auto* const counts = static_cast<const char*>(launch.arguments[traits.argument]) +
-                             (sizeof(void*) + 2 * sizeof(std::uint32_t)) * traits.inputs;
+  const kernels::ConcatenatedInputs inputs(launch.arguments[traits.argument], traits.inputs);
   double elements = 0;
   for (std::int64_t i = 0; i < launch.shape[1]; ++i) {
-    std::uint32_t count = 0;
-    std::memcpy(&count, counts + sizeof(count) * i, sizeof(count));
-    elements += count;
+    elements += static_cast<double>(inputs.elements(static_cast<Bytes>(i)));
   }
   if (elements <= 0) return std::nullopt;
   return elements;
@@ -525,10 +506,11 @@ bool describe_shape(const KernelTraits& traits, const gpemu_operation& launch,
     case Elements::kFromAccessor:
       return describe_batch_norm(traits, launch, operation);
     case Elements::kFromReduction: {
-      const std::optional<Reduction> reduction = reduction_of(launch);
+      const auto reduction = reduction_of(launch);
       if (!reduction) return false;
-      operation.shape[0] = entry(reduction->inputs);
-      operation.shape[1] = entry(reduction->outputs);
+      const auto outputs = static_cast<double>(reduction->outputs);
+      operation.shape[0] = entry(static_cast<double>(reduction->inputs) * outputs);
+      operation.shape[1] = entry(outputs);
       return true;
     }
     case Elements::kFromInputs: {

@@ -12,9 +12,9 @@
 #include "gpemu/kernels/arguments.hpp"
 #include "gpemu/kernels/kernel_name.hpp"
 #include "gpemu/kernels/kernel_work.hpp"
+#include "gpemu/kernels/pytorch/offsets.hpp"
 #include "gpemu/kernels/pytorch/tensor_work.hpp"
 
-#include "pytorch/offsets.hpp"
 #include "pytorch/unscale.hpp"
 
 namespace gpemu::kernels {

@@ -14,9 +14,9 @@
 #include "gpemu/kernels/kernel_name.hpp"
 #include "gpemu/kernels/places.hpp"
 #include "gpemu/kernels/pytorch/formula.hpp"
+#include "gpemu/kernels/pytorch/offsets.hpp"
 
 #include "pytorch/attention_memory.hpp"
-#include "pytorch/offsets.hpp"
 
 namespace gpemu::kernels {
 namespace {

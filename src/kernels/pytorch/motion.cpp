@@ -9,8 +9,8 @@
 #include "gpemu/kernels/arguments.hpp"
 #include "gpemu/kernels/kernel_name.hpp"
 #include "gpemu/kernels/kernel_work.hpp"
-
-#include "pytorch/offsets.hpp"
+#include "gpemu/kernels/pytorch/concatenation.hpp"
+#include "gpemu/kernels/pytorch/offsets.hpp"
 
 namespace gpemu::kernels {
 namespace {
@@ -309,14 +309,8 @@ bool describe_select(const MotionEffect& effect, const Launch& launch, Bytes arg
   return true;
 }
 
-constexpr int kMostCatDimensions = 4;
-
-/// Sizes and strides of a tensor in a cat, in elements.
-struct CatShape {
-  std::array<std::uint32_t, kMostCatDimensions> sizes{}, strides{};
-};
-
-Places cat_places(const CatShape& shape, int dimensions, int along, Bytes size, Bytes width) {
+Places cat_places(const ConcatenatedShape& shape, int dimensions, int along, Bytes size,
+                  Bytes width) {
   Places places{.dimensions = 0};
   for (int i = dimensions - 1; i >= 0; --i) {
     const auto at = static_cast<std::size_t>(i);
@@ -325,14 +319,13 @@ Places cat_places(const CatShape& shape, int dimensions, int along, Bytes size, 
   return places;
 }
 
-/// The target; of each source the address, the offset along the dimension, the size there, the
-/// number of elements, whether it is contiguous, and the shape; the target's shape, the dimension
-/// and its stride. The vectorized kernel counts elements of its alignment, and has the elements
-/// behind the dimension for the stride. Source: CatArrayBatchedCopy in Shape.cu.
+/// The target; the sources; the target's shape, the dimension and its stride. The vectorized kernel
+/// counts elements of its alignment, and has the elements behind the dimension for the stride.
+/// Source: CatArrayBatchedCopy in Shape.cu.
 bool describe_cat(const CatEffect& effect, const Launch& launch, KernelWork* work) {
   const auto to = read<std::uint64_t>(launch.arguments[0]);
-  const void* const sources = launch.arguments[1];
-  const auto shape = read<CatShape>(launch.arguments[2]);
+  const ConcatenatedInputs sources(launch.arguments[1], effect.most_tensors);
+  const auto shape = read<ConcatenatedShape>(launch.arguments[2]);
   const auto along = read<std::int32_t>(launch.arguments[3]);
   const auto most = static_cast<Bytes>(effect.most_tensors), count = Bytes{launch.grid[1]};
   const auto vector = static_cast<Bytes>(effect.vector);  // Elements that are taken as one.
@@ -342,24 +335,20 @@ bool describe_cat(const CatEffect& effect, const Launch& launch, KernelWork* wor
   const Bytes stride = read<std::uint32_t>(launch.arguments[4]);
   std::vector<PlainMove> moves;
   for (Bytes i = 0; i < count; ++i) {
-    const auto number = [&](Bytes list) -> Bytes {
-      return read<std::uint32_t>(sources, most * 8 + (list * most + i) * 4);
-    };
-    const auto from = read<std::uint64_t>(sources, i * 8);
-    const Bytes elements = number(2) / vector;
+    const std::uint64_t from = sources.address(i);
+    const Bytes elements = sources.elements(i) / vector;
     if (elements == 0) continue;
     const Bytes scale = vector > 1 ? stride : 1;
-    const Bytes size = number(1) * scale / vector;
-    const Bytes offset = vector > 1 ? number(0) * scale / vector : number(0) * stride;
+    const Bytes size = sources.size(i) * scale / vector;
+    const Bytes offset =
+        vector > 1 ? sources.offset(i) * scale / vector : sources.offset(i) * stride;
     PlainMove move{.element_bytes = width,
                    .to = to + offset * width,
                    .from = from,
                    .to_places = cat_places(shape, effect.dimensions, along, size, width),
                    .from_places = in_a_row(elements, width)};
     if (effect.strided_tensors > 1) {
-      const auto own = read<CatShape>(
-          sources, most * 8 + 3 * most * 4 + (most + 3) / 4 * 4 + i * sizeof(CatShape));
-      move.from_places = cat_places(own, effect.dimensions, along, size, width);
+      move.from_places = cat_places(sources.shape(i), effect.dimensions, along, size, width);
     }
     if (move.to_places.count() != elements || !launch.memory.on_device(from)) return false;
     moves.push_back(move);
@@ -463,7 +452,7 @@ bool read_cat(const KernelName& name, CatEffect* effect) {
     if (arguments.size() != 7) return false;
     effect->vector = number_in(arguments[6]);
   }
-  return effect->dimensions >= 1 && effect->dimensions <= kMostCatDimensions &&
+  return effect->dimensions >= 1 && effect->dimensions <= ConcatenatedShape::kMostDimensions &&
          effect->element_bytes > 0 && effect->vector > 0;
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "pytorch/offsets.hpp"
+#include "gpemu/kernels/pytorch/offsets.hpp"
 
 #include <algorithm>
 #include <cstdint>

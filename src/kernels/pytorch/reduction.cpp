@@ -6,8 +6,7 @@
 
 #include "gpemu/kernels/arguments.hpp"
 #include "gpemu/kernels/kernel_name.hpp"
-
-#include "pytorch/offsets.hpp"
+#include "gpemu/kernels/pytorch/offsets.hpp"
 
 namespace gpemu::kernels {
 namespace {
@@ -15,10 +14,11 @@ namespace {
 /// Adds the computation of a reduction whose configuration begins at `config`. After the addresses
 /// come those of three buffers, the place of the first element and two flags: whether the result is
 /// accumulated, and whether it is final. Source: as describe_reduction.
-void compute_from(const ReductionEffect& effect, const std::byte* argument, Bytes config,
-                  KernelWork* work) {
-  constexpr Bytes kConfigBytes = 64, kInputBytes = 4 + 25 * 12 + 25 * 4;
-  constexpr Bytes kOutputBytes = 4 + 25 * 12 + 25 * 8;
+void compute_from(const ReductionEffect& effect, const std::byte* argument,
+                  const ReductionConfig& found, KernelWork* work) {
+  const Bytes config = found.at, all = found.inputs, count = found.outputs;
+  constexpr Bytes kConfigBytes = 64, kInputBytes = calculator_bytes(1);
+  constexpr Bytes kOutputBytes = calculator_bytes(2);
   const std::byte* const inputs = argument + config + kConfigBytes;
   const std::byte* const outputs = inputs + kInputBytes;
   const Bytes source = (config + kConfigBytes + kInputBytes + kOutputBytes + 7) / 8 * 8;
@@ -34,8 +34,6 @@ void compute_from(const ReductionEffect& effect, const std::byte* argument, Byte
   const auto base = read<std::int64_t>(argument, source + 48);
   const bool accumulates = read<std::uint8_t>(argument, source + 56) != 0;
   const bool is_final = read<std::uint8_t>(argument, source + 57) != 0;
-  const auto all = static_cast<Bytes>(std::max(read<std::int32_t>(argument, config + 4), 0));
-  const auto count = static_cast<Bytes>(std::max(read<std::int32_t>(argument, config + 8), 0));
   if (base != 0 || accumulates || !is_final || reduction.output_places.count() != count ||
       reduction.within.count() != all || all > Bytes{kMostElements} ||
       count > Bytes{kMostElements}) {
@@ -54,24 +52,36 @@ void compute_from(const ReductionEffect& effect, const std::byte* argument, Byte
 
 }  // namespace
 
-/// The only argument contains, after two small members, the configuration, two calculators of
-/// offsets for up to 25 dimensions, the input's address and those of the results. Source: struct
-/// ReduceOp and ReduceConfig in PyTorch's Reduce.cuh, OffsetCalculator.cuh.
-bool describe_reduction(const ReductionEffect& effect, const Launch& launch, KernelWork* work) {
-  constexpr Bytes kMaxOffset = 64;
+std::optional<ReductionConfig> find_reduction(const void* argument, std::uint32_t block_width,
+                                              std::uint32_t block_height, Bytes from) {
+  constexpr Bytes kMaxOffset = 64;  // Each of the members is at most two complex numbers.
   constexpr Bytes kBlockWidth = 44;
+  const auto count = [argument](Bytes at) {
+    return static_cast<Bytes>(std::max(read<std::int32_t>(argument, at), 0));
+  };
+  for (Bytes at = from; at <= kMaxOffset; at += 4) {
+    const Bytes width = at + kBlockWidth;
+    if (read<std::uint32_t>(argument, width) == block_width &&
+        read<std::uint32_t>(argument, width + 4) == block_height &&
+        read<std::uint32_t>(argument, width + 8) == block_width * block_height) {
+      return ReductionConfig{.at = at, .inputs = count(at + 4), .outputs = count(at + 8)};
+    }
+  }
+  return std::nullopt;
+}
+
+/// After the configuration come two calculators of offsets for up to 25 dimensions, the input's
+/// address and those of the results. Source: struct ReduceOp in PyTorch's Reduce.cuh.
+bool describe_reduction(const ReductionEffect& effect, const Launch& launch, KernelWork* work) {
   constexpr Bytes kConfigBytes = 64;
   constexpr Bytes kInputsBytes = calculator_bytes(1);
   constexpr Bytes kCalculatorBytes = kInputsBytes + calculator_bytes(2);
   const void* const argument = launch.arguments[0];
-  for (Bytes offset = 0; offset <= kMaxOffset; offset += 4) {
-    const Bytes width = offset + kBlockWidth;
-    if (read<std::uint32_t>(argument, width) != launch.block[0] ||
-        read<std::uint32_t>(argument, width + 4) != launch.block[1] ||
-        read<std::uint32_t>(argument, width + 8) != launch.block[0] * launch.block[1]) {
-      continue;
-    }
-    const auto count = static_cast<Bytes>(std::max(read<std::int32_t>(argument, offset + 8), 0));
+  const auto find = [&](Bytes from) {
+    return find_reduction(argument, launch.block[0], launch.block[1], from);
+  };
+  for (auto config = find(0); config; config = find(config->at + 4)) {
+    const Bytes offset = config->at, count = config->outputs;
     const Bytes source = (offset + kConfigBytes + kCalculatorBytes + 7) / 8 * 8;
     // If a block is one thread, other members look the same.
     if (launch.memory.device_bytes_at(read<std::uint64_t>(argument, source), 1) == 0 ||
@@ -94,7 +104,7 @@ bool describe_reduction(const ReductionEffect& effect, const Launch& launch, Ker
       add_tensor(work, second, places, effect.second_bytes, Uncomputed::kWritten);
     }
     if (effect.reduction != Reduction::kUnknown) {
-      compute_from(effect, static_cast<const std::byte*>(argument), offset, work);
+      compute_from(effect, static_cast<const std::byte*>(argument), *config, work);
     }
     return true;
   }

@@ -14,6 +14,21 @@
 
 namespace gpemu::kernels {
 
+/// The configuration in the argument of PyTorch's reduce_kernel.
+struct ReductionConfig {
+  Bytes at = 0;      ///< where it begins.
+  Bytes inputs = 0;  ///< of one output.
+  Bytes outputs = 0;
+};
+
+/// Finds the configuration by the size of its blocks, from a place on: two small members come
+/// before it, whose sizes depend on the operation. Returns nothing if no place fits. Source:
+/// structs ReduceOp and ReduceConfig in aten/src/ATen/native/cuda/Reduce.cuh.
+[[nodiscard]] std::optional<ReductionConfig> find_reduction(const void* argument,
+                                                            std::uint32_t block_width,
+                                                            std::uint32_t block_height,
+                                                            Bytes from = 0);
+
 /// PyTorch's reduce_kernel: its one or two results.
 struct ReductionEffect {
   std::uint32_t element_bytes = 4;  ///< of the first result.
