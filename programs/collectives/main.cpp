@@ -304,6 +304,63 @@ double print_half(double us, std::size_t bytes, double factor, const std::string
   return algorithm * factor;
 }
 
+void print_head(const Options& options) {
+  fmt::print("# {}: {} ranks, {} in each of {} processes; {} iterations after {} warm-ups\n#\n",
+             options.operation, options.gpus * options.processes, options.gpus, options.processes,
+             options.iterations, options.warmups);
+  fmt::print(
+      "#                                              out-of-place                      "
+      "in-place\n");
+  fmt::print(
+      "#    size (B)   elements      type redop root     time   algbw   busbw #wrong     "
+      "time   algbw   busbw #wrong\n");
+  fmt::print(
+      "#                                                 (us)  (GB/s)  (GB/s)            "
+      "(us)  (GB/s)  (GB/s)\n");
+  std::fflush(stdout);
+}
+
+/// What all cases together showed.
+struct Summary {
+  std::size_t wrong = 0;
+  double bus = 0;  ///< the sum of `lines` rates.
+  int lines = 0;
+};
+
+/// Measures a case out of place and in place, and prints its line.
+void measure_case(const std::vector<Rank>& ranks, const Case& test, const Options& options,
+                  Team& team, Summary* summary) {
+  const bool speaks = team.index() == 0;
+  const Operation operation = test.operation;
+  const std::size_t elements = std::max(test.counts.sent, test.counts.received);
+  const std::size_t size = elements * test.type->bytes;
+  if (speaks) {
+    fmt::print(
+        "{:>13} {:>10} {:>9} {:>5} {:>4}", size, test.counts.given, test.type->name,
+        reduces(operation) ? kReductionNames[static_cast<std::size_t>(test.reduction)] : "none",
+        options.root);
+  }
+  const bool checks = options.check && elements <= kMostChecked;
+  for (const bool in_place : {false, true}) {
+    const bool exists =
+        !in_place || (operation != Operation::kAllToAll && operation != Operation::kSendReceive);
+    if (!exists) {
+      if (speaks) fmt::print(" {:>8} {:>7} {:>7} {:>6}", "N/A", "N/A", "N/A", "N/A");
+      continue;
+    }
+    const double us = measure(ranks, test, in_place, options);
+    const std::size_t wrong = checks ? team.sum(check(ranks, test, in_place)) : 0;
+    summary->wrong += wrong;
+    if (speaks) {
+      summary->bus += print_half(us, size, bus_factor(operation, test.ranks),
+                                 checks ? std::to_string(wrong) : "N/A");
+      ++summary->lines;
+    }
+  }
+  if (speaks) fmt::print("\n");
+  std::fflush(stdout);
+}
+
 int run(const Options& options) {
   Team team(options.processes);
   const auto operation = static_cast<Operation>(
@@ -311,61 +368,20 @@ int run(const Options& options) {
   const std::vector<Rank> ranks = make_ranks(options, team);
   const int all = options.gpus * options.processes;
   const bool speaks = team.index() == 0;
-  if (speaks) {
-    fmt::print("# {}: {} ranks, {} in each of {} processes; {} iterations after {} warm-ups\n#\n",
-               options.operation, all, options.gpus, options.processes, options.iterations,
-               options.warmups);
-    fmt::print(
-        "#                                              out-of-place                      "
-        "in-place\n");
-    fmt::print(
-        "#    size (B)   elements      type redop root     time   algbw   busbw #wrong     "
-        "time   algbw   busbw #wrong\n");
-    fmt::print(
-        "#                                                 (us)  (GB/s)  (GB/s)            "
-        "(us)  (GB/s)  (GB/s)\n");
-    std::fflush(stdout);
-  }
-  std::size_t wrong_in_all = 0;
-  double bus = 0;
-  int lines = 0;
+  if (speaks) print_head(options);
+  Summary summary;
   for (std::size_t bytes = options.least; bytes <= options.most;
        bytes = options.step > 0 ? bytes + options.step : bytes * options.factor) {
     for (const NumberType* type : types_of(options)) {
       for (const Reduction reduction : reductions_of(options, operation)) {
-        Case test{.operation = operation,
-                  .reduction = reduction,
-                  .type = type,
-                  .ranks = all,
-                  .root = options.root,
-                  .counts = counts_of(operation, bytes, *type, all)};
-        const std::size_t size = std::max(test.counts.sent, test.counts.received) * type->bytes;
-        if (speaks) {
-          fmt::print(
-              "{:>13} {:>10} {:>9} {:>5} {:>4}", size, test.counts.given, type->name,
-              reduces(operation) ? kReductionNames[static_cast<std::size_t>(reduction)] : "none",
-              options.root);
-        }
-        for (const bool in_place : {false, true}) {
-          const bool checks =
-              options.check && std::max(test.counts.sent, test.counts.received) <= kMostChecked;
-          const bool exists = !in_place || (operation != Operation::kAllToAll &&
-                                            operation != Operation::kSendReceive);
-          if (!exists) {
-            if (speaks) fmt::print(" {:>8} {:>7} {:>7} {:>6}", "N/A", "N/A", "N/A", "N/A");
-            continue;
-          }
-          const double us = measure(ranks, test, in_place, options);
-          const std::size_t wrong = checks ? team.sum(check(ranks, test, in_place)) : 0;
-          wrong_in_all += wrong;
-          if (speaks) {
-            bus += print_half(us, size, bus_factor(operation, all),
-                              checks ? std::to_string(wrong) : "N/A");
-            ++lines;
-          }
-        }
-        if (speaks) fmt::print("\n");
-        std::fflush(stdout);
+        measure_case(ranks,
+                     {.operation = operation,
+                      .reduction = reduction,
+                      .type = type,
+                      .ranks = all,
+                      .root = options.root,
+                      .counts = counts_of(operation, bytes, *type, all)},
+                     options, team, &summary);
       }
     }
   }
@@ -374,9 +390,10 @@ int run(const Options& options) {
   }
   const bool good = team.join();
   if (!speaks) return 0;
-  fmt::print("# Out of bounds values : {} {}\n# Avg bus bandwidth    : {:g}\n", wrong_in_all,
-             wrong_in_all == 0 ? "OK" : "FAILED", lines == 0 ? 0 : bus / lines);
-  return good && wrong_in_all == 0 ? 0 : 1;
+  fmt::print("# Out of bounds values : {} {}\n# Avg bus bandwidth    : {:g}\n", summary.wrong,
+             summary.wrong == 0 ? "OK" : "FAILED",
+             summary.lines == 0 ? 0 : summary.bus / summary.lines);
+  return good && summary.wrong == 0 ? 0 : 1;
 }
 
 /// Reads the command line and runs. Returns the exit code.

@@ -24,6 +24,9 @@ SCRIPTS = (".py", ".sh")
 # Content that is not ours to format: inputs of fuzz targets, measured tables, licence, JSON.
 NOT_TEXT = re.compile(r"^(LICENSE|tests/fuzz/corpus/|.*\.(csv|json|svg|png|jpe?g|db|dict))")
 MAX_COLUMNS = 100
+MAX_FUNCTION_LINES = 70
+# Files with a function that is longer still. The list only becomes shorter.
+LONG_FUNCTIONS_LEFT = {"src/cost/operation_cost.cpp", "src/cost/operation_time.cpp"}
 
 # NVIDIA's numbers: their names in comments, and the files that may have the numbers.
 VENDOR_NAME = (r"\b((CU|NV|NCCL)[A-Z]*_[A-Z]\w+|CU[a-z]\w+|(cu|nv|nccl)\w+_t|(cuda|cufft|cudnn|"
@@ -144,6 +147,28 @@ def check_text(path, text, lines):
     yield from rule_faults(FORBIDDEN_CODE, path, code)
     yield from rule_faults(FORBIDDEN_TEXT, path, lines)
     yield from rule_faults(PHRASES, path, lines)
+
+
+def check_functions(path, lines):
+    """No function is too long, as clang-tidy counts: without the lines of its head and its end.
+    Tests are exempt, whose tables may be longer."""
+    tests = r"_(test|bench)\.cpp$|^(tests|benchmarks|samples)/"
+    if not path.endswith(CXX) or re.search(tests, path) or path in LONG_FUNCTIONS_LEFT:
+        return
+    start = re.compile(r"^( {2})?(?!(if|for|while|switch|else|return|do)\b)[^ }/:#]")
+    first = None  # The line where the declaration begins, and its indentation.
+    for number, line in enumerate(lines):
+        if found := start.match(line):
+            first = None if re.search(r"= ?\{$", line) else found[1] or ""  # No table.
+        if first is None or not re.search(r"\)[^()=]*\{$", line):
+            continue
+        if re.match(r" *(\}|(if|for|while|switch|else)\b)", line):
+            continue
+        end = first + "}"
+        body = next((i for i, other in enumerate(lines[number + 1:]) if other.startswith(end)), 0)
+        first = None
+        if body > MAX_FUNCTION_LINES:
+            yield number + 1, f"a function of {body} lines; at most {MAX_FUNCTION_LINES}"
 
 
 def check_vendor_numbers(path, text):
@@ -360,6 +385,7 @@ def faults_of(path, sources):
     lines = text.splitlines()
     yield from check_start(path, lines)
     yield from check_text(path, text, lines)
+    yield from check_functions(path, lines)
     yield from check_vendor_numbers(path, text)
     yield from check_listed(path)
     yield from check_guarded(path, text)

@@ -56,6 +56,25 @@ class Includes(unittest.TestCase):
         check("src/a/y.cpp", 'int a = b.two_words("kMost");\n')
 
 
+class Functions(unittest.TestCase):
+    def found(self, text, path="src/a/x.cpp"):
+        return [*lint.check_functions(path, text.splitlines())]
+
+    def test_are_short(self):
+        def body(count, indent):
+            return f"{indent}  call();\n" * count + f"{indent}}}\n"
+
+        for indent in ("", "  "):
+            for head in ("int f(int a) {", "void f() const override {", "F::F() : a_(1) {"):
+                head = f"\n{indent}{head}\n"
+                self.assertEqual(self.found(head + body(70, indent)), [])
+                self.assertEqual(self.found(head + body(71, indent)),
+                                 [(2, "a function of 71 lines; at most 70")])
+        long = "TEST(A, B) {\n" + body(90, "")
+        self.assertEqual(self.found(long, "src/a/x_test.cpp"), [])
+        self.assertEqual(self.found("namespace a {\n" + "int b;\n" * 90 + "}\n"), [])
+
+
 class HouseRules(unittest.TestCase):
     def check_bad(self, path, line):
         self.assertEqual(len(faults(path, HEAD + line + "\n")), 1, line)

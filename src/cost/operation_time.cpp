@@ -678,8 +678,8 @@ OperationWork reduction_work(const gpemu_operation& operation, const profile::Gp
 
 ParameterList parameters_of(const OperationWork& work) {
   ParameterList list;
-  const auto add = [&](int parameter) {
-    list.indices[list.count++] = static_cast<std::uint8_t>(parameter);
+  const auto add = [&](auto... some) {
+    ((list.indices[list.count++] = static_cast<std::uint8_t>(some)), ...);
   };
   if (work.cached > 0) add(kCache);
   switch (work.kind) {
@@ -693,38 +693,28 @@ ParameterList parameters_of(const OperationWork& work) {
       break;
     case Kind::kGroupedConvolution:
       if (work.direct) {
-        for (const int parameter : {kGroupedLastData + work.direction - 1,
-                                    int{kConvolutionBandwidth}, int{kConvolutionLatency}}) {
-          add(parameter);
-        }
+        add(kGroupedLastData + work.direction - 1, kConvolutionBandwidth, kConvolutionLatency);
         return list;
       }
       add(kGroupedForward + work.direction);
       if (work.last) add(kConvolutionLast);
       break;
     case Kind::kDepthwiseConvolution:
-      for (const int parameter :
-           {(work.direct ? kDepthwiseLastForward : kDepthwiseForward) + work.direction,
-            int{kConvolutionBandwidth}, int{kLatency}}) {
-        add(parameter);
-      }
+      add((work.direct ? kDepthwiseLastForward : kDepthwiseForward) + work.direction,
+          kConvolutionBandwidth, kLatency);
       return list;
     case Kind::kMatmul:
       if (work.unaligned) add(kMatmulUnaligned);
       add(work.kernels > 1 ? kLatency : kMatmulLatency);
-      for (const int parameter : {kMatmul, kMatmulBandwidth, kApart}) add(parameter);
+      add(kMatmul, kMatmulBandwidth, kApart);
       return list;
     case Kind::kAttention:
-      for (const int parameter : {kAttentionForward + work.direction, int{kMatmulBandwidth},
-                                  int{kMatmulLatency}, int{kApart}}) {
-        add(parameter);
-      }
+      add(kAttentionForward + work.direction, kMatmulBandwidth, kMatmulLatency, kApart);
       return list;
     case Kind::kNormalization:
       add(kLatency);
       if (work.rows > 0) {
-        add(kElementwise);
-        add(kNormalizationRow);
+        add(kElementwise, kNormalizationRow);
         return list;
       }
       add(kNormalizationForward + work.direction);
@@ -741,12 +731,11 @@ ParameterList parameters_of(const OperationWork& work) {
       add(work.late ? kReductionLatency : kLatency);
       return list;
     case Kind::kOther:
-      add(kElementwise);
-      add(kLatency);
+      add(kElementwise, kLatency);
       return list;
   }
   add(kConvolutionForward + work.direction);  // Common to dense and grouped ones.
-  for (const int parameter : {kDepth, kConvolutionBandwidth, kConvolutionLatency}) add(parameter);
+  add(kDepth, kConvolutionBandwidth, kConvolutionLatency);
   return list;
 }
 

@@ -302,16 +302,8 @@ void set_rows(gpemu_cuda_node_parameters node, Bytes width, const Side& side) {
   }
 }
 
-}  // namespace
-
-void queue_migration(gpemu_cuda_stream& stream, Bytes bytes, bool to_device) {
-  static_cast<void>(queue_over_link(
-      stream, bytes, stream.device->spec.pinned_copy_bytes_per_s,
-      to_device ? device::Engine::kCopyHostToDevice : device::Engine::kCopyDeviceToHost));
-}
-
-Status run_copy(const gpemu_cuda_copy& copy, gpemu_cuda_stream& stream, bool blocking) {
-  if (copy.width_bytes == 0 || copy.height == 0 || copy.depth == 0) return GPEMU_CUDA_SUCCESS;
+/// Finds what a copy moves between which memory.
+Status describe_movement(const gpemu_cuda_copy& copy, Movement* movement) {
   const auto to_extent = extent_of(copy, copy.destination_pitch, copy.destination_plane_pitch);
   const auto from_extent = extent_of(copy, copy.source_pitch, copy.source_plane_pitch);
   Bytes bytes = 0;
@@ -330,51 +322,39 @@ Status run_copy(const gpemu_cuda_copy& copy, gpemu_cuda_stream& stream, bool blo
   const bool plain = copy.height == 1 && copy.depth == 1;
   const bool dropped = bytes >= kLargeCopy && from.kind == GPEMU_CUDA_MEMORY_HOST &&
                        to.on_device() && !to.shared && plain && process().settings->drop_data;
-  Movement movement{
-      .copy = copy,
-      .to = to,
-      .from = from,
-      .bytes = bytes,
-      .accesses = {Access{.start = copy.destination, .bytes = *to_extent, .writes = true},
-                   Access{.start = copy.source, .bytes = *from_extent}},
-      .keep = !dropped,
-      .calls = {}};
-  const CopyRoute route = copy_route(to.kind, from.kind, bytes);
-  const CopyRule rule = copy_rule(route, stream.runs_graph ? CopyCall::kGraph
-                                         : blocking        ? CopyCall::kBlocking
-                                                           : CopyCall::kAsynchronous);
-  if (rule.wait == CopyWait::kEarlierWork) {
-    wait_for_stream(stream);
-    GPEMU_CUDA_TRY(check_device(*stream.device));
-  }
-  if (route == CopyRoute::kWithinHost) {
-    // The host does it in its own time.
-    if (rule.wait == CopyWait::kEarlierWork) {
-      move_now(movement);
-    } else {
-      copy_host_calls(stream, movement.calls);
-      move_in_order(std::move(movement), stream, false);
-    }
-    return GPEMU_CUDA_SUCCESS;
-  }
-  GPEMU_CUDA_TRY(check_link_between(to, from));
-  if (to.kind == GPEMU_CUDA_MEMORY_MANAGED) {
-    use_managed(copy.destination, *to_extent, *stream.device);
-  }
-  if (from.kind == GPEMU_CUDA_MEMORY_MANAGED)
-    use_managed(copy.source, *from_extent, *stream.device);
-  const device::QueuedWork queued = queue_copy(stream, to, from, bytes);
+  *movement = {.copy = copy,
+               .to = to,
+               .from = from,
+               .bytes = bytes,
+               .accesses = {Access{.start = copy.destination, .bytes = *to_extent, .writes = true},
+                            Access{.start = copy.source, .bytes = *from_extent}},
+               .keep = !dropped,
+               .calls = {}};
+  return GPEMU_CUDA_SUCCESS;
+}
+
+/// The host copies within its memory in its own time.
+void move_within_host(Movement movement, gpemu_cuda_stream& stream, CopyWait wait) {
+  if (wait == CopyWait::kEarlierWork) return move_now(movement);
   copy_host_calls(stream, movement.calls);
-  if (rule.wait != CopyWait::kEnd) {
-    // Other processes write shared memory, so the order of copies there is not known.
-    const bool beside = bytes >= kLargeCopy && movement.keep && !to.is_shared() &&
-                        !from.is_shared() &&
-                        (route == CopyRoute::kPinned ||
-                         (route == CopyRoute::kBetweenDevices && !is_unkept(copy.source, bytes)));
-    beside ? move_beside(std::move(movement), stream, false)
-           : move_in_order(std::move(movement), stream, rule.staged);
-    return GPEMU_CUDA_SUCCESS;
-  }
+  move_in_order(std::move(movement), stream, false);
+}
+
+/// Moves content, beside the program if it is much.
+void move_queued(Movement movement, gpemu_cuda_stream& stream, CopyRoute route, bool staged) {
+  // Other processes write shared memory, so the order of copies there is not known.
+  const bool beside =
+      movement.bytes >= kLargeCopy && movement.keep && !movement.to.is_shared() &&
+      !movement.from.is_shared() &&
+      (route == CopyRoute::kPinned ||
+       (route == CopyRoute::kBetweenDevices && !is_unkept(movement.copy.source, movement.bytes)));
+  beside ? move_beside(std::move(movement), stream, false)
+         : move_in_order(std::move(movement), stream, staged);
+}
+
+/// Moves content while the host waits for the end of the copy.
+Status move_and_wait(const Movement& movement, gpemu_cuda_stream& stream,
+                     const device::QueuedWork& queued, bool blocking) {
   const device::Moment end = stream.stream->last_end();
   // The host copies while the device does, unless it must wait for a host function. Until that
   // has returned, it does not matter whether the copy starts later than expected.
@@ -388,6 +368,45 @@ Status run_copy(const gpemu_cuda_copy& copy, gpemu_cuda_stream& stream, bool blo
   wait_until(end, stream.device);
   GPEMU_CUDA_TRY(check_device(*stream.device));
   if (blocking) wait_for_host_functions(stream);
+  return GPEMU_CUDA_SUCCESS;
+}
+
+}  // namespace
+
+void queue_migration(gpemu_cuda_stream& stream, Bytes bytes, bool to_device) {
+  static_cast<void>(queue_over_link(
+      stream, bytes, stream.device->spec.pinned_copy_bytes_per_s,
+      to_device ? device::Engine::kCopyHostToDevice : device::Engine::kCopyDeviceToHost));
+}
+
+Status run_copy(const gpemu_cuda_copy& copy, gpemu_cuda_stream& stream, bool blocking) {
+  if (copy.width_bytes == 0 || copy.height == 0 || copy.depth == 0) return GPEMU_CUDA_SUCCESS;
+  Movement movement;
+  GPEMU_CUDA_TRY(describe_movement(copy, &movement));
+  const Side to = movement.to, from = movement.from;
+  const CopyRoute route = copy_route(to.kind, from.kind, movement.bytes);
+  const CopyRule rule = copy_rule(route, stream.runs_graph ? CopyCall::kGraph
+                                         : blocking        ? CopyCall::kBlocking
+                                                           : CopyCall::kAsynchronous);
+  if (rule.wait == CopyWait::kEarlierWork) {
+    wait_for_stream(stream);
+    GPEMU_CUDA_TRY(check_device(*stream.device));
+  }
+  if (route == CopyRoute::kWithinHost) {
+    move_within_host(std::move(movement), stream, rule.wait);
+    return GPEMU_CUDA_SUCCESS;
+  }
+  GPEMU_CUDA_TRY(check_link_between(to, from));
+  for (const auto& [side, access] :
+       {std::pair(to, movement.accesses[0]), std::pair(from, movement.accesses[1])}) {
+    if (side.kind == GPEMU_CUDA_MEMORY_MANAGED) {
+      use_managed(access.start, access.bytes, *stream.device);
+    }
+  }
+  const device::QueuedWork queued = queue_copy(stream, to, from, movement.bytes);
+  copy_host_calls(stream, movement.calls);
+  if (rule.wait == CopyWait::kEnd) return move_and_wait(movement, stream, queued, blocking);
+  move_queued(std::move(movement), stream, route, rule.staged);
   return GPEMU_CUDA_SUCCESS;
 }
 

@@ -289,29 +289,64 @@ Result<void> predict_program(const PredictOptions& options, const World& world) 
   return write_file_atomically(options.plot, report::stacked_bars_svg(predict_plot(report)));
 }
 
+constexpr const char* kNotes =
+    "Runs a few steps of the unmodified program on an emulated GPU without waiting for the GPU,\n"
+    "then ends the program. This is done once for each batch size and for each compute\n"
+    "capability of the GPUs. Steps are recognised by NVTX ranges, by the optimizer's work, or\n"
+    "by repetition. The program reads its batch size from the variable GPEMU_BATCH, or takes it\n"
+    "from its arguments, where gpemu replaces {batch}.\n"
+    "With --gpus, the program runs as torchrun would run it on that many GPUs, but only its "
+    "rank\n"
+    "0: the other ranks count as doing the same at the same time.\n"
+    "With --with, each program is recorded by itself; the others read no GPEMU_BATCH.\n"
+    "Examples:\n"
+    "  gpemu predict --gpu V100-PCIE-32GB,A100-SXM4-80GB,H100-SXM5-80GB -- python train.py\n"
+    "  gpemu predict --gpu A100-SXM4-40GB --batch 32,64,128 -- python train.py --batch-size "
+    "{batch}\n"
+    "  gpemu predict --gpu A100-SXM4-40GB --topology dgx-a100 --gpus 1,2,4,8,16 -- python "
+    "train_ddp.py\n"
+    "  gpemu predict --gpu V100-PCIE-32GB --with other.py -- python train.py\n"
+    "  gpemu predict --gpu T4 --step-pattern multi_tensor_apply --json - -- ./program\n";
+
+/// How many GPUs train together, and what joins them.
+void add_job_options(Command& command, PredictOptions& options) {
+  command
+      .option("--gpus", options.gpu_counts,
+              "Numbers of GPUs that train together, e.g. 1,2,4,8: predicts how much faster more "
+              "GPUs are")
+      .separated_by(',')
+      .one_word_each()
+      .range(1, 4096);
+  command
+      .option("--topology", options.topology,
+              "With --gpus: what joins the GPUs: a machine, by name (`gpemu node topo` lists them) "
+              "or by the path of a TOML file; more GPUs than it has need several such machines")
+      .needs("--gpus");
+}
+
+/// Other programs on the same GPU.
+void add_sharing_options(Command& command, PredictOptions& options) {
+  command
+      .option("--with", options.beside,
+              "Another program on the same GPU, e.g. other.py or \"python other.py --size 8\": "
+              "predicts what they do to each other; once for each such program")
+      .placeholder("PROGRAM")
+      .one_word_each()
+      .excludes("--gpus");
+  command
+      .option("--sharing", options.sharing,
+              "With --with: the programs have the GPU by turns, or, with MPS, side by side")
+      .one_of({"time-slices", "mps"})
+      .show_default()
+      .needs("--with");
+}
+
 }  // namespace
 
 void add_predict_command(Command app, const World& world) {
   Command command = app.subcommand(
       "predict", "Predict how fast a CUDA program trains on GPUs, and whether it fits");
-  command.notes(
-      "Runs a few steps of the unmodified program on an emulated GPU without waiting for the GPU,\n"
-      "then ends the program. This is done once for each batch size and for each compute\n"
-      "capability of the GPUs. Steps are recognised by NVTX ranges, by the optimizer's work, or\n"
-      "by repetition. The program reads its batch size from the variable GPEMU_BATCH, or takes it\n"
-      "from its arguments, where gpemu replaces {batch}.\n"
-      "With --gpus, the program runs as torchrun would run it on that many GPUs, but only its "
-      "rank\n"
-      "0: the other ranks count as doing the same at the same time.\n"
-      "With --with, each program is recorded by itself; the others read no GPEMU_BATCH.\n"
-      "Examples:\n"
-      "  gpemu predict --gpu V100-PCIE-32GB,A100-SXM4-80GB,H100-SXM5-80GB -- python train.py\n"
-      "  gpemu predict --gpu A100-SXM4-40GB --batch 32,64,128 -- python train.py --batch-size "
-      "{batch}\n"
-      "  gpemu predict --gpu A100-SXM4-40GB --topology dgx-a100 --gpus 1,2,4,8,16 -- python "
-      "train_ddp.py\n"
-      "  gpemu predict --gpu V100-PCIE-32GB --with other.py -- python train.py\n"
-      "  gpemu predict --gpu T4 --step-pattern multi_tensor_apply --json - -- ./program\n");
+  command.notes(kNotes);
   auto options = std::make_shared<PredictOptions>();
   command
       .option("--gpu", options->gpus,
@@ -328,18 +363,7 @@ void add_predict_command(Command app, const World& world) {
       .separated_by(',')
       .one_word_each()
       .range(1, 1 << 20);
-  command
-      .option("--gpus", options->gpu_counts,
-              "Numbers of GPUs that train together, e.g. 1,2,4,8: predicts how much faster more "
-              "GPUs are")
-      .separated_by(',')
-      .one_word_each()
-      .range(1, 4096);
-  command
-      .option("--topology", options->topology,
-              "With --gpus: what joins the GPUs: a machine, by name (`gpemu node topo` lists them) "
-              "or by the path of a TOML file; more GPUs than it has need several such machines")
-      .needs("--gpus");
+  add_job_options(command, *options);
   command.option("--steps", options->steps, "Steps to record, after two warm-up steps")
       .range(1, 10000)
       .show_default();
@@ -348,19 +372,7 @@ void add_predict_command(Command app, const World& world) {
       "Regular expression for the name of an operation or NVTX range that occurs once per step");
   command.option("--json", options->json,
                  "Write the answers as JSON; - prints them instead of the table");
-  command
-      .option("--with", options->beside,
-              "Another program on the same GPU, e.g. other.py or \"python other.py --size 8\": "
-              "predicts what they do to each other; once for each such program")
-      .placeholder("PROGRAM")
-      .one_word_each()
-      .excludes("--gpus");
-  command
-      .option("--sharing", options->sharing,
-              "With --with: the programs have the GPU by turns, or, with MPS, side by side")
-      .one_of({"time-slices", "mps"})
-      .show_default()
-      .needs("--with");
+  add_sharing_options(command, *options);
   command
       .option("--plot", options->plot,
               "Write a plot of the parts of a step, or of the speed-ups, as an SVG file")

@@ -117,6 +117,135 @@ struct ParameterList {
 /// Returns the parameters that operation_seconds() reads for some work.
 [[nodiscard]] ParameterList parameters_of(const OperationWork& work);
 
+/// The equations of operation_seconds(), one for each kind of work.
+template <typename T>
+struct OperationEquations {
+  const OperationWork& work;
+  const GpuRates& gpu;
+  const T* parameters;
+
+  [[nodiscard]] const T& by_direction(OperationParameter first) const {
+    return parameters[first + work.direction];
+  }
+  /// What is in the L2 cache takes less time.
+  [[nodiscard]] T moved(const T& share) const {
+    T seconds = work.bytes / (share * gpu.bandwidth);
+    if (work.cached > 0) seconds *= 1 - work.cached + work.cached / parameters[kCache];
+    return seconds;
+  }
+  [[nodiscard]] T together(const T& arithmetic, const T& memory) const {
+    return std::max(arithmetic, memory) + parameters[kApart] * std::min(arithmetic, memory);
+  }
+
+  /// One without groups.
+  [[nodiscard]] T convolution() const {
+    T share = by_direction(kConvolutionForward);
+    if (work.factor >= 0) share = share * parameters[work.factor];
+    if (work.last) share = share * parameters[kConvolutionLast];
+    T seconds = work.flops / (share * work.peak_flops) * (1.0 + parameters[kDepth] / work.depth);
+    if (work.winograd_large_flops > 0) {
+      const T overhead = 1.0 + parameters[kDepth] / work.winograd_depth;
+      const T rate = by_direction(kWinogradForward) * gpu.fp32_flops;
+      const T transforms = work.transform * work.activation_bytes /
+                           (parameters[kConvolutionBandwidth] * gpu.bandwidth);
+      seconds = std::min(seconds, T(work.winograd_large_flops / rate * overhead + transforms));
+      if (work.winograd_small_flops > 0) {
+        seconds = std::min(seconds, T(work.winograd_small_flops / rate * overhead));
+      }
+    }
+    seconds += parameters[kConvolutionLatency] + moved(parameters[kConvolutionBandwidth]);
+    if (work.turned_bytes > 0) {
+      seconds += work.turned_bytes / (parameters[kTurned] * gpu.bandwidth);
+    }
+    return seconds;
+  }
+
+  /// One with groups.
+  [[nodiscard]] T grouped_convolution() const {
+    if (work.direct) {
+      return parameters[kConvolutionLatency] +
+             work.flops / (parameters[kGroupedLastData + work.direction - 1] * gpu.multiprocessors *
+                           gpu.clock_hz) +
+             moved(parameters[kConvolutionBandwidth]);
+    }
+    T share = by_direction(kConvolutionForward) * by_direction(kGroupedForward);
+    if (work.last) share = share * parameters[kConvolutionLast];
+    return parameters[kConvolutionLatency] +
+           work.flops / (share * work.peak_flops) * (1.0 + parameters[kDepth] / work.depth) +
+           moved(parameters[kConvolutionBandwidth]);
+  }
+
+  /// One with a group for each channel.
+  [[nodiscard]] T depthwise_convolution() const {
+    return parameters[kLatency] +
+           work.flops / (by_direction(work.direct ? kDepthwiseLastForward : kDepthwiseForward) *
+                         gpu.multiprocessors * gpu.clock_hz) +
+           moved(parameters[kConvolutionBandwidth]);
+  }
+
+  /// Products of matrices.
+  [[nodiscard]] T matmul() const {
+    T share = parameters[kMatmul];
+    if (work.unaligned) share = share * parameters[kMatmulUnaligned];
+    const T latency =
+        work.kernels > 1 ? T(parameters[kLatency] * work.kernels) : T(parameters[kMatmulLatency]);
+    return latency +
+           together(work.flops / (share * work.peak_flops), moved(parameters[kMatmulBandwidth]));
+  }
+
+  /// Both products of attention, and the softmax between them.
+  [[nodiscard]] T attention() const {
+    return parameters[kMatmulLatency] +
+           together(work.flops / (by_direction(kAttentionForward) * work.peak_flops),
+                    moved(parameters[kMatmulBandwidth]));
+  }
+
+  /// Each row may have a block.
+  [[nodiscard]] T normalization() const {
+    const T& latency = parameters[kLatency];
+    if (work.rows > 0) {
+      // Each row has a block: multiprocessors are the limit where they have much bandwidth.
+      const T clocks = work.bytes / kRowBytes + work.rows * parameters[kNormalizationRow];
+      return latency + std::max(moved(parameters[kElementwise]),
+                                T(clocks / (gpu.multiprocessors * gpu.clock_hz)));
+    }
+    T seconds = latency + moved(by_direction(kNormalizationForward));
+    if (work.channels > 0) {
+      seconds += work.elements / work.channels / (parameters[kNormalizationBlock] * gpu.clock_hz);
+    }
+    if (work.clocks > 0) seconds += work.clocks / gpu.clock_hz;
+    return seconds;
+  }
+
+  /// What moves elements, and calculates little.
+  [[nodiscard]] T stream() const {
+    const T& latency = parameters[work.late ? kReductionLatency : kLatency];
+    const double clocks_per_second = gpu.multiprocessors * gpu.clock_hz;
+    // Caches serve a warp's elements one after the other where they lie apart.
+    if (work.reads_apart > 0) {
+      return latency +
+             std::max(T(work.elements / (parameters[work.stream] * clocks_per_second)),
+                      T(work.reads_apart / (parameters[kApartReads] * clocks_per_second)));
+    }
+    if (work.stream == kStrided || work.stream == kConverted) {
+      return latency + work.elements / (parameters[work.stream] * clocks_per_second);
+    }
+    // Each element takes instructions, whatever its size, or its bytes take longer.
+    if (work.stream == kBroadcast || work.stream == kConcatenation ||
+        work.stream == kPoolingForward) {
+      return latency + std::max(T(work.elements / (parameters[work.stream] * clocks_per_second)),
+                                moved(parameters[kElementwise]));
+    }
+    return latency + moved(parameters[work.stream]);
+  }
+
+  /// What is known by its bytes and its arithmetic alone.
+  [[nodiscard]] T other() const {
+    return parameters[kLatency] +
+           std::max(T(work.flops / work.peak_flops), moved(parameters[kElementwise]));
+  }
+};
+
 /// Returns how long an operation takes, in seconds. `parameters` has kOperationParameterCount
 /// entries, not their logarithms. T is double, or a number that carries derivatives.
 /// docs/design/operation-costs.md has the equations.
@@ -124,111 +253,26 @@ template <typename T>
 [[nodiscard]] T operation_seconds(const OperationWork& work, const GpuRates& gpu,
                                   const T* parameters) {
   using Kind = OperationWork::Kind;
-  const auto by_direction = [&](OperationParameter first) -> const T& {
-    return parameters[first + work.direction];
-  };
-  const T& conv_bandwidth = parameters[kConvolutionBandwidth];
-  // What is in the L2 cache takes less time.
-  const auto moved = [&](const T& share) {
-    T seconds = work.bytes / (share * gpu.bandwidth);
-    if (work.cached > 0) seconds *= 1 - work.cached + work.cached / parameters[kCache];
-    return seconds;
-  };
-  const auto together = [&](const T& arithmetic, const T& memory) {
-    return std::max(arithmetic, memory) + parameters[kApart] * std::min(arithmetic, memory);
-  };
+  const OperationEquations<T> equations{work, gpu, parameters};
   switch (work.kind) {
     case Kind::kNothing:
       break;
-    case Kind::kConvolution: {
-      T share = by_direction(kConvolutionForward);
-      if (work.factor >= 0) share = share * parameters[work.factor];
-      if (work.last) share = share * parameters[kConvolutionLast];
-      T seconds = work.flops / (share * work.peak_flops) * (1.0 + parameters[kDepth] / work.depth);
-      if (work.winograd_large_flops > 0) {
-        const T overhead = 1.0 + parameters[kDepth] / work.winograd_depth;
-        const T rate = by_direction(kWinogradForward) * gpu.fp32_flops;
-        const T transforms =
-            work.transform * work.activation_bytes / (conv_bandwidth * gpu.bandwidth);
-        seconds = std::min(seconds, T(work.winograd_large_flops / rate * overhead + transforms));
-        if (work.winograd_small_flops > 0) {
-          seconds = std::min(seconds, T(work.winograd_small_flops / rate * overhead));
-        }
-      }
-      seconds += parameters[kConvolutionLatency] + moved(conv_bandwidth);
-      if (work.turned_bytes > 0) {
-        seconds += work.turned_bytes / (parameters[kTurned] * gpu.bandwidth);
-      }
-      return seconds;
-    }
-    case Kind::kGroupedConvolution: {
-      if (work.direct) {
-        return parameters[kConvolutionLatency] +
-               work.flops / (parameters[kGroupedLastData + work.direction - 1] *
-                             gpu.multiprocessors * gpu.clock_hz) +
-               moved(conv_bandwidth);
-      }
-      T share = by_direction(kConvolutionForward) * by_direction(kGroupedForward);
-      if (work.last) share = share * parameters[kConvolutionLast];
-      return parameters[kConvolutionLatency] +
-             work.flops / (share * work.peak_flops) * (1.0 + parameters[kDepth] / work.depth) +
-             moved(conv_bandwidth);
-    }
+    case Kind::kConvolution:
+      return equations.convolution();
+    case Kind::kGroupedConvolution:
+      return equations.grouped_convolution();
     case Kind::kDepthwiseConvolution:
-      return parameters[kLatency] +
-             work.flops / (by_direction(work.direct ? kDepthwiseLastForward : kDepthwiseForward) *
-                           gpu.multiprocessors * gpu.clock_hz) +
-             moved(conv_bandwidth);
-    case Kind::kMatmul: {
-      T share = parameters[kMatmul];
-      if (work.unaligned) share = share * parameters[kMatmulUnaligned];
-      const T latency =
-          work.kernels > 1 ? T(parameters[kLatency] * work.kernels) : T(parameters[kMatmulLatency]);
-      return latency +
-             together(work.flops / (share * work.peak_flops), moved(parameters[kMatmulBandwidth]));
-    }
+      return equations.depthwise_convolution();
+    case Kind::kMatmul:
+      return equations.matmul();
     case Kind::kAttention:
-      return parameters[kMatmulLatency] +
-             together(work.flops / (by_direction(kAttentionForward) * work.peak_flops),
-                      moved(parameters[kMatmulBandwidth]));
-    case Kind::kNormalization: {
-      const T& latency = parameters[kLatency];
-      if (work.rows > 0) {
-        // Each row has a block: multiprocessors are the limit where they have much bandwidth.
-        const T clocks = work.bytes / kRowBytes + work.rows * parameters[kNormalizationRow];
-        return latency + std::max(moved(parameters[kElementwise]),
-                                  T(clocks / (gpu.multiprocessors * gpu.clock_hz)));
-      }
-      T seconds = latency + moved(by_direction(kNormalizationForward));
-      if (work.channels > 0) {
-        seconds += work.elements / work.channels / (parameters[kNormalizationBlock] * gpu.clock_hz);
-      }
-      if (work.clocks > 0) seconds += work.clocks / gpu.clock_hz;
-      return seconds;
-    }
-    case Kind::kStream: {
-      const T& latency = parameters[work.late ? kReductionLatency : kLatency];
-      const double clocks_per_second = gpu.multiprocessors * gpu.clock_hz;
-      // Caches serve a warp's elements one after the other where they lie apart.
-      if (work.reads_apart > 0) {
-        return latency +
-               std::max(T(work.elements / (parameters[work.stream] * clocks_per_second)),
-                        T(work.reads_apart / (parameters[kApartReads] * clocks_per_second)));
-      }
-      if (work.stream == kStrided || work.stream == kConverted) {
-        return latency + work.elements / (parameters[work.stream] * clocks_per_second);
-      }
-      // Each element takes instructions, whatever its size, or its bytes take longer.
-      if (work.stream == kBroadcast || work.stream == kConcatenation ||
-          work.stream == kPoolingForward) {
-        return latency + std::max(T(work.elements / (parameters[work.stream] * clocks_per_second)),
-                                  moved(parameters[kElementwise]));
-      }
-      return latency + moved(parameters[work.stream]);
-    }
+      return equations.attention();
+    case Kind::kNormalization:
+      return equations.normalization();
+    case Kind::kStream:
+      return equations.stream();
     case Kind::kOther:
-      return parameters[kLatency] +
-             std::max(T(work.flops / work.peak_flops), moved(parameters[kElementwise]));
+      return equations.other();
   }
   return T(0);
 }
