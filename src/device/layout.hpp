@@ -36,12 +36,14 @@
 /// A place is where processes use something: the devices, then, for the policy kMig, kMigPlaces for
 /// each device.
 ///
-/// Change kVersion with any change of this file. The header's fields up to `temporary` stay where
-/// they are in all versions, so that each can remove the nodes of any other.
+/// The version is a hash of this file and of those whose structs it holds, without comments
+/// (CMakeLists.txt): builds that differ in them never read each other's segments. The header's
+/// fields up to `temporary` stay where they are in all versions, so that each can remove the nodes
+/// of any other.
 namespace gpemu::device::layout {
 
 inline constexpr char kMagic[8] = {'G', 'P', 'E', 'M', 'U', 'N', 'O', 'D'};
-inline constexpr std::uint32_t kVersion = 20;
+inline constexpr std::uint32_t kVersion = GPEMU_SEGMENT_VERSION;
 inline constexpr std::uint32_t kMaxDevices = 4096;
 inline constexpr std::uint32_t kProcessCapacity = 256;
 inline constexpr std::size_t kNameBytes = 64;

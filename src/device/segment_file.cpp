@@ -390,7 +390,7 @@ Result<NodeFacts> read_facts(const FileDescriptor& file, const NodePath& node) {
   if (header.version != layout::kVersion) {
     return fail(
         ErrorCode::kIncompatible,
-        "the node '{}' was created by another gpemu, with segment version {} instead of {}; "
+        "the node '{}' was created by another gpemu, with segment version {:x} instead of {:x}; "
         "remove it with `{}` and create it again",
         printable(node.name), header.version, layout::kVersion, remove_command(node));
   }
