@@ -37,10 +37,10 @@ class NodeTest : public testing::Test {
             .temporary = temporary};
   }
 
-  void set_version(const std::string& name, char version) const {
+  void set_version(const std::string& name, std::uint32_t version) const {
     std::fstream file(directory_ / name, std::ios::in | std::ios::out | std::ios::binary);
     file.seekp(8);
-    file.put(version);
+    file.write(reinterpret_cast<const char*>(&version), sizeof(version));
   }
 
   std::vector<NodeEntry> entries() { return Node::list(directory_).value(); }
