@@ -39,7 +39,7 @@ std::vector<int> add_operations(const std::vector<RecordedOperation>& added,
 }  // namespace
 
 HostParameters host_parameters() {
-  return {.scale = cost::kHostScale, .synchronise = {cost::kHostForward, cost::kHostBackward}};
+  return {.scale = cost::kHostLaunch, .synchronise = {cost::kHostForward, cost::kHostBackward}};
 }
 
 Result<JoinedRecordings> join(std::span<const cost::Recording> recordings,

@@ -54,7 +54,7 @@ std::vector<LaunchTime> launch_times(const PublishedStep& step,
       time = {.forward = of_list, .backward = of_list};
       continue;
     }
-    const double scale = parameters[cost::kHostScale];
+    const double scale = parameters[cost::kHostLaunch];
     time = {.forward = scale * parameters.at(cost::host_cost(operation, {}, true)),
             .backward = scale * parameters.at(cost::host_cost(operation, {}, false))};
   }

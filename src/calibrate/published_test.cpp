@@ -266,8 +266,8 @@ TEST_F(PublishedData, AGpuWithoutItsOwnStepsHasTheParametersOfAnother) {
   const auto without = without_own_steps(h200, find);
   ASSERT_TRUE(without && without->calibration && h200.calibration);
   EXPECT_EQ(without->calibration->gpu, "H100-SXM5-80GB");
-  EXPECT_EQ(without->calibration->parameters[profile::kHostScale],
-            h200.calibration->parameters[profile::kHostScale])
+  EXPECT_EQ(without->calibration->parameters[profile::kHostLaunch],
+            h200.calibration->parameters[profile::kHostLaunch])
       << "the host is not the GPU";
   // The A100 has none in 16 bits; those of the RTX 3090 are left out when that is predicted.
   profile::GpuSpec like = start_;

@@ -30,7 +30,7 @@ PricedRecording::PricedRecording(Recording recording, const std::vector<Phase>& 
     std::ranges::transform(
         phases.at(i), std::back_inserter(phases_.at(i)), [&](const Launch& launch) {
           return PricedLaunch{.operation = launch.operation,
-                              .seconds = host_[kHostScale] * host_.at(launch.host_cost)};
+                              .seconds = host_[kHostLaunch] * host_.at(launch.host_cost)};
         });
   }
 }

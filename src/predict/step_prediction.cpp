@@ -124,7 +124,8 @@ class Pricing {
       ++place;
       const auto parameter = cost::host_cost(operation, neighbours, forward[i - step.begin]);
       const bool listed = optimizer && operation.operation_class == OperationClass::kOptimizer;
-      entry.launch = from_seconds(listed ? *optimizer : host_[parameter] * host_[cost::kHostScale]);
+      entry.launch =
+          from_seconds(listed ? *optimizer : host_[parameter] * host_[cost::kHostLaunch]);
       entry.time = is_copy(event.kind) ? from_seconds(to_seconds(event.duration) * link_)
                                        : kernel_time(operation, prediction);
       prediction.host += entry.launch;
@@ -163,7 +164,7 @@ class Pricing {
                         StepPrediction& prediction) {
     const CollectivePrice price = price_(work_.collectives[event.index]);
     // A call of a library, like a matrix product.
-    entry.launch = from_seconds(host_[cost::kHostOperation] * host_[cost::kHostScale]);
+    entry.launch = from_seconds(host_[cost::kHostOperation] * host_[cost::kHostLaunch]);
     entry.time = price.time;
     prediction.host += entry.launch;
     collective_errors_.push_back(price.relative_error);

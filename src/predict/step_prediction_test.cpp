@@ -51,7 +51,7 @@ StepPrediction predict(const record::ProgramWork& work,
 
 double host(cost::OperationParameter parameter) {
   return cost::kOperationParameters[parameter].typical *
-         cost::kOperationParameters[cost::kHostScale].typical;
+         cost::kOperationParameters[cost::kHostLaunch].typical;
 }
 
 TEST(PredictStep, AddsUpWhatItsTimeGoesInto) {

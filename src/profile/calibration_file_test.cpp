@@ -276,10 +276,10 @@ TEST(Calibration, IsTakenFromTheGpuThatAFileNames) {
 
   // The host may be another GPU's: by the file, or because a user asks for it.
   const auto launch = [](const Result<GpuSpec>& gpu) {
-    return gpu && gpu->calibration ? gpu->calibration->parameters.at(kHostScale) : 0;
+    return gpu && gpu->calibration ? gpu->calibration->parameters.at(kHostLaunch) : 0;
   };
   Calibration slow = calibration(true);
-  slow.parameters[kHostScale] = 9e-5;
+  slow.parameters[kHostLaunch] = 9e-5;
   gpus[1].toml = replace_calibration(gpu_file("Y-1"), "x.toml", slow, "X-1").value();
   gpus[2].toml = replaced(like, "like = \"X-1\"", "like = \"X-1\"\nhost_like = \"Y-1\"");
   const Database hosts = Database::from_image(build_database_image(gpus, {}).value()).value();

@@ -219,7 +219,7 @@ class Parts {
     const auto launch = forward || is_product ? cost::kHostOperation : cost::kHostSmall;
     const double device = to_seconds(estimate.time);
     return {.device = device,
-            .host = host_[launch] * host_[cost::kHostScale],
+            .host = host_[launch] * host_[cost::kHostLaunch],
             .slack = device * estimate.relative_error};
   }
 
@@ -289,7 +289,7 @@ class Parts {
                                                             bytes_ * static_cast<Bytes>(width()));
     const double seconds = to_seconds(time.time);
     return {.device = seconds,
-            .host = host_[cost::kHostOperation] * host_[cost::kHostScale],
+            .host = host_[cost::kHostOperation] * host_[cost::kHostLaunch],
             .slack = seconds * time.relative_bar,
             .exchanged = seconds};
   }

@@ -48,7 +48,7 @@ PhaseCost cost_of(const calibrate::JoinedRecordings& recorded, const cost::Phase
   for (const cost::Launch& launch : phase) {
     const cost::RecordedOperation& operation = recorded.operations[launch.operation];
     times.operations.push_back(to_seconds(model.price(operation.at(batch)).estimate.time));
-    times.launches.push_back(host[launch.host_cost] * host[cost::kHostScale]);
+    times.launches.push_back(host[launch.host_cost] * host[cost::kHostLaunch]);
   }
   const double device = std::accumulate(times.operations.begin(), times.operations.end(), 0.0);
   return {.device = 1e3 * device, .with_host = 1e3 * times.seconds()};
