@@ -178,12 +178,13 @@ void describe_pointers_of(const HeldEffect& effect, const Launch& launch, Kernel
   void* const* const arguments = launch.arguments;
   const bool displaces = effect.kind == HeldBy::kDisplacePointers;
   const auto to = read<std::uint64_t>(arguments[0]), from = read<std::uint64_t>(arguments[1]);
-  const auto integer = [arguments](int i) -> std::int64_t {
-    return read<std::int32_t>(arguments[i]);
+  // As on a GPU, addresses are modulo 2^64.
+  const auto integer = [arguments](int i) {
+    return static_cast<std::uint64_t>(std::int64_t{read<std::int32_t>(arguments[i])});
   };
-  const std::int64_t width = effect.element_bytes;
-  const std::int64_t first = (integer(3) + integer(4) * integer(2)) * width;
-  const std::int64_t step = displaces ? 0 : integer(5) * width;
+  const std::uint64_t width = effect.element_bytes;
+  const std::uint64_t first = (integer(3) + integer(4) * integer(2)) * width;
+  const std::uint64_t step = displaces ? 0 : integer(5) * width;
   const auto count = std::min<Bytes>(launch.grid[0], kMost);
   add_range(work, to, count * 8, Uncomputed::kWritten);
   if (displaces) work->reads.push_back({.start = from, .bytes = count * 8, .writes = false});
@@ -191,7 +192,7 @@ void describe_pointers_of(const HeldEffect& effect, const Launch& launch, Kernel
     std::vector<std::uint64_t> addresses(count, from);
     if (displaces && !memory.load(from, addresses.data(), count * 8)) return false;
     for (Bytes i = 0; i < count; ++i) {
-      addresses[i] += static_cast<std::uint64_t>(first + static_cast<std::int64_t>(i) * step);
+      addresses[i] += first + i * step;
     }
     memory.store(to, addresses.data(), count * 8);
     return true;

@@ -102,7 +102,8 @@ bool shift(const ElementMove::Index& index, const Memory& memory,
     std::int64_t place = loaded.at(index.places.offset(i), index.type).whole;
     if (place < 0 && index.wraps) place += index.size;
     if (place < 0 || place >= index.size) return false;
-    (*offsets)[i] += place * static_cast<std::int64_t>(index.step);
+    (*offsets)[i] = static_cast<std::int64_t>(static_cast<std::uint64_t>((*offsets)[i]) +
+                                              static_cast<std::uint64_t>(place) * index.step);
   }
   return true;
 }
@@ -119,13 +120,14 @@ std::vector<std::int64_t> offsets_of(const Places& places) {
 bool gather(std::uint64_t address, const std::vector<std::int64_t>& offsets, Bytes width,
             const Memory& memory, std::vector<std::byte>* values) {
   const auto [least, most] = std::ranges::minmax(offsets);
-  const Bytes extent = static_cast<Bytes>(most - least) + width;
-  if (extent > kMostBytes) return false;
+  const Bytes distance = static_cast<Bytes>(most) - static_cast<Bytes>(least);
+  if (distance > kMostBytes) return false;
+  const Bytes extent = distance + width;
   std::vector<std::byte> window(extent);
   if (!memory.load(address + static_cast<Bytes>(least), window.data(), extent)) return false;
   for (std::size_t i = 0; i < offsets.size(); ++i) {
-    std::memcpy(&(*values)[i * width], &window[static_cast<std::size_t>(offsets[i] - least)],
-                width);
+    std::memcpy(&(*values)[i * width],
+                &window[static_cast<Bytes>(offsets[i]) - static_cast<Bytes>(least)], width);
   }
   return true;
 }
@@ -150,7 +152,7 @@ bool compute_move(const ElementMove& move, Memory& memory) {
   // Adjacent elements are stored at once.
   for (std::size_t start = 0, end = 0; start < count; start = end) {
     for (end = start + 1; end < count; ++end) {
-      if (to[end] - to[end - 1] != static_cast<std::int64_t>(width)) break;
+      if (static_cast<Bytes>(to[end]) - static_cast<Bytes>(to[end - 1]) != width) break;
     }
     memory.store(move.to + static_cast<Bytes>(to[start]), &values[start * width],
                  (end - start) * width);
@@ -170,7 +172,9 @@ bool compute_sequence(const Sequence& sequence, Memory& memory) {
                     ? std::fma(static_cast<float>(sequence.step.real), static_cast<float>(at),
                                static_cast<float>(sequence.first.real))
                     : std::fma(sequence.step.real, static_cast<double>(at), sequence.first.real),
-        .whole = sequence.first.whole + sequence.step.whole * at};
+        // As on a GPU, integers are modulo 2^64.
+        .whole = static_cast<std::int64_t>(static_cast<std::uint64_t>(sequence.first.whole) +
+                                           static_cast<std::uint64_t>(sequence.step.whole) * i)};
     store_number(convert_number(value, sequence.work_type, sequence.type), sequence.type,
                  &values[i * width]);
   }
