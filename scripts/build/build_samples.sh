@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Compiles samples/*.cu with NVIDIA's compiler, which it fetches from PyPI into the user's cache.
+# Compiles examples/cuda/*.cu with NVIDIA's compiler, which it fetches from PyPI into the user's
+# cache.
 #
 # Usage: scripts/build/build_samples.sh [<folder for the programs, default build/samples>]
 #
@@ -29,13 +30,13 @@ if [ ! -e "$cache/complete" ]; then
 fi
 
 mkdir -p "$out"
-for source in "$root"/samples/*.cu; do
+for source in "$root"/examples/cuda/*.cu; do
   name=$(basename "$source" .cu)
   libraries=()
   if [ "$name" = cublas_gemm ]; then
     libraries=(-lcublas -lcublasLt)
   fi
-  "$toolkit/bin/nvcc" -O2 -std=c++17 -arch=sm_80 -cudart shared -I "$root/samples" \
+  "$toolkit/bin/nvcc" -O2 -std=c++17 -arch=sm_80 -cudart shared -I "$root/examples/cuda" \
     -L "$toolkit/lib" "$source" -o "$out/$name" "${libraries[@]}"
   echo "$out/$name"
 done

@@ -48,7 +48,7 @@ LOCKABLE_BYTES = 8 << 20  # Debian's limit for ordinary users.
 EXECUTED = ("sh", "console", "python")
 NEEDS = ("torch", "build", "idle")
 # Pages of which every command is checked, because newcomers follow them.
-FOLLOWED = re.compile(r"(samples/)?README\.md|docs/how-to/.*\.md")
+FOLLOWED = re.compile(r"(examples/cuda/)?README\.md|docs/how-to/.*\.md")
 # Temporary output of a terminal, and lines that a busy machine adds.
 PASSING = re.compile(r"[\w ]+: \d+/\d+ \w+, .* left|gpemu: .*: (recording|\d+ steps in .* s)|"
                      r"warning: the host was too busy .*")
@@ -457,7 +457,7 @@ def parse_options(arguments):
         description="Executes the commands of the documentation as they are written.",
         epilog="What is executed and compared: see the beginning of this file.")
     parser.add_argument("pages", nargs="*", metavar="PAGE",
-                        help="default: README.md, docs/ and samples/README.md")
+                        help="default: README.md, docs/ and examples/cuda/README.md")
     parser.add_argument("--gpemu", type=pathlib.Path, default=ROOT / "build/dev/tools/gpemu",
                         help="the command to execute; default: build/dev/tools/gpemu")
     parser.add_argument("--exact", action="store_true",
@@ -531,7 +531,7 @@ def main(arguments):
     if not pages:
         found = (ROOT / "docs").rglob("*.md")
         found = sorted(page.relative_to(ROOT).as_posix() for page in found)
-        pages = ["README.md", *found, "samples/README.md"]
+        pages = ["README.md", *found, "examples/cuda/README.md"]
     with tempfile.TemporaryDirectory(prefix="gpemu-docs-cache-") as cache:
         os.chmod(cache, 0o1777)
         options.cache = options.cache or cache

@@ -59,7 +59,7 @@ def commands(folder, address):
         "data dispatch": ["data", "dispatch", photos, "--listen", address],
         "data work": ["data", "work", address, "--data", photos],
         "host measure": ["host", "measure", f"{out}.toml", "--data", photos],
-        "cost": ["cost", "eval", "published", "--json"],
+        "cost": ["cost", "eval", "evidence/published", "--json"],
         "predict": ["predict", "--gpu", "T4", "--", "sh", "-c", LONG],
         "experiment": ["experiment", "check", *sorted(map(str, host.glob("*")))[:1]],
         "node create": ["node", "create", "made", "--gpu", "T4"],

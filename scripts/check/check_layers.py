@@ -48,6 +48,8 @@ C_ABI_HEADERS = ("gpemu/enum.h", "gpemu/gpemu.h", "gpemu/operation.h", "gpemu/cu
 
 # A folder of tools/ may include itself, the one that all share, modules, and these.
 TOOLS_SHARE = "cli"
+# Where the parser of options may be included: there, and in a program that is none of the command.
+MAY_PARSE = (f"tools/{TOOLS_SHARE}/", "tools/collectives/")
 TOOLS_ALLOWED = {"analyze": {"train"}, "smi": {"mig", "node"},
                  "nvidia_smi": {"mig", "node", "smi"}}
 
@@ -114,7 +116,7 @@ def fault_of_include(path, bracket, target, files):
     if "../" in target:
         return f"includes {target}: name headers from the root of their module"
     ours = target.startswith("gpemu/")
-    if target.startswith("CLI/") and not path.startswith((f"tools/{TOOLS_SHARE}/", "programs/")):
+    if target.startswith("CLI/") and not path.startswith(MAY_PARSE):
         return f"includes {target}, which takes the compiler seconds: use cli/command.hpp"
     if path.startswith("include/") and bracket == '"' and not ours:
         return f"a public header includes the private {target}"

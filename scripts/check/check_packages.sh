@@ -69,7 +69,7 @@ for kind in wheel deb; do
   mkdir -p "$root"
   tar -C "$root" -xf "$bare"
   mkdir -p "$root/check/recordings"
-  cp profiles/gpemu-vldb25/operations/alexnet.json "$root/check/recordings"
+  cp evidence/packs/gpemu-vldb25/operations/alexnet.json "$root/check/recordings"
   cp "${made[@]}" tests/python/*_test.py tests/packages/* "$root/check"
   echo "check_packages: the $kind in a bare Debian 12"
   enter "$root" "$kind"

@@ -43,7 +43,8 @@ FORBIDDEN_CODE = [
     (r"\b(printf|puts|putchar)\s*\(|\bstd::c(out|err)\b|\bfmt::print\((?!stderr)",
      r"^(include|src)/", r"_(test|bench)\.cpp$", "libraries do not print; log or return a Result"),
     (r"\bfmt::print\(|\bf?printf\(|\bstd::c(out|err)\b", r"^tools/.*\.cpp$",
-     r"(_test|_main)\.cpp$", "print_out and print_error of report/terminal.hpp escape names"),
+     r"(_test|_main)\.cpp$|^tools/(collectives|mps)/",
+     "print_out and print_error of report/terminal.hpp escape names"),
     (r"\bthrow\b(?!;)", r"^(include|src)/", None, "errors are returned as a Result"),
     (r"\b(sleep_for|sleep_until|usleep|nanosleep)\s*\(", r"^src/.*_test\.cpp$", None,
      "unit tests do not sleep"),
@@ -52,7 +53,7 @@ FORBIDDEN_CODE = [
     (r"\b(strerror|localtime|gmtime|ctime|strtok)\s*\(", r"\.([ch]pp|[ch])$", None,
      "not thread safe; use errno_message or the _r function"),
     (r"\bfriend class \w*Test\b", r"\.hpp$", None, "a test that needs a friend lacks a seam"),
-    (r"file\(\s*GLOB", r"(CMakeLists\.txt|\.cmake)$", r"^profiles/",
+    (r"file\(\s*GLOB", r"(CMakeLists\.txt|\.cmake)$", r"^catalog/",
      "sources are listed, never globbed"),
     (r"\benum\b(?! class)|\bk(Success|Invalid\w+|Not(Initialized|Supported)) = -?\d",
      r"^shims/.*\.[ch]pp$",
@@ -152,7 +153,7 @@ def check_text(path, text, lines):
 def check_functions(path, lines):
     """No function is too long, as clang-tidy counts: without the lines of its head and its end.
     Tests are exempt, whose tables may be longer."""
-    tests = r"_(test|bench)\.cpp$|^(tests|benchmarks|samples)/"
+    tests = r"_(test|bench)\.cpp$|^(tests|examples)/"
     if not path.endswith(CXX) or re.search(tests, path) or path in LONG_FUNCTIONS_LEFT:
         return
     start = re.compile(r"^( {2})?(?!(if|for|while|switch|else|return|do)\b)[^ }/:#]")
@@ -251,7 +252,7 @@ class Sources:
         return any(owner.search(t) and member.search(t) for t in self.text.values())
 
 
-TOP_FOLDERS = "include|src|tools|tests|benchmarks|docs|scripts|cmake|profiles|gpus|examples|shims"
+TOP_FOLDERS = "include|src|tools|tests|docs|scripts|cmake|catalog|evidence|examples|shims"
 DOCUMENT_PATH = re.compile(
     rf"(({TOP_FOLDERS})/[\w./-]*|[A-Z]+\.md|CMake\w+\.(txt|json)|Makefile)")
 # Qualified names, constants, and names of two words or more: TypeName, kConstantName.

@@ -104,7 +104,7 @@ def measure_rabbitmq(turns=2000, port=25673):
     """Returns the time of a turn through RabbitMQ, and the CPU time of all that take part."""
     with tempfile.TemporaryDirectory(prefix="gpemu_rabbitmq_") as folder:
         program = f"{folder}/rabbitmq_turns"
-        subprocess.run(["cc", "-O2", "-o", program, ROOT / "benchmarks/rabbitmq_turns.c",
+        subprocess.run(["cc", "-O2", "-o", program, ROOT / "scripts/claims/rabbitmq_turns.c",
                         "-lrabbitmq"], check=True)
         environment = {**os.environ, "RABBITMQ_NODENAME": f"gpemu{os.getpid()}@localhost",
                        "RABBITMQ_NODE_PORT": str(port), "RABBITMQ_NODE_IP_ADDRESS": "127.0.0.1",

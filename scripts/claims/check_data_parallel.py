@@ -12,8 +12,8 @@ emulated time, which the table shows beside it, because gpemu's P100 is fitted t
 cuDNN. The host's part is real, and what disturbs the host only adds, so the fastest of several
 steps counts, and not the median, as in the study. The study's host, of 2014, was slower than most
 are today: this one counts as slower by as much as an image took longer there, in one worker of a
-DataLoader (hosts/chameleon-p100.toml; image_program.py). The exit code is 1 if an overhead, or a
-part of ResNet-18's, is not what the study measured.
+DataLoader (catalog/hosts/chameleon-p100.toml; image_program.py). The exit code is 1 if an
+overhead, or a part of ResNet-18's, is not what the study measured.
 
 Usage: scripts/claims/check_data_parallel.py --python PYTHON [--gpemu COMMAND] [--steps N]
        [--runs N] [--host-slowdown FACTOR] (PyTorch 2.8 or 2.5.1 as scripts/build/install_torch.sh
@@ -31,7 +31,7 @@ import tomllib
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PROGRAM = pathlib.Path(__file__).with_name("data_parallel_program.py")
 IMAGE_PROGRAM = pathlib.Path(__file__).with_name("image_program.py")
-HOST = ROOT / "hosts/chameleon-p100.toml"
+HOST = ROOT / "catalog/hosts/chameleon-p100.toml"
 # Model, images per GPU, ms of a step on one GPU, overhead of two in percent, allowed points.
 # Source: github.com/mengwanguc/gpufs, branch Haoran_inter_gpu_study, medians. On two GPUs, and of
 # ResNet-18 on one: emulator/inter-gpu-study/imagenette; of AlexNet on one: emulator/profile/

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Compares copies that run at the same time and share links with what others measured
-(copies/README.md): a program under gpemu run copies on all flows at once, and the sum of their
-rates is compared. Times are the devices' own, so a busy machine changes nothing.
+(evidence/published/copies/README.md): a program under gpemu run copies on all flows at once, and
+the sum of their rates is compared. Times are the devices' own, so a busy machine changes nothing.
 
 The exit code is 1 if the mean error of several flows misses its target.
 
@@ -18,7 +18,7 @@ import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-FOLDER = ROOT / "copies"
+FOLDER = ROOT / "evidence/published/copies"
 GPUS = 8
 MIB = 1 << 20
 SIZE, ROUNDS = 64 * MIB, 8

@@ -5,7 +5,7 @@
 Makes a data set of single files, converts it to each format, and measures three things:
 * the loader in the page cache, in turns with single files, by the work that an image costs the
   processor, so that other programs hardly matter;
-* reading alone from the disk that storage/hdd.toml describes, which keeps its own time;
+* reading alone from the disk that catalog/storage/hdd.toml describes, which keeps its own time;
 * reading single files from that disk one at a time and asynchronously.
 
 Prints one table; exits with 1 if tar or TFRecord files are slower than 0.9 times single files in

@@ -2,15 +2,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checks how well gpemu predicts the speeds of two jobs that share a GPU.
 
-Random thirds of the measured pairs of sharing/pairs.csv are left out and predicted from the
-others of the same GPU, with five seeds. Expected: a mean error of at most 8 % on the K80 and the
-P100 (that on the V100 is reported), and error bars that contain 85 to 95 % of the speeds.
+Random thirds of the measured pairs of evidence/published/sharing/pairs.csv are left out and
+predicted from the others of the same GPU, with five seeds. Expected: a mean error of at most 8 % on
+the K80 and the P100 (that on the V100 is reported), and error bars that contain 85 to 95 % of the
+speeds.
 
 With --lucid, also pairs of which only NVML's utilization of each job alone is known, for example
 those of Lucid (ASPLOS 2023, github.com/S-Lab-System-Group/Lucid, for non-commercial use, so gpemu
 does not have them): a mean error of at most 7.8 %, and the same of the bars. No constant of the
-model was fitted to them. The file has the columns of sharing/README.md, with util_a, memutil_a,
-util_b and memutil_b.
+model was fitted to them. The file has the columns of evidence/published/sharing/README.md, with
+util_a, memutil_a, util_b and memutil_b.
 
 With --python as well, a Python that has PyTorch, `gpemu predict --with` records three networks at
 three batches for an RTX 3090, and the speeds that it predicts are compared with those of Lucid's

@@ -140,7 +140,7 @@ def check_copies(checks, program):
     large, small = times["host_to_device", "pinned", 2**30], \
         times["host_to_device", "pinned", 2**28]
     rate = (2**30 - 2**28) / (large - small) / 1e3
-    specification = (ROOT / f"gpus/{program.options.gpu}.toml").read_text(encoding="utf-8")
+    specification = (ROOT / f"catalog/gpus/{program.options.gpu}.toml").read_text(encoding="utf-8")
     stated = float(re.search(r"^pinned_copy_gb_per_s = { value = ([\d.]+)", specification, re.M)[1])
     checks.tell("copies", len(times) == 55 and abs(rate / stated - 1) < 1e-3,
                 f"{len(times)} of 55; pinned ones at {rate:.3f} GB/s, specified {stated} GB/s")

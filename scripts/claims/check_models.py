@@ -67,7 +67,7 @@ def least_left(gpu, tables, apart_from):
     memory, one model left out; None if there is no other. The context took no more: it, with the
     kernels that its libraries loaded, is what no tensor can have. Memory rows are continued as
     straight lines to the last batch that ran."""
-    with (ROOT / f"gpus/{gpu}.toml").open("rb") as file:
+    with (ROOT / f"catalog/gpus/{gpu}.toml").open("rb") as file:
         capacity = tomllib.load(file)["memory"]["capacity_mib"]["value"]
     left = []
     for model, rows in tables[gpu].items():
@@ -272,7 +272,7 @@ def parse_arguments():
     parser.add_argument("--model", action="append", dest="models")
     parser.add_argument("--clock", choices=("gpu-only", "real"), default="gpu-only",
                         help="virtual (default): GPUs' time only; real: this machine's host, too")
-    parser.add_argument("--recordings", default=ROOT / "profiles/gpemu-vldb25/operations",
+    parser.add_argument("--recordings", default=ROOT / "evidence/packs/gpemu-vldb25/operations",
                         help="folder of the models' recordings")
     parser.add_argument("--gpemu", default=ROOT / "build/release/tools/gpemu", type=pathlib.Path)
     parser.add_argument("--python", type=pathlib.Path,

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Compares the caches of several nodes that train on real files: network namespaces that are joined
-by TCP, each with a disk of a twelfth of the rates of storage/hdd.toml: the nodes share the cores of
-this machine, which must not be what limits three of them.
+by TCP, each with a disk of a twelfth of the rates of catalog/storage/hdd.toml: the nodes share
+the cores of this machine, which must not be what limits three of them.
 
 For one, two and three nodes, trains for three epochs on the same images and takes the last one:
 * page: each node has a cache that gives up the least recently used, as the page cache does;
@@ -40,9 +40,9 @@ BATCH = 8
 SHARE = 0.4  # of the data set that one node can cache: three nodes can cache it all
 EPOCHS = 3
 SLOWER = 12
-HDD = tomllib.loads((ROOT / "storage/hdd.toml").read_text())
+HDD = tomllib.loads((ROOT / "catalog/storage/hdd.toml").read_text())
 DISK = f"""name = "slow-hdd"
-title = "the disk of storage/hdd.toml, {SLOWER} times slower"
+title = "the disk of catalog/storage/hdd.toml, {SLOWER} times slower"
 access_ms = {SLOWER * HDD["access_ms"]}
 access_depth = {HDD["access_depth"]}
 access_by_depth = {HDD["access_by_depth"]}
@@ -50,7 +50,7 @@ mb_per_s = {HDD["mb_per_s"] / SLOWER}
 source = "hdd"
 
 [sources]
-hdd = "storage/hdd.toml"
+hdd = "catalog/storage/hdd.toml"
 """
 VARIANTS = {
     "page": ("--cache", "page"),

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Compares gpemu cost transformer with published iterations (scaling/README.md): of GPT
-with tensor, pipeline and data parallelism (gpt.csv), and of MPT with FSDP (mpt.csv).
+"""Compares gpemu cost transformer with published iterations (evidence/published/scaling/README.md):
+of GPT with tensor, pipeline and data parallelism (gpt.csv), and of MPT with FSDP (mpt.csv).
 
 The error is |predicted / measured - 1| of an iteration's time. Of GPT with data parallelism alone,
 the efficiency is compared, too: the time on two GPUs divided by that on more, with as many samples
@@ -20,7 +20,7 @@ import sys
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-FOLDER = ROOT / "scaling"
+FOLDER = ROOT / "evidence/published/scaling"
 # The most that the mean error may be, in percent, and in points for efficiencies.
 MOST_PERCENT = 15
 MOST_POINTS = 6

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Compares the scaling that gpemu predict --gpus gives for examples/pytorch/train_ddp.py with
-published steps of ResNet-50 on the GPUs of one machine (scaling/README.md).
+published steps of ResNet-50 on the GPUs of one machine (evidence/published/scaling/README.md).
 
 The exit code is 1 if a published efficiency lies outside its predicted interval.
 
@@ -17,7 +17,7 @@ import sys
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-FOLDER = ROOT / "scaling"
+FOLDER = ROOT / "evidence/published/scaling"
 
 
 def read_groups():

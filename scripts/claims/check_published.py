@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checks whether the bars that gpemu predict states hold steps that others measured and published.
 
-Draws steps from published/steps.csv, both memory layouts, from each group of source,
+Draws steps from evidence/published/steps.csv, both memory layouts, from each group of source,
 precision, layout and phase; runs the model of each step with gpemu predict, which waits for no GPU;
 and prints for each group how many of the published times lie within time / (1 + bar) and
 time x (1 + bar). The exit code is 1 when that is not 85 to 95 % of all steps drawn. A step that is
@@ -33,7 +33,7 @@ import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-DATA = ROOT / "published"
+DATA = ROOT / "evidence/published"
 CACHE = pathlib.Path(os.environ.get("XDG_CACHE_HOME", pathlib.Path.home() / ".cache")) / "gpemu"
 TIMM = CACHE / "timm-1.0.19"
 TIMM_PACKAGES = ("timm==1.0.19", "pyyaml", "safetensors", "huggingface_hub==0.36.0", "requests",
@@ -85,7 +85,7 @@ def key_of(step):
 
 
 def gpu_word(name):
-    own = DATA / f"gpus/{name}.toml"
+    own = DATA / f"catalog/gpus/{name}.toml"
     return str(own) if own.exists() else name
 
 

@@ -66,7 +66,8 @@ def main():
     arguments = parser.parse_args()
     if len(arguments.gpus) != 2:
         parser.error("name two GPUs")
-    samples = [arguments.samples / source.stem for source in sorted(ROOT.glob("samples/*.cu"))]
+    sources = sorted(ROOT.glob("examples/cuda/*.cu"))
+    samples = [arguments.samples / source.stem for source in sources]
     missing = [str(sample) for sample in samples if not sample.exists()]
     if missing:
         sys.exit(f"not built, see scripts/build/build_samples.sh: {', '.join(missing)}")

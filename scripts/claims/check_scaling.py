@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Compares how gpemu train scales to several GPUs with published steps of PyTorch's
-DistributedDataParallel (scaling/README.md).
+DistributedDataParallel (evidence/published/scaling/README.md).
 
 The efficiency of N GPUs is the time of a step on one GPU divided by that on N, with the same batch
 per GPU. The error is the difference of the predicted and the measured efficiency, in points (one
@@ -18,7 +18,7 @@ import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-FOLDER = ROOT / "scaling"
+FOLDER = ROOT / "evidence/published/scaling"
 # The most that the mean error may be, in points.
 TARGETS = {"NVLink": 3, "PCIe": 8, "between nodes": 10}
 

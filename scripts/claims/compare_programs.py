@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Compares what measured/programs.py wrote on a GPU with what it wrote under gpemu: the memory of
-each program, and the time between its steps.
+"""Compares what tools/measure/programs.py wrote on a GPU with what it wrote under gpemu: the
+memory of each program, and the time between its steps.
 
 Usage: scripts/claims/compare_programs.py MEASURED.jsonl EMULATED.jsonl
-       (EMULATED: gpemu run --quiet --gpu GPU --clock gpu-only -- python measured/programs.py
+       (EMULATED: gpemu run --quiet --gpu GPU --clock gpu-only -- python tools/measure/programs.py
        --output EMULATED.jsonl; times are without the host then)
 """
 
@@ -29,7 +29,8 @@ def read(path):
                 if row["outcome"] == "ok":
                     rows[row["name"]] = row
             except (ValueError, KeyError, TypeError):
-                sys.exit(f"compare_programs: {path}:{number}: not a line of measured/programs.py")
+                sys.exit(f"compare_programs: {path}:{number}: not a line of "
+                         "tools/measure/programs.py")
     return rows
 
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Fits what trees reach over TCP between two nodes (kTreeOverSockets in src/topology)
-to published steps of BERT on two nodes with RTX 2080 Ti (scaling/README.md).
+to published steps of BERT on two nodes with RTX 2080 Ti (evidence/published/scaling/README.md).
 
 How long gradients are exchanged after the backward pass decreases with the time of a step on one
 GPU, which hides a share of the exchange. A line through the batches gives the exchange of a step
@@ -16,7 +16,7 @@ import pathlib
 import statistics
 import sys
 
-STEPS = pathlib.Path(__file__).resolve().parents[2] / "scaling/two-nodes.csv"
+STEPS = pathlib.Path(__file__).resolve().parents[2] / "evidence/published/scaling/two-nodes.csv"
 
 
 def read_steps():

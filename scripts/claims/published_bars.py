@@ -120,8 +120,9 @@ def main():
     parser.add_argument("--gpemu", type=pathlib.Path, default=ROOT / "build/release/tools/gpemu")
     gpemu = parser.parse_args().gpemu
     print(f"{'bar':26} {'steps':>5} {'90th':>6}")
-    own, out = read_rows(gpemu, "published"), read_rows(gpemu, "published", "--gpu-out")
-    measured = read_rows(gpemu, "measured/h100") + read_rows(gpemu, "measured/h200-unfitted")
+    published, ours = "evidence/published", "evidence/ours"
+    own, out = read_rows(gpemu, published), read_rows(gpemu, published, "--gpu-out")
+    measured = read_rows(gpemu, f"{ours}/h100") + read_rows(gpemu, f"{ours}/h200-unfitted")
     for name, rows in groups(own, out, measured):
         misses = sorted(row["miss"] for row in rows)
         print(f"{name:26} {len(misses):5} {ninetieth(misses):6.2f}")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Trains or runs a model as a published step of published/steps.csv did, for
+"""Trains or runs a model as a published step of evidence/published/steps.csv did, for
 scripts/claims/check_published.py:
 
     published_step.py '{"source": "timm", "model": "resnet50", ...}'

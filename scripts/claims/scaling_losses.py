@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Shows what kLeastOfPrograms in tools/predict/scaling.cpp follows from: how much less than
 predicted published programs gain from the GPUs of one machine whose links hide the exchange of
-gradients (scaling/programs.csv), because of what gpemu predict leaves out, such as loading data.
+gradients (evidence/published/scaling/programs.csv), because of what gpemu predict leaves out,
+such as loading data.
 
 Each row's efficiency is divided by the least that gpemu predict states of a program without
 exchange: the slowest of so many GPUs takes 2, 4 and 6 % longer than one (slowest_of() in
@@ -25,7 +26,8 @@ BELOW = 0.05
 def read_shares():
     """Returns the shares by program."""
     shares = collections.defaultdict(list)
-    with (ROOT / "scaling/programs.csv").open(newline="", encoding="utf-8") as file:
+    programs = ROOT / "evidence/published/scaling/programs.csv"
+    with programs.open(newline="", encoding="utf-8") as file:
         for row in csv.DictReader(file):
             program = "/".join(row["program"].split("/")[:2])
             slowest = SLOWEST[int(row["gpus"])]

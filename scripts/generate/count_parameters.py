@@ -3,7 +3,7 @@
 """Prints a pack's models.csv: the parameters of torchvision models, built without their memory.
 
 Needs torch and torchvision (`pip install torch torchvision`); no GPU. Without names it prints the
-models of profiles/gpemu-vldb25.
+models of evidence/packs/gpemu-vldb25.
 """
 
 import argparse

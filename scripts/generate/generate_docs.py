@@ -50,11 +50,11 @@ def supported_libraries():
 
 
 def gpus():
-    return len(list((ROOT / "gpus").glob("*.toml")))
+    return len(list((ROOT / "catalog/gpus").glob("*.toml")))
 
 
 def models():
-    table = (ROOT / "profiles/gpemu-vldb25/models.csv").read_text()
+    table = (ROOT / "evidence/packs/gpemu-vldb25/models.csv").read_text()
     return len(table.strip().splitlines()) - 1
 
 

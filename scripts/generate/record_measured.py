@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Records what our own measurements on a real GPU asked it for: measured/<GPU>/operations, and
-measured/<GPU>-unfitted/operations with the steps that no fit uses.
+"""Records what our own measurements on a real GPU asked it for: evidence/ours/<GPU>/operations, and
+evidence/ours/<GPU>-unfitted/operations with the steps that no fit uses.
 
 Runs the measured operations and steps once more, unmodified, on the emulated GPU, and puts what
-they ask for beside the times that were measured: measured/README.md describes the files. They come
-from raw.csv, programs.jsonl and the raw tables of a pack of gpemu profile measure.
+they ask for beside the times that were measured: evidence/ours/README.md describes the files.
+They come from raw.csv, programs.jsonl and the raw tables of a pack of gpemu profile measure.
 
 Usage: scripts/generate/record_measured.py FOLDER --pack PACK --gpu GPU [--only operations|steps]
        [--fitted-steps N] [--gpemu COMMAND] [--python PYTHON]
@@ -97,7 +97,7 @@ def record(folder, kind, keys):
         torch.cuda.empty_cache()
 
     if kind == "raw":
-        raw = load(ROOT / "measured/raw.py", "raw")
+        raw = load(ROOT / "tools/measure/raw.py", "raw")
         for lists in (raw.products(), raw.convolutions(), raw.attentions(), raw.streams(),
                       raw.rows_and_others()):
             for op, number, shape, _, _, make in lists:
@@ -106,7 +106,7 @@ def record(folder, kind, keys):
                     torch.backends.cudnn.allow_tf32 = number == "tf32"
                     mark(f"{op} {number} {shape}", make, 1)
     elif kind == "program":
-        programs = load(ROOT / "measured/programs.py", "programs")
+        programs = load(ROOT / "tools/measure/programs.py", "programs")
         programs.declare()
         for key in keys:
             torch.manual_seed(0)
@@ -203,7 +203,7 @@ def main():
     for needed in (options.folder / "raw.csv", options.folder / "programs.jsonl",
                    options.pack / "raw/steps.csv"):
         if not needed.exists():
-            parser.error(f"{needed} is missing: measured/README.md tells what makes it")
+            parser.error(f"{needed} is missing: evidence/ours/README.md tells what makes it")
     rows = collections.defaultdict(list)
     for row in measured(options.folder, options.pack):
         is_operation = row[0] in ("raw", "operation")

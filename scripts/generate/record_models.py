@@ -4,8 +4,8 @@
 GPU, and writes one file a model to the pack's folder "operations". See
 docs/reference/recording-format.md.
 
-PACK is a folder such as profiles/gpemu-vldb25. With --check nothing is written: the exit code is 1
-when a recording is not the same as the pack's.
+PACK is a folder such as evidence/packs/gpemu-vldb25. With --check nothing is written: the exit
+code is 1 when a recording is not the same as the pack's.
 
 Usage: scripts/generate/record_models.py PACK [--check] [--gpu GPU] [--model MODEL]...
        [--gpemu COMMAND] [--python PYTHON]

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Records what published steps ask a GPU for, and writes one file a group to published/operations.
+"""Records what published steps ask a GPU for, and writes one file a group to
+evidence/published/operations.
 
-The steps are those of published/steps.csv. Their models come from PyPI, as
+The steps are those of evidence/published/steps.csv. Their models come from PyPI, as
 scripts/claims/check_published.py installs them, and run unmodified on an emulated GPU that has
 memory for any of them; nothing waits for the GPU. A step that ran on several GPUs is recorded once.
-published/README.md describes the files.
+evidence/published/README.md describes the files.
 
 Steps that were recorded are kept in the cache, so that a run that was stopped goes on where it was.
 Those that the cache does not have stay as they are in the files, so that --only records some anew.
@@ -32,7 +33,7 @@ sys.path[:0] = [str(CLAIMS), str(pathlib.Path(__file__).parent)]
 from check_published import is_normalized_in_place
 from recorded_ranges import CALL, call_of, operations_in_ranges, write_whole
 
-PUBLISHED = ROOT / "published"
+PUBLISHED = ROOT / "evidence/published"
 KEY = ("source", "model", "precision", "layout", "phase", "batch", "size")
 GROUP = ("source", "precision", "layout", "phase")
 STEP = ("model", "batch", "size")
@@ -105,7 +106,7 @@ def run_steps(specs, gpu, options):
 
 def roomy_gpu(folder):
     """Writes a GPU's file with memory for any step."""
-    text = (ROOT / "gpus/RTX-3090.toml").read_text(encoding="utf-8")
+    text = (ROOT / "catalog/gpus/RTX-3090.toml").read_text(encoding="utf-8")
     text = re.sub(r"capacity_mib = \{ value = \d+", "capacity_mib = { value = 1048576", text)
     path = pathlib.Path(folder) / "RTX-3090.toml"
     path.write_text(text.replace('name = "RTX-3090"', 'name = "RTX-3090-roomy"'), encoding="utf-8")

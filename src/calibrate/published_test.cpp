@@ -231,8 +231,7 @@ TEST_F(PublishedData, ABarNeedsStepsOfTwoFamilies) {
 
 /// Our own measurements on an H200: what its file has is what they give.
 TEST_F(PublishedData, TheH200sFileHasWhatItsMeasurementsGive) {
-  const auto steps =
-      cost::read_published_steps(GPEMU_PUBLISHED_FOLDER "/../measured/h200/operations");
+  const auto steps = cost::read_published_steps(GPEMU_PUBLISHED_FOLDER "/../ours/h200/operations");
   ASSERT_TRUE(steps) << steps.error().message;
   const profile::GpuSpec gpu = load("H200-SXM-141GB");
   ASSERT_TRUE(gpu.calibration);

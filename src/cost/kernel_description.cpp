@@ -472,7 +472,7 @@ void describe_elements(const KernelTraits& traits, const gpemu_operation& launch
 /// Adds how a normalization's rows are distributed. A row may have a block. Where sums over rows
 /// are the result, as for the weights of a layer normalization, a block takes 32 columns and moves
 /// about 16 times as many bytes per clock as one that takes a channel of images. Source:
-/// measured/h200/kernels.
+/// evidence/ours/h200/kernels.
 void describe_rows(const KernelTraits& traits, const gpemu_operation& launch,
                    gpemu_operation& operation) {
   constexpr std::int64_t kColumns = 2;

@@ -17,9 +17,9 @@ namespace {
 using Kind = OperationWork::Kind;
 
 /// The bars if a GPU's file has none: the mean of the GPUs. Source: `gpemu cost eval
-/// profiles/gpemu-vldb25/operations`: for steps of model families outside the fit (15 to 30 %), and
-/// for steps of GPUs outside it. These are bars of whole steps, in which errors of operations
-/// partly cancel out.
+/// evidence/packs/gpemu-vldb25/operations`: for steps of model families outside the fit (15 to 30
+/// %), and for steps of GPUs outside it. These are bars of whole steps, in which errors of
+/// operations partly cancel out.
 constexpr double kUnseenModelError = 0.2;
 constexpr double kOtherGpuError = 0.16;
 /// What a multiprocessor's caches and registers feed to its tensor cores in 16 bits, in operations
@@ -34,15 +34,15 @@ constexpr double kHopperOperandRate = 3500;
 /// The same for convolutions, whose operands are gathered. With the first number, ResNet-50 in
 /// mixed precision takes as long on an A100 and a V100, relative to an RTX 3090, as published
 /// (NVIDIA/DeepLearningExamples: 2470 and 1160 to 1200 images/s). With the second one, steps on an
-/// RTX 3090 follow best from an H200's (`gpemu cost eval published --published --gpu-out`: off by
-/// 9.7 %; with half and with twice as much, by 12).
+/// RTX 3090 follow best from an H200's (`gpemu cost eval evidence/published --published --gpu-out`:
+/// off by 9.7 %; with half and with twice as much, by 12).
 constexpr double kConvolutionOperandRate = 600;
 constexpr double kHopperConvolutionOperandRate = 1200;
 /// Shares of rates that memory and multiprocessors limit together: the rates grow with the root of
 /// the bandwidth if the multiprocessors stay the same. Source: on an H200, which has 1.43 times the
 /// bandwidth of an H100 and the same multiprocessors, they are 1.05 (softmax), 1.10, 1.24
 /// (normalization, forward and backward), 1.26 (pooling) and 1.28 times as large; what only copies
-/// or adds, 1.37 times (gpus/H100-SXM5-80GB.toml and H200-SXM-141GB.toml).
+/// or adds, 1.37 times (catalog/gpus/H100-SXM5-80GB.toml and H200-SXM-141GB.toml).
 constexpr std::array kHalfMemory = {kNormalizationForward, kNormalizationBackward, kSoftmax,
                                     kPoolingBackward, kReduction};
 /// Set by hand: for prices from datasheets alone, and for unknown work.

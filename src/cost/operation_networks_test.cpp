@@ -192,8 +192,8 @@ struct MeasuredStep {
   double backward_ms;
 };
 
-// Source: GPEmu measurements (VLDB 2025), the rows in profiles/gpemu-vldb25 and, where a row was
-// left out there because interpolation finds it, the measured value of the same run.
+// Source: GPEmu measurements (VLDB 2025), the rows in evidence/packs/gpemu-vldb25 and, where a row
+// was left out there because interpolation finds it, the measured value of the same run.
 constexpr MeasuredStep kMeasuredSteps[] = {
     {"A100-SXM4-40GB", "resnet50", 32, 14.5534, 33.8396},
     {"A100-SXM4-40GB", "resnet50", 64, 27.6115, 58.4172},

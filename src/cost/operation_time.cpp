@@ -43,7 +43,7 @@ constexpr double kSplitBlocks = 4;
 
 /// What other attention kernels reach of cuDNN's speed in 16 bits: FlashAttention 2 and the
 /// memory-efficient kernels in PyTorch, which do not use Hopper's asynchronous tensor cores.
-/// Source: measured/h200/raw.csv (bfloat16, heads of 64 and 128: 315 and 150 of 640 TFLOP/s);
+/// Source: evidence/ours/h200/raw.csv (bfloat16, heads of 64 and 128: 315 and 150 of 640 TFLOP/s);
 /// before Hopper: Dao, "FlashAttention-2", 2023, where xformers' kernel reaches about half.
 constexpr double kHopperFlashShare = 0.55;
 constexpr double kHopperEfficientShare = 0.25;
@@ -60,9 +60,9 @@ constexpr double kOtherShare = 0.3;
 constexpr double kGuessedShare = 0.5;
 
 /// What products of FP32 whose sums lie along both operands' rows reach of the rate of others
-/// before Volta. Source: NeuSight's kernel times on P100 (profiles/gpemu-vldb25/README.md): in the
-/// median, large products reach 83 % of the peak with maxwell_sgemm_128x64_nn, and 65 to 71 % with
-/// maxwell_sgemm_32x128_tn. Since Volta, both are alike.
+/// before Volta. Source: NeuSight's kernel times on P100 (evidence/packs/gpemu-vldb25/README.md):
+/// in the median, large products reach 83 % of the peak with maxwell_sgemm_128x64_nn, and 65 to 71
+/// % with maxwell_sgemm_32x128_tn. Since Volta, both are alike.
 ///
 /// On Pascal, they reach less if the rows that blocks read at the same time span more memory than
 /// addresses are translated for at once: the share falls with the root of the span, to the last
@@ -82,13 +82,14 @@ constexpr double kTilesAtOnce = 2;
 constexpr std::int64_t kVector = 8;
 
 /// The L2 cache serves all of what an operation touches if that is at most the first share of it,
-/// and nothing from the second on. Source: measured/h200/raw.csv, copies and sums of 1 KiB to 1
-/// GiB.
+/// and nothing from the second on. Source: evidence/ours/h200/raw.csv, copies and sums of 1 KiB to
+/// 1 GiB.
 constexpr double kAllCached = 0.7;
 constexpr double kNoneCached = 0.95;
 
 /// PyTorch's depthwise convolution is compiled for square windows of 1, 3 and 5 elements; others
-/// reach a part of the rate. Source: DepthwiseConv2d.cu; measured/h200/raw.csv, windows of 7 x 7.
+/// reach a part of the rate. Source: DepthwiseConv2d.cu; evidence/ours/h200/raw.csv, windows of 7
+/// x 7.
 constexpr double kOtherWindowShare = 0.35;
 
 /// With the channels last, cuDNN's depthwise convolution in 16 bits has fast kernels for windows of
@@ -105,8 +106,8 @@ constexpr double kTypicalGroup = 64;
 
 /// What a row of a layer normalization takes beside its bytes in the forward pass, as a share of
 /// that in the backward pass. Source: with 1, 0.5 and 0.25, timm's inference in
-/// published/operations is off by 9, 8 and 7 % after a fit; training there, and the H200, do not
-/// tell them apart.
+/// evidence/published/operations is off by 9, 8 and 7 % after a fit; training there, and the H200,
+/// do not tell them apart.
 constexpr double kForwardRow = 0.5;
 
 /// Memory is read and written in pieces of so many bytes: what an element takes that has no
@@ -115,9 +116,9 @@ constexpr double kSectorBytes = 32;
 
 /// PyTorch's own batch normalization, which it uses if images and weights both have 16 bits, has a
 /// block of threads for each channel, which handles so many elements for each clock, and which two
-/// blocks of a multiprocessor handle as fast as one. Source: measured/h200/raw.csv, bfloat16, 64 to
-/// 512 channels. On three other GPUs, the steps of VGG in FP16 with batch normalization take as
-/// much longer than those without as follows from this (published/steps.csv).
+/// blocks of a multiprocessor handle as fast as one. Source: evidence/ours/h200/raw.csv, bfloat16,
+/// 64 to 512 channels. On three other GPUs, the steps of VGG in FP16 with batch normalization take
+/// as much longer than those without as follows from this (evidence/published/steps.csv).
 constexpr double kOwnNormalizationForward = 0.6;
 constexpr double kOwnNormalizationBackward = 0.35;
 constexpr double kOwnNormalizationBlocks = 2;
@@ -209,13 +210,13 @@ Peak peak_of(gpemu_data_type type, const profile::GpuSpec& spec) {
 }
 
 /// The same for products of matrices: a board that reaches its power limit lowers its clock. Not
-/// for convolutions: published steps of ResNet-50 on T4 (scaling/resnet50.csv) take half as long as
-/// at the clock of T4's products.
-/// Nor are there more of them than boards are reported to do.
+/// for convolutions: published steps of ResNet-50 on T4 (evidence/published/scaling/resnet50.csv)
+/// take half as long as at the clock of T4's products. Nor are there more of them than boards are
+/// reported to do.
 Peak sustained_peak_of(gpemu_data_type type, const profile::GpuSpec& spec) {
   Peak peak = peak_of(type, spec);
   // Priced with the shares of FP32: so an H100 takes 5 and 15 % less than predicted
-  // (measured/h100/raw.csv, 2048 and 8192 on each side).
+  // (evidence/ours/h100/raw.csv, 2048 and 8192 on each side).
   if (type == GPEMU_TYPE_FP64) peak.flops = spec.fp64_tensor_flops.value_or(peak.flops);
   peak.flops *=
       std::min(spec.sustained_clock_mhz.value_or(spec.boost_clock_mhz) / spec.boost_clock_mhz, 1.0);
@@ -281,8 +282,8 @@ Convolution convolution_of(const gpemu_operation& operation) {
 ///
 /// On Hopper, with a later library, all groups of up to 16 channels are fast, but not the filter's
 /// gradient of groups of 4; of 32 channels, those whose number of channels is a multiple of 256.
-/// Source: measured/h200/raw.csv; steps of RegNetX and Y, RegNetZ, ResNeXt-101, DPN, SK-ResNeXt
-/// and Next-ViT in measured/h100/programs.jsonl.
+/// Source: evidence/ours/h200/raw.csv; steps of RegNetX and Y, RegNetZ, ResNeXt-101, DPN,
+/// SK-ResNeXt and Next-ViT in evidence/ours/h100/programs.jsonl.
 bool has_group_kernel(const Convolution& conv, int direction, const profile::GpuSpec& spec) {
   constexpr double kManyNarrow = 128, kManyWide = 256, kWidestGroup = 40;
   const double group = conv.in_channels / conv.groups;
@@ -301,15 +302,15 @@ bool has_group_kernel(const Convolution& conv, int direction, const profile::Gpu
 /// strided convolution's input goes over all windows of the input, though most of their elements
 /// meet no output. Without that, steps of ResNeXt and DPN, of which few convolutions are strided,
 /// were predicted from those of RegNet to take 15 % too long, and with it 3 %
-/// (published/steps.csv). Groups of 16 take as long as ones of 32, where there are few, and two of
-/// them have whole 32 channels: RegNetX-004 and -008, RegNetY-008, BoTNeXt and HaloNeXt, with 32,
-/// 64 and 128 channels, were 14 to 25 % too fast; RegNetY-006, with 48 and 112, was not.
+/// (evidence/published/steps.csv). Groups of 16 take as long as ones of 32, where there are few,
+/// and two of them have whole 32 channels: RegNetX-004 and -008, RegNetY-008, BoTNeXt and HaloNeXt,
+/// with 32, 64 and 128 channels, were 14 to 25 % too fast; RegNetY-006, with 48 and 112, was not.
 ///
 /// On Hopper, the rate of groups of 24 to 120 channels is that of matrices that tiles of 64 x 64
 /// fill up on both sides: 12, 14, 37, 45, 81 and 76 TFLOP/s on an H100 with 24, 32, 48, 56, 64 and
 /// 120 channels, by what steps take beside the rest (RegNetY-032, Next-ViT, Visformer, RegNetY-8GF,
-/// NFNet, RegNetX-080 in measured/h100/programs.jsonl). Those of 4 channels are as fast as tiles of
-/// 16 x 16 would be.
+/// NFNet, RegNetX-080 in evidence/ours/h100/programs.jsonl). Those of 4 channels are as fast as
+/// tiles of 16 x 16 would be.
 double direct_group_flops(const Convolution& conv, int direction, double flops,
                           const profile::GpuSpec& spec) {
   constexpr double kPair = 32, kFewChannels = 128;
@@ -418,7 +419,7 @@ OperationWork convolution_work(const gpemu_operation& operation, const profile::
   const double output_bytes = conv.batch * conv.output * conv.out_channels * each;
   work.activation_bytes = input_bytes + output_bytes;
   // In 16 bits, windows of one element are products in either order; not before Ampere, where
-  // published steps of WideResNet and ResNeXt took longer (published/README.md).
+  // published steps of WideResNet and ResNeXt took longer (evidence/published/README.md).
   const bool product_in_place =
       work.half && conv.filter == 1 && !conv.strided && spec.compute_capability_major >= kAmpere;
   if (peak.tensor_cores && operation.channels_last == 0 && !product_in_place) {

@@ -19,8 +19,8 @@
 namespace gpemu::data {
 
 /// Samples that follow each other in a tar or TFRecord file are read together up to this size.
-/// Source: the disk that storage/hdd.toml describes reads parts of this size at 9/10 of the rate at
-/// which it reads a whole file.
+/// Source: the disk that catalog/storage/hdd.toml describes reads parts of this size at 9/10 of the
+/// rate at which it reads a whole file.
 inline constexpr Bytes kUnitBytes = 4 * kMiB;
 
 /// A label beyond this one is a mistake: no data set has as many classes.

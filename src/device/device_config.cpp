@@ -14,8 +14,8 @@ void fill_text(char (&destination)[Size], std::string_view text) {
   text.copy(destination, std::min(text.size(), Size - 1));
 }
 
-/// Idle power as a share of the board's limit, where it is not known. Source: gpus/*.toml: 0.10 of
-/// an A10, 0.13 of a V100-SXM2 and of an H100-SXM5, 0.17 of an H200.
+/// Idle power as a share of the board's limit, where it is not known. Source: catalog/gpus/*.toml:
+/// 0.10 of an A10, 0.13 of a V100-SXM2 and of an H100-SXM5, 0.17 of an H200.
 constexpr double kTypicalIdleShare = 0.125;
 
 GpuFacts gpu_facts(const profile::GpuSpec& spec) {

@@ -47,7 +47,8 @@ inline constexpr std::uint32_t kVersion = GPEMU_SEGMENT_VERSION;
 inline constexpr std::uint32_t kMaxDevices = 4096;
 inline constexpr std::uint32_t kProcessCapacity = 256;
 inline constexpr std::size_t kNameBytes = 64;
-/// Of the text that describes the topology. Source: hundreds of times the longest of topologies/.
+/// Of the text that describes the topology. Source: hundreds of times the longest of
+/// catalog/topologies/.
 inline constexpr std::uint32_t kMaxTopologyBytes = 1 << 20;
 /// Of the text that describes the faults. Source: hundreds of times what kMostFaults take.
 inline constexpr std::uint32_t kMaxFaultsBytes = 1 << 20;

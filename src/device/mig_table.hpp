@@ -47,8 +47,8 @@ class MigTable {
   [[nodiscard]] State read() const { return read(table_); }
 
   /// Returns the parts of the GPU's compute engine that places are, by the compute slices, of
-  /// seven, of the instances there; one slice for a place without one. Source: all GPUs of gpus/
-  /// with MIG have seven.
+  /// seven, of the instances there; one slice for a place without one. Source: all GPUs of
+  /// catalog/gpus/ with MIG have seven.
   static std::array<double, layout::kMigPlaces> weights(const MigLayout::Words& words);
 
   /// Changes the instances. `change` may be called several times. Errors: its own; kUnavailable if

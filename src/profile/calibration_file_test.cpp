@@ -13,7 +13,7 @@
 namespace gpemu::profile {
 namespace {
 
-/// A GPU's file, with the sources last as in gpus/.
+/// A GPU's file, with the sources last as in catalog/gpus/.
 std::string gpu_file(std::string_view name = "X-1") {
   return "name = \"" + std::string(name) + R"("
 product_name = "Test"
@@ -225,7 +225,7 @@ TEST(Calibration, NamesFileLineAndFieldOfAFault) {
   const std::string_view depth = "depth = 28.49", table = "[calibration]\n#";
   expect(depth, "depths = 28.49", "depths", "calibration.depths: unknown key");
   const std::string_view from =
-      "from a file in gpus/ of this gpemu, or write only like = \"GPU\" to "
+      "from a file in catalog/gpus/ of this gpemu, or write only like = \"GPU\" to "
       "have what a measured GPU has";
   expect(depth, "", table, fmt::format("calibration.depth: missing; copy it {}", from));
   expect(depth, "depth = 0.1", "depth =", "calibration.depth: 0.1 is not between 4 and 200");

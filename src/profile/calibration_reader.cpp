@@ -124,7 +124,7 @@ class Reader {
     if (missing.empty()) return {};
     return fault(
         table_, fmt::format("{}", fmt::join(missing, ", ")),
-        "missing; copy {} from a file in gpus/ of this gpemu, or write only like = \"GPU\" "
+        "missing; copy {} from a file in catalog/gpus/ of this gpemu, or write only like = \"GPU\" "
         "to have what a measured GPU has",
         missing.size() == 1 ? "it" : "them");
   }

@@ -80,7 +80,7 @@ class Review {
   void check_device(const DeviceTables& device) {
     if (!known_gpus_.empty() && std::ranges::find(known_gpus_, device.gpu) == known_gpus_.end()) {
       fault(device.folder.parent_path(), 0,
-            fmt::format("unknown GPU {}; add gpus/{}.toml or correct the name", device.gpu,
+            fmt::format("unknown GPU {}; add catalog/gpus/{}.toml or correct the name", device.gpu,
                         device.gpu));
     }
     for (const CurveRow& row : device.curves) {

@@ -22,7 +22,8 @@
 namespace gpemu::run {
 namespace {
 
-/// The emulated GPU's memory while steps are recorded: 1 TiB, more than any GPU of `gpus/` has.
+/// The emulated GPU's memory while steps are recorded: 1 TiB, more than any GPU of `catalog/gpus/`
+/// has.
 constexpr Bytes kPlenty = Bytes{1} << 40;
 
 /// So many bytes of records are read at once before checking whether they are enough, because a

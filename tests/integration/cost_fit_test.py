@@ -18,7 +18,7 @@ import unittest
 
 GPEMU = ""
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-RECORDINGS = ROOT / "profiles/gpemu-vldb25/operations"
+RECORDINGS = ROOT / "evidence/packs/gpemu-vldb25/operations"
 MEASURED = {"A100-SXM4-40GB", "K80", "M40", "P100-PCIE-16GB", "Quadro-RTX-6000", "V100-PCIE-32GB"}
 
 
@@ -29,7 +29,7 @@ class CostFitTest(unittest.TestCase):
         self.folder = pathlib.Path(folder.name)
         self.recordings, self.gpus = self.folder / "recordings", self.folder / "gpus"
         self.recordings.mkdir()
-        shutil.copytree(ROOT / "gpus", self.gpus)
+        shutil.copytree(ROOT / "catalog/gpus", self.gpus)
         for model in ("alexnet", "squeezenet1_1"):
             shutil.copy(RECORDINGS / f"{model}.json", self.recordings)
 
@@ -92,7 +92,8 @@ class CostFitTest(unittest.TestCase):
                              "--json")
         self.assertEqual(len(rows), 2 * 2 * 3)
         # The least that the A100's host takes: its phases begin, and it notices their end.
-        host = tomllib.loads((ROOT / "gpus/A100-SXM4-40GB.toml").read_text())["calibration"]["host"]
+        text = (ROOT / "catalog/gpus/A100-SXM4-40GB.toml").read_text()
+        host = tomllib.loads(text)["calibration"]["host"]
         for phase in ("forward", "backward"):
             device = {(row["gpu"], row["model"], row["batch"]): row[phase]["device_ms"]
                       for row in rows}

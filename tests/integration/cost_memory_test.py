@@ -15,7 +15,7 @@ import unittest
 
 GPEMU = ""
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-RECORDINGS = ROOT / "profiles/gpemu-vldb25/operations"
+RECORDINGS = ROOT / "evidence/packs/gpemu-vldb25/operations"
 MEAN, WORST = 0.01, 0.03  # The bars of the claim; docs/how-to/check-the-claims.md.
 
 

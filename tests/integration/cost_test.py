@@ -60,7 +60,7 @@ class CostTest(unittest.TestCase):
 
     def test_small_batches_take_what_the_host_of_a_gpu_of_today_takes(self):
         # An H200 with PyTorch 2.11 took 4.8 ms, and 6.8 and 1.15 for its optimizer, at batch 8:
-        # measured/h200-sxm-pytorch2.11/raw/steps.csv. The published A100 took 12.2 and 22.5.
+        # evidence/ours/h200-sxm-pytorch2.11/raw/steps.csv. The published A100 took 12.2 and 22.5.
         for gpu, host in (("H200-SXM-141GB", ()), ("H100-SXM5-80GB", ()),
                           ("A100-SXM4-40GB", ("--host-of", "H200-SXM-141GB"))):
             answer = json.loads(self.gpemu("cost", "--gpu", gpu, "--model", "resnet50", "--batch",
@@ -79,7 +79,7 @@ class CostTest(unittest.TestCase):
 
     def edited(self, *changes):
         """Returns the path of a copy of the A100's file with changes."""
-        text = (ROOT / "gpus/A100-SXM4-40GB.toml").read_text(encoding="utf-8")
+        text = (ROOT / "catalog/gpus/A100-SXM4-40GB.toml").read_text(encoding="utf-8")
         for old, new in changes:
             self.assertIn(old, text)
             text = text.replace(old, new)
@@ -120,7 +120,7 @@ class CostTest(unittest.TestCase):
         self.assertEqual(cost["forward"], edited["forward"])
 
     def test_a_gpu_without_parameters_is_told_what_to_add(self):
-        text = (ROOT / "gpus/A100-SXM4-40GB.toml").read_text(encoding="utf-8")
+        text = (ROOT / "catalog/gpus/A100-SXM4-40GB.toml").read_text(encoding="utf-8")
         path = self.edited(*self.FASTER, (text[text.index("[calibration]"):], ""))
         message = self.gpemu("cost", "--gpu", path, "--model", "resnet50", "--batch", "64",
                              expect=10)

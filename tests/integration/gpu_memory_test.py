@@ -67,7 +67,7 @@ def rows():
 
 class GpuMemory(unittest.TestCase):
     def test_the_page_has_all_gpus(self):
-        files = (ROOT / "gpus").glob("*.toml")
+        files = (ROOT / "catalog/gpus").glob("*.toml")
         self.assertEqual(sorted(rows()), sorted(path.stem for path in files))
 
     def test_reports_are_near(self):
@@ -79,7 +79,7 @@ class GpuMemory(unittest.TestCase):
 
     def test_all_say_the_same(self):
         for name, (_, board, reserved, total, gib, idle, *_) in rows().items():
-            memory = tomllib.loads((ROOT / f"gpus/{name}.toml").read_text())["memory"]
+            memory = tomllib.loads((ROOT / f"catalog/gpus/{name}.toml").read_text())["memory"]
             board, reserved, total, idle = (round(float(text) * MIB)
                                             for text in (board, reserved, total, idle))
             words = [COMMAND, "run", "--quiet", "--gpu", name, "--", sys.executable, __file__]

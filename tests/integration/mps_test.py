@@ -22,7 +22,7 @@ GIB, MIB = 2**30, 2**20
 NODE = "mps"
 SUCCESS, OUT_OF_MEMORY, NOT_READY, ILLEGAL_ADDRESS = 0, 2, 600, 700
 CONNECTION_FAILED, RPC_FAILURE, SERVER_NOT_READY, MAX_CLIENTS, TERMINATED = 805, 806, 807, 808, 810
-# Of a V100-PCIE-32GB. Source: gpus/V100-PCIE-32GB.toml.
+# Of a V100-PCIE-32GB. Source: catalog/gpus/V100-PCIE-32GB.toml.
 MULTIPROCESSORS = 80
 # The kernel that uses an illegal address. Tests of faults count the kernels before it.
 FAULTS = """

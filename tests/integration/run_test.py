@@ -262,7 +262,7 @@ class RunTest(unittest.TestCase):
                    'size = ctypes.c_size_t(1 << 30)\n'
                    'assert cuda.cudaMalloc(ctypes.byref(p), size) == 0\n'
                    'assert cuda.cudaMemset(p, 0, size) == 0')
-        text = (ROOT / f"gpus/{GPU}.toml").read_text(encoding="utf-8")
+        text = (ROOT / f"catalog/gpus/{GPU}.toml").read_text(encoding="utf-8")
         self.assertIn("value = 900,", text)
         path = self.folder / "faster.toml"
         path.write_text(text.replace("value = 900,", "value = 1800,"), encoding="utf-8")
@@ -415,7 +415,8 @@ class RunTest(unittest.TestCase):
                  "('GPEMU_CLOCK', 'GPEMU_GPU', 'GPEMU_STRICT', 'GPEMU_RECORD_OPERATIONS', "
                  "'GPEMU_CONTEXT_MIB', 'GPEMU_GPU_FILES')))")
         path = self.folder / "edited.toml"
-        path.write_text((ROOT / f"gpus/{GPU}.toml").read_text(encoding="utf-8"), encoding="utf-8")
+        text = (ROOT / f"catalog/gpus/{GPU}.toml").read_text(encoding="utf-8")
+        path.write_text(text, encoding="utf-8")
         process = self.start(COMMAND, "run", "--quiet", "--gpu", GPU, "--", sys.executable, "-c",
                              inner, options=("--gpu", str(path), "--clock", "gpu-only", "--strict",
                                              "--context", "500",
@@ -425,7 +426,7 @@ class RunTest(unittest.TestCase):
 
     def test_hands_on_the_files_of_a_nodes_gpus(self):
         path = self.folder / "edited.toml"
-        text = (ROOT / f"gpus/{GPU}.toml").read_text(encoding="utf-8")
+        text = (ROOT / f"catalog/gpus/{GPU}.toml").read_text(encoding="utf-8")
         path.write_text(text.replace("value = 900,", "value = 1800,"), encoding="utf-8")
         subprocess.run([COMMAND, "node", "create", "n0", "--gpu", path], env=self.environment,
                        check=True, stdout=subprocess.DEVNULL)

@@ -223,7 +223,7 @@ class SchemasTest(unittest.TestCase):
         self.hold("smi", json.loads(self.call("smi", "n0", "--json", "--period-ms", 10)))
 
     def test_recordings(self):
-        recordings = sorted(ROOT.glob("profiles/*/operations/*.json"))
+        recordings = sorted(ROOT.glob("evidence/packs/*/operations/*.json"))
         self.assertGreater(len(recordings), 0)
         for path in recordings[::8]:
             value = json.loads(path.read_text())

@@ -23,7 +23,7 @@ import unittest
 
 FUNCTIONS = pathlib.Path(__file__).resolve().parents[2] / "shims" / "nvml" / "functions.def"
 GPU = "V100-PCIE-32GB"
-DRIVER_KEEPS = 258 << 20  # of a V100-PCIE-32GB, as gpus/V100-PCIE-32GB.toml says
+DRIVER_KEEPS = 258 << 20  # of a V100-PCIE-32GB, as catalog/gpus/V100-PCIE-32GB.toml says
 MIB = 1 << 20
 MEMORY = 1024 * MIB
 # Sets of memory are the kernels: each takes a known time on the device.

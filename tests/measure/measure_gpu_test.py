@@ -135,7 +135,7 @@ class OptionsTest(unittest.TestCase):
 
 class CatalogueTest(unittest.TestCase):
     def test_holds_gpemu_s_models_and_a_dozen_more(self):
-        with (ROOT / "profiles/gpemu-vldb25/models.csv").open(encoding="ascii") as file:
+        with (ROOT / "evidence/packs/gpemu-vldb25/models.csv").open(encoding="ascii") as file:
             published = {row["model"] for row in csv.DictReader(file)}
         names = measure_gpu.catalogue()
         self.assertLessEqual(published, set(names))
@@ -150,7 +150,7 @@ class CatalogueTest(unittest.TestCase):
 
     def test_names_gpus_as_gpemu_does(self):
         known = {}
-        for path in (ROOT / "gpus").glob("*.toml"):
+        for path in (ROOT / "catalog/gpus").glob("*.toml"):
             text = path.read_text(encoding="utf-8")
             known[re.search(r'^product_name = "(.*)"', text, re.M)[1]] = path.stem
         self.assertEqual(measure_gpu.GPU_NAMES, known)

@@ -77,7 +77,8 @@ class Streams(unittest.TestCase):
             gpemu.Stream()
 
     def test_a_topology_joins_as_many_devices_as_it_describes(self):
-        path = str(pathlib.Path(__file__).resolve().parents[2] / "topologies" / "dgx-1v.toml")
+        root = pathlib.Path(__file__).resolve().parents[2]
+        path = str(root / "catalog/topologies/dgx-1v.toml")
         node = gpemu.Node("V100-SXM2-32GB", 8, virtual_clock=True, topology=path)
         self.assertEqual(node.device_count, 8)
         with self.assertRaisesRegex(gpemu.InvalidArgumentError, "has 8 GPUs, but the node 7"):

@@ -27,7 +27,7 @@ constexpr unsigned version_of(unsigned number) {
 /// On the second of two A100s, a kernel of this process runs as long as the test does.
 class Nvml : public LoadedLibraries {
  protected:
-  /// Source: gpus/A100-SXM4-40GB.toml.
+  /// Source: catalog/gpus/A100-SXM4-40GB.toml.
   static constexpr uint64_t kReserved = uint64_t{621} << 20;
   static constexpr int kSuccess = nvml::kSuccess, kUninitialized = nvml::kUninitialized,
                        kInvalidArgument = nvml::kInvalidArgument,

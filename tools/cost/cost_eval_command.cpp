@@ -154,7 +154,7 @@ void add_cost_eval_command(Command cost, const World& world) {
   options->protocols.assign(calibrate::kProtocolNames.begin(), calibrate::kProtocolNames.end());
   command
       .option("recordings", options->folder,
-              "Folder of recordings, e.g. profiles/gpemu-vldb25/operations")
+              "Folder of recordings, e.g. evidence/packs/gpemu-vldb25/operations")
       .required();
   command.option("--protocol", options->protocols, "Data that a prediction may use; default: all")
       .separated_by(',')
@@ -200,10 +200,10 @@ void add_cost_eval_command(Command cost, const World& world) {
       "--published: compares steps that others published, with the parameters in the GPUs' files,\n"
       "by source, GPU, arithmetic and family. Families that are held out take no part in fits.\n"
       "Examples:\n"
-      "  gpemu cost eval profiles/gpemu-vldb25/operations --protocol in-sample\n"
-      "  gpemu cost eval profiles/gpemu-vldb25/operations --protocol family-out --by family\n"
-      "  gpemu cost eval published --published\n"
-      "  gpemu cost eval measured/h200 --published --gpu-out");
+      "  gpemu cost eval evidence/packs/gpemu-vldb25/operations --protocol in-sample\n"
+      "  gpemu cost eval evidence/packs/gpemu-vldb25/operations --protocol family-out --by family\n"
+      "  gpemu cost eval evidence/published --published\n"
+      "  gpemu cost eval evidence/ours/h200 --published --gpu-out");
   command.on_run([options, &world] { return evaluate(*options, world); });
 }
 

@@ -161,7 +161,7 @@ void add_cost_fit_command(Command cost, const World& world) {
   auto options = std::make_shared<FitCommandOptions>();
   command
       .option("recordings", options->recordings,
-              "Folder of recordings, e.g. profiles/gpemu-vldb25/operations")
+              "Folder of recordings, e.g. evidence/packs/gpemu-vldb25/operations")
       .required();
   command
       .option("--write", options->gpus_folder,
@@ -182,9 +182,9 @@ void add_cost_fit_command(Command cost, const World& world) {
       "bars, which \"gpemu cost eval --write\" writes. The same measurements always give\n"
       "identical files. The new values take effect when the profiles are built again.\n"
       "Example:\n"
-      "  gpemu cost fit profiles/gpemu-vldb25/operations --write gpus\n"
-      "  gpemu cost fit published --published --write gpus\n"
-      "  gpemu cost fit measured/h200 --published --gpu H200-SXM-141GB --write gpus");
+      "  gpemu cost fit evidence/packs/gpemu-vldb25/operations --write catalog/gpus\n"
+      "  gpemu cost fit evidence/published --published --write catalog/gpus\n"
+      "  gpemu cost fit evidence/ours/h200 --published --gpu H200-SXM-141GB --write catalog/gpus");
   command.on_run([options, &world] { return fit(*options, world); });
 }
 

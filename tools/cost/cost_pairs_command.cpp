@@ -313,7 +313,7 @@ void add_cost_pairs_command(Command cost, const World& world) {
       "  gpemu cost pairs --gpu K80 ResNet-50:64 LM:20\n"
       "  gpemu cost pairs 95/60 40/15 --sharing mps\n"
       "  gpemu cost pairs --eval\n"
-      "  gpemu cost pairs --pairs sharing/pairs.csv");
+      "  gpemu cost pairs --pairs evidence/published/sharing/pairs.csv");
   command.on_run([options, &world] { return run(*options, world); });
 }
 

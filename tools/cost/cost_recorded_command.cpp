@@ -95,7 +95,7 @@ void add_cost_recorded_command(Command cost, const World& world) {
   auto options = std::make_shared<RecordedOptions>();
   command
       .option("recordings", options->recordings,
-              "Folder of recordings, e.g. profiles/gpemu-vldb25/operations")
+              "Folder of recordings, e.g. evidence/packs/gpemu-vldb25/operations")
       .required();
   command.option("--gpu", options->gpus, "Kinds of GPU, e.g. V100-PCIE-32GB")
       .required()
@@ -109,7 +109,8 @@ void add_cost_recorded_command(Command cost, const World& world) {
       "\"with its host\" adds the time of the host of the measured GPU, or of its substitute:\n"
       "launches for which the GPU waits, and the wait at the end of a phase.\n"
       "Example:\n"
-      "  gpemu cost recorded profiles/gpemu-vldb25/operations --gpu V100-PCIE-32GB --batch 32,64");
+      "  gpemu cost recorded evidence/packs/gpemu-vldb25/operations --gpu V100-PCIE-32GB --batch "
+      "32,64");
   command.on_run([options, &world] { return tell(*options, world); });
 }
 

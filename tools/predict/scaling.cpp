@@ -129,7 +129,7 @@ std::vector<std::string> basis_of(const ScalingReport& report) {
 
 /// What programs reach on several GPUs of the least that is predicted, because of what is not:
 /// loading data, for one. Source: scripts/claims/scaling_losses.py, 19 of 20 of 185 rows of 14
-/// programs that others published (scaling/programs.csv).
+/// programs that others published (evidence/published/scaling/programs.csv).
 constexpr double kLeastOfPrograms = 0.84;
 
 Interval efficiency_of(const ScalingCurve& curve, const ScalingAnswer& answer) {

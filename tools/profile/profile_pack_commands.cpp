@@ -287,7 +287,7 @@ void add_profile_check_command(Command profile, const World& world) {
                                        "every fault with its file and line");
   auto folder = std::make_shared<std::filesystem::path>();
   command.option("pack", *folder, "Folder of the pack").required();
-  command.notes("Example:\n  gpemu profile check profiles/gpemu-vldb25");
+  command.notes("Example:\n  gpemu profile check evidence/packs/gpemu-vldb25");
   command.on_run([folder, &world] { return check(*folder, world); });
 }
 
@@ -298,7 +298,7 @@ void add_profile_compare_command(Command profile, const World& world) {
   command.option("pack", options->pack, "Folder of the pack").required();
   command.option("tables", options->raw, "Folder of the tables").required();
   command.flag("--json", options->as_json, "Print JSON");
-  command.notes("Example:\n  gpemu profile compare profiles/gpemu-vldb25 tables");
+  command.notes("Example:\n  gpemu profile compare evidence/packs/gpemu-vldb25 tables");
   command.on_run([options, &world] { return compare(*options, world); });
 }
 

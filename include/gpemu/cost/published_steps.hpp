@@ -19,7 +19,7 @@ struct CountedOperation {
 };
 
 /// A step that others measured on real GPUs and published, and what it asks a GPU for;
-/// published/README.md.
+/// evidence/published/README.md.
 struct PublishedStep {
   std::string model;
   std::string source;     ///< e.g. "timm".

@@ -56,9 +56,9 @@ struct SpeedEstimate {
 };
 
 /// The error bars of shared_speeds() for two jobs. Source: what a model that knows each job, but
-/// not how the two models disturb each other, misses on the pairs of sharing/pairs.csv: those of
-/// the K80 and the P100 (by turns), and of the V100 (side by side). `gpemu cost pairs --eval`
-/// prints them.
+/// not how the two models disturb each other, misses on the pairs of
+/// evidence/published/sharing/pairs.csv: those of the K80 and the P100 (by turns), and of the V100
+/// (side by side). `gpemu cost pairs --eval` prints them.
 inline constexpr double kTimeSlicesBar = 0.233;
 inline constexpr double kSideBySideBar = 0.914;
 

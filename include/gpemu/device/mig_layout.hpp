@@ -16,7 +16,7 @@
 
 namespace gpemu::device {
 
-/// Memory slices of a GPU, and the most GPU instances. Source: the tables of gpus/.
+/// Memory slices of a GPU, and the most GPU instances. Source: the tables of catalog/gpus/.
 inline constexpr int kMostMigSlices = 8;
 
 /// A kind of compute instance that a GPU instance can hold.

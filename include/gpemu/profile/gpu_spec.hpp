@@ -15,9 +15,9 @@
 
 namespace gpemu::profile {
 
-/// The specification of one kind of GPU, from a TOML file under `gpus/`. Rates are the datasheet's
-/// dense peaks. A number that the datasheet does not give is absent, never guessed.
-/// The GPU whose steps in 16 bits were published, so that its calibration is for them.
+/// The specification of one kind of GPU, from a TOML file under `catalog/gpus/`. Rates are the
+/// datasheet's dense peaks. A number that the datasheet does not give is absent, never guessed. The
+/// GPU whose steps in 16 bits were published, so that its calibration is for them.
 inline constexpr std::string_view kHalfGpu = "RTX-3090";
 
 struct GpuSpec {

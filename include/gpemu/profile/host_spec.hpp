@@ -45,7 +45,7 @@ struct HostNetwork {
   double request_s = 0;  ///< from a request to the first byte, if nothing else is on the way.
 };
 
-/// A computer that trains, without its GPUs, from a TOML file under `hosts/`.
+/// A computer that trains, without its GPUs, from a TOML file under `catalog/hosts/`.
 struct HostSpec {
   std::string name;   ///< the file's name too.
   std::string title;  ///< e.g. "Chameleon's node with two P100".

@@ -27,8 +27,8 @@ struct MeasuredPair {
   std::array<double, 2> speeds{};
 };
 
-/// Reads a table like sharing/pairs.csv. Columns are found by their names, so there may be others.
-/// Pairs without speeds, which did not run together, are left out.
+/// Reads a table like evidence/published/sharing/pairs.csv. Columns are found by their names, so
+/// there may be others. Pairs without speeds, which did not run together, are left out.
 ///
 /// Errors: those of read_file; kCorruptData with the file and line of the first fault.
 [[nodiscard]] Result<std::vector<MeasuredPair>> read_pairs(const std::filesystem::path& file);

@@ -13,7 +13,8 @@
 
 namespace gpemu::profile {
 
-/// A storage device, or a server with files, from a TOML file under `storage/` or a host's table
+/// A storage device, or a server with files, from a TOML file under `catalog/storage/` or a host's
+/// table
 /// `[[storage]]`.
 ///
 /// A read takes the time of an access (seek, rotation, latency), and then that of its bytes. The

@@ -53,7 +53,7 @@ struct NvlinkBond {
   int links = 0;
 };
 
-/// The GPUs of one machine and what joins them, from a TOML file under `topologies/`.
+/// The GPUs of one machine and what joins them, from a TOML file under `catalog/topologies/`.
 struct TopologySpec {
   std::string name;                  ///< gpemu's name, e.g. "dgx-1v"; the file's name too.
   std::string title;                 ///< e.g. "NVIDIA DGX-1 with Tesla V100".

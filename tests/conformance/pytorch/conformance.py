@@ -21,7 +21,7 @@ import torch
 EMULATED = bool(os.environ.get("GPEMU_NODE"))
 
 MIB = 2**20
-GPU_FILES = pathlib.Path(__file__).resolve().parents[3] / "gpus"
+GPU_FILES = pathlib.Path(__file__).resolve().parents[3] / "catalog/gpus"
 
 
 class Skipped(Exception):
@@ -83,7 +83,7 @@ def device_ms(work, repeat=3):
 
 @functools.cache
 def gpu_spec():
-    """Returns the tables of gpus/*.toml for this GPU, each entry by its value."""
+    """Returns the tables of catalog/gpus/*.toml for this GPU, each entry by its value."""
     for file in GPU_FILES.glob("*.toml"):
         with open(file, "rb") as content:
             spec = tomllib.load(content)
@@ -95,7 +95,7 @@ def gpu_spec():
                 for name, entry in table.items()
                 if isinstance(entry, dict) and "value" in entry
             }
-    raise Skipped(f"no file in gpus/ describes {torch.cuda.get_device_name()}")
+    raise Skipped(f"no file in catalog/gpus/ describes {torch.cuda.get_device_name()}")
 
 
 def assert_roofline(ms, flops=0.0, moved_bytes=0.0, peak="fp32_tflops", slack=3.0):
