@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes the mangled names of PyTorch's kernels that src/cost/kernel_traits.cpp reads arguments of.
+"""Writes the mangled names of PyTorch's kernels of which src/kernels/kernel_traits.cpp reads
+arguments.
 
 The names are facts of the wheels as scripts/build/install_torch.sh installs them: each library
 carries, as text, the names under which it registers its kernels. Of the kernels that an entry of
 the table recognises, one stays for each list of parameters that they have: the shortest name.
 
-Usage: scripts/generate/kernel_names.py [--output src/cost/kernel_names.txt] [VERSION...]
+Usage: scripts/generate/kernel_names.py [--output src/kernels/kernel_names.txt] [VERSION...]
        (default: 2.8.0 2.15.0; needs c++filt of binutils; half a minute)
 """
 
@@ -19,7 +20,7 @@ import re
 import subprocess
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-TABLE = ROOT / "src/cost/kernel_traits.cpp"
+TABLE = ROOT / "src/kernels/kernel_traits.cpp"
 VERSIONS = ("2.8.0", "2.15.0")
 INTEGERS = re.compile(r"^(unsigned )?(int|long|long long)( const)?$")
 
@@ -73,7 +74,8 @@ def libraries(version):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("versions", nargs="*", default=VERSIONS, metavar="VERSION")
-    parser.add_argument("--output", type=pathlib.Path, default=ROOT / "src/cost/kernel_names.txt")
+    parser.add_argument("--output", type=pathlib.Path,
+                        default=ROOT / "src/kernels/kernel_names.txt")
     options = parser.parse_args()
     table = parts_of_table()
     lines = []

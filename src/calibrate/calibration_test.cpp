@@ -5,6 +5,8 @@
 
 #include <gtest/gtest.h>
 
+#include "gpemu/kernels/described_operation.hpp"
+
 #include "test_gpu.hpp"
 
 namespace gpemu::calibrate {
@@ -91,7 +93,7 @@ TEST_F(CalibrateGpus, SingleOperationsTakePart) {
   product.kind = GPEMU_OPERATION_MATMUL;
   product.name = "product";
   product.type = product.compute_type = GPEMU_TYPE_FP32;
-  product.operation_class = cost::OperationClass::kMatmul;
+  product.operation_class = kernels::OperationClass::kMatmul;
   CalibratedGpu& gpu = gpus_.front();
   for (int i = 0; i < 10; ++i) {
     const std::int64_t rows = 128 * 80 * (i + 1);

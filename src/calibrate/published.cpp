@@ -41,7 +41,7 @@ std::vector<LaunchTime> launch_times(const PublishedStep& step,
   for (const auto& [operation, forward, backward] : step.operations) {
     const int count = forward + backward;
     listed.add(operation, count);
-    if (operation.operation_class == cost::OperationClass::kOptimizer) lists += count;
+    if (operation.operation_class == kernels::OperationClass::kOptimizer) lists += count;
   }
   const bool in_lists = listed_tensor && listed.tensors() > 0;
   const double of_list =
@@ -50,7 +50,7 @@ std::vector<LaunchTime> launch_times(const PublishedStep& step,
   for (const auto& [operation, forward, backward] : step.operations) {
     LaunchTime& time = times.emplace_back();
     if (step.is_operation) continue;
-    if (in_lists && operation.operation_class == cost::OperationClass::kOptimizer) {
+    if (in_lists && operation.operation_class == kernels::OperationClass::kOptimizer) {
       time = {.forward = of_list, .backward = of_list};
       continue;
     }
@@ -126,12 +126,12 @@ double copy_seconds(const PublishedStep& step, const profile::GpuSpec& gpu) {
          static_cast<double>(step.copied) / (gpu.pinned_copy_bytes_per_s * copy.pageable_share);
 }
 
-std::string part_of(const cost::DescribedOperation& operation, const profile::GpuSpec& gpu) {
+std::string part_of(const kernels::DescribedOperation& operation, const profile::GpuSpec& gpu) {
   using Kind = cost::OperationWork::Kind;
   const cost::OperationWork work = cost::operation_work(operation, gpu);
   if (work.kind == Kind::kDepthwiseConvolution) return "depthwise";
   if (work.kind == Kind::kGroupedConvolution) return work.direct ? "direct" : "grouped";
-  return std::string(cost::kOperationClassNames.at(static_cast<int>(operation.operation_class)));
+  return std::string(kernels::kOperationClassNames.at(static_cast<int>(operation.operation_class)));
 }
 
 /// The parameters of a calibration that a fit chooses.
@@ -321,7 +321,7 @@ PublishedAnswer predict_published(const PublishedStep& step, const profile::GpuS
   std::vector<double> device;
   PublishedAnswer answer;
   for (const auto& [recorded, forward, backward] : step.operations) {
-    const cost::DescribedOperation operation = recorded.at(1);
+    const kernels::DescribedOperation operation = recorded.at(1);
     const cost::OperationCost cost = model.price(operation);
     const cost::Estimate& estimate = cost.estimate;
     device.push_back(to_seconds(estimate.time));

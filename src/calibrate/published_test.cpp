@@ -10,6 +10,7 @@
 
 #include "gpemu/cost/copy_cost.hpp"
 #include "gpemu/cost/step_bar.hpp"
+#include "gpemu/kernels/described_operation.hpp"
 
 namespace gpemu::calibrate {
 namespace {
@@ -87,7 +88,7 @@ TEST_F(PublishedData, ACopyDelaysItsStep) {
 /// A product that takes much longer than its launch, and many that take much less.
 TEST_F(PublishedData, WhatTheGpuHasToDoLastIsNotHiddenBehindTheHost) {
   cost::CountedOperation product{.operation = {.kind = GPEMU_OPERATION_MATMUL,
-                                               .operation_class = cost::OperationClass::kMatmul,
+                                               .operation_class = kernels::OperationClass::kMatmul,
                                                .type = GPEMU_TYPE_FP16,
                                                .compute_type = GPEMU_TYPE_FP16}};
   for (const int i : {0, 1, 2, 3}) product.operation.shape[i].constant = i == 0 ? 1 : 8192;

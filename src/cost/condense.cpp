@@ -16,6 +16,7 @@
 
 #include "gpemu/base/file.hpp"
 #include "gpemu/cost/recording.hpp"
+#include "gpemu/kernels/described_operation.hpp"
 
 #include "recording_fields.hpp"
 
@@ -280,8 +281,8 @@ Result<RecordedOperation> join(std::span<const int> batches,
     if (shapeless(*other) == result) continue;
     return fail(ErrorCode::kInvalidArgument,
                 "{}: {} ({}) at one batch and {} ({}) at another, or they differ in type or access",
-                where, result.name, kOperationKindNames[result.kind], other->name,
-                kOperationKindNames[other->kind]);
+                where, result.name, kernels::kOperationKindNames[result.kind], other->name,
+                kernels::kOperationKindNames[other->kind]);
   }
   for (std::size_t i = 0; i < result.shape.size(); ++i) {
     std::vector<std::int64_t> values;
@@ -293,7 +294,7 @@ Result<RecordedOperation> join(std::span<const int> batches,
     if (!entry) {
       return fail(ErrorCode::kInvalidArgument,
                   "{}: {} ({}): shape[{}] is {} at batches {}: not affine", where, result.name,
-                  kOperationKindNames[result.kind], i, fmt::join(values, ", "),
+                  kernels::kOperationKindNames[result.kind], i, fmt::join(values, ", "),
                   fmt::join(batches, ", "));
     }
     result.shape[i] = *entry;

@@ -4,12 +4,14 @@
 #include <algorithm>
 #include <numeric>
 
+#include "gpemu/kernels/described_operation.hpp"
+
 namespace gpemu::cost {
 
 void ListedTensors::add(const RecordedOperation& operation, std::int64_t times) {
-  if (operation.operation_class != OperationClass::kOptimizer) return;
+  if (operation.operation_class != kernels::OperationClass::kOptimizer) return;
   launches_ += times;
-  const std::int64_t tensors = operation.shape[kListedTensors].constant;
+  const std::int64_t tensors = operation.shape[kernels::kListedTensors].constant;
   if (tensors <= 0) return;
   const std::int64_t read = operation.shape[0].constant, written = operation.shape[1].constant;
   const std::int64_t part = std::max<std::int64_t>(std::gcd(read, written), 1);

@@ -5,6 +5,8 @@
 
 #include <gtest/gtest.h>
 
+#include "gpemu/kernels/described_operation.hpp"
+
 namespace gpemu::cost {
 namespace {
 
@@ -12,11 +14,11 @@ RecordedOperation kernel(const std::string& name, std::int64_t tensors, int list
   RecordedOperation operation;
   operation.kind = GPEMU_OPERATION_ELEMENTWISE;
   operation.name = name;
-  operation.operation_class = OperationClass::kOptimizer;
+  operation.operation_class = kernels::OperationClass::kOptimizer;
   operation.type = GPEMU_TYPE_FP32;
   operation.shape[0].constant = lists_read * 1000 * tensors;
   operation.shape[1].constant = 1000 * tensors;
-  operation.shape[kListedTensors].constant = tensors;
+  operation.shape[kernels::kListedTensors].constant = tensors;
   return operation;
 }
 
@@ -50,7 +52,7 @@ TEST(ListedTensors, OfSeveralTypesAreDifferentTensors) {
 TEST(ListedTensors, OtherWorkDoesNotCount) {
   ListedTensors listed;
   RecordedOperation other = kernel("add", 60);
-  other.operation_class = OperationClass::kElementwise;
+  other.operation_class = kernels::OperationClass::kElementwise;
   listed.add(other);
   EXPECT_EQ(listed.launches(), 0);
   listed.add(kernel("lists of another layout", 0));

@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "gpemu/cost/operation_time.hpp"
+#include "gpemu/kernels/kernel_traits.hpp"
 
-#include "kernel_shape.hpp"
 #include "published_bars.hpp"
 
 namespace gpemu::cost {
@@ -133,49 +133,7 @@ double transferred_bar(const gpemu_operation& operation, const OperationWork& wo
   return at_least(convolution && old ? kOldHalfConvolutionBar : kHalfBar);
 }
 
-OperationClass class_of(gpemu_operation_kind kind) {
-  switch (kind) {
-    case GPEMU_OPERATION_MATMUL:
-      return OperationClass::kMatmul;
-    case GPEMU_OPERATION_CONVOLUTION_FORWARD:
-    case GPEMU_OPERATION_CONVOLUTION_BACKWARD_DATA:
-    case GPEMU_OPERATION_CONVOLUTION_BACKWARD_FILTER:
-      return OperationClass::kConvolution;
-    case GPEMU_OPERATION_ATTENTION_FORWARD:
-    case GPEMU_OPERATION_ATTENTION_BACKWARD:
-      return OperationClass::kAttention;
-    case GPEMU_OPERATION_RNN_FORWARD:
-    case GPEMU_OPERATION_RNN_BACKWARD:
-      return OperationClass::kRecurrent;
-    case GPEMU_OPERATION_NORMALIZATION_FORWARD:
-    case GPEMU_OPERATION_NORMALIZATION_BACKWARD:
-      return OperationClass::kNormalization;
-    case GPEMU_OPERATION_POOLING:
-    case GPEMU_OPERATION_POOLING_BACKWARD:
-      return OperationClass::kPooling;
-    case GPEMU_OPERATION_ELEMENTWISE:
-      return OperationClass::kElementwise;
-    case GPEMU_OPERATION_REDUCTION:
-      return OperationClass::kReduction;
-    case GPEMU_OPERATION_FFT:
-      return OperationClass::kFft;
-    case GPEMU_OPERATION_COPY_ON_DEVICE:
-      return OperationClass::kCopy;
-    case GPEMU_OPERATION_SET:
-      return OperationClass::kSet;
-    default:
-      return OperationClass::kOther;
-  }
-}
-
 }  // namespace
-
-DescribedOperation describe(const gpemu_operation& operation) {
-  if (operation.kind == GPEMU_OPERATION_KERNEL && operation.shape[kKernelBytes] == 0) {
-    return describe_kernel(kernel_traits(operation.name), operation);
-  }
-  return {.operation = operation, .operation_class = class_of(operation.kind)};
-}
 
 OperationCostModel::OperationCostModel(profile::GpuSpec spec) : spec_(std::move(spec)) {
   spec_.multiprocessors = std::max(spec_.multiprocessors, 1);
@@ -293,15 +251,15 @@ double OperationCostModel::seconds_of(const OperationWork& work,
 }
 
 OperationCost OperationCostModel::price(const gpemu_operation& operation) const {
-  return price(describe(operation));
+  return price(kernels::describe_operation(operation));
 }
 
-OperationCost OperationCostModel::price(const DescribedOperation& described) const {
+OperationCost OperationCostModel::price(const kernels::DescribedOperation& described) const {
   return price(described.operation, described.operation_class);
 }
 
 OperationCost OperationCostModel::price(const gpemu_operation& operation,
-                                        OperationClass operation_class) const {
+                                        kernels::OperationClass operation_class) const {
   const OperationWork work = operation_work(operation, operation_class, spec_);
   const Parameters& parameters = parameters_for(work);
   const bool fitted =
@@ -349,7 +307,7 @@ OperationCost OperationCostModel::price(const gpemu_operation& operation,
               seconds > 0 ? work.bytes / (spec_.memory_bandwidth_bytes_per_s * seconds) : 0};
 }
 
-Limit OperationCostModel::limit(const DescribedOperation& described) const {
+Limit OperationCostModel::limit(const kernels::DescribedOperation& described) const {
   // Memory's part is the time that goes away without the bytes; latency is what remains without
   // bytes and arithmetic; the rest is compute.
   OperationWork part = operation_work(described, spec_);

@@ -4,6 +4,7 @@
 #include <benchmark/benchmark.h>
 
 #include "gpemu/cost/operation_cost.hpp"
+#include "gpemu/kernels/kernel_traits.hpp"
 
 namespace gpemu::cost {
 namespace {
@@ -44,7 +45,7 @@ constexpr const char* kKernelName =
 /// A launch of a kernel whose name was analysed before, as libgpemu.so does it.
 void BM_PriceKernel(benchmark::State& state) {
   const OperationCostModel model(bench_spec());
-  const KernelTraits traits = kernel_traits(kKernelName);
+  const kernels::KernelTraits traits = kernels::kernel_traits(kKernelName);
   int count = 1 << 20;
   void* arguments[] = {&count};
   const gpemu_operation operation{.struct_size = sizeof(gpemu_operation),
@@ -56,7 +57,7 @@ void BM_PriceKernel(benchmark::State& state) {
                                   .name = kKernelName,
                                   .arguments = arguments};
   for ([[maybe_unused]] auto _ : state) {
-    benchmark::DoNotOptimize(model.price(describe_kernel(traits, operation)));
+    benchmark::DoNotOptimize(model.price(kernels::describe_kernel(traits, operation)));
   }
 }
 BENCHMARK(BM_PriceKernel);
@@ -66,7 +67,7 @@ BENCHMARK(BM_PriceKernel);
 void BM_PriceStep(benchmark::State& state) {
   constexpr int kGpus = 18, kOperations = 5000;
   const std::vector<OperationCostModel> models(kGpus, OperationCostModel(bench_spec()));
-  std::vector<DescribedOperation> step;
+  std::vector<kernels::DescribedOperation> step;
   for (const gpemu_operation_kind kind :
        {GPEMU_OPERATION_CONVOLUTION_FORWARD, GPEMU_OPERATION_CONVOLUTION_BACKWARD_DATA,
         GPEMU_OPERATION_CONVOLUTION_BACKWARD_FILTER, GPEMU_OPERATION_NORMALIZATION_FORWARD,
@@ -87,7 +88,8 @@ BENCHMARK(BM_PriceStep)->Unit(benchmark::kMillisecond);
 
 /// The one-time cost of a kernel.
 void BM_AnalyseKernelName(benchmark::State& state) {
-  for ([[maybe_unused]] auto _ : state) benchmark::DoNotOptimize(kernel_traits(kKernelName));
+  for ([[maybe_unused]] auto _ : state)
+    benchmark::DoNotOptimize(kernels::kernel_traits(kKernelName));
 }
 BENCHMARK(BM_AnalyseKernelName);
 

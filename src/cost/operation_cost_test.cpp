@@ -10,6 +10,7 @@
 
 #include <gtest/gtest.h>
 
+#include "gpemu/kernels/kernel_traits.hpp"
 #include "gpemu/profile/gpu_spec.hpp"
 
 namespace gpemu::cost {
@@ -77,7 +78,7 @@ TEST(OperationCostModel, NonsenseShapesStayWithinAnHour) {
 TEST(OperationCostModel, LargeProductsAreBoundByArithmetic) {
   const gpemu_operation operation = operation_of(GPEMU_OPERATION_MATMUL, {1, 8192, 8192, 8192});
   const OperationCost cost = OperationCostModel(toy_spec()).price(operation);
-  EXPECT_EQ(cost.operation_class, OperationClass::kMatmul);
+  EXPECT_EQ(cost.operation_class, kernels::OperationClass::kMatmul);
   EXPECT_EQ(limit_of(operation), Limit::kCompute);
   // 1.1 TFLOP: 110 ms at the peak, which no product reaches.
   EXPECT_GT(cost.estimate.time, std::chrono::milliseconds(110));
@@ -242,7 +243,8 @@ TEST(OperationCostModel, ListsOfTensorsCostTheirElements) {
   EXPECT_NEAR(cost(319), (300 + 19 * 64 / 65536.0) * chunk_us, 0.1);
   const auto tensors = [&](std::int64_t blocks) {
     const gpemu_operation called = launch(name, blocks, 512, arguments);
-    return describe_kernel(kernel_traits(name), called).operation.shape[kListedTensors];
+    return kernels::describe_kernel(kernels::kernel_traits(name), called)
+        .operation.shape[kernels::kListedTensors];
   };
   EXPECT_EQ(tensors(320), 20) << "the next launch finishes the last one";
   EXPECT_EQ(tensors(319), 20);
@@ -289,10 +291,10 @@ TEST(OperationCostModel, SleepingKernelsTakeTheirCycles) {
 }
 
 TEST(OperationCostModel, AttentionBackwardsReadsItsSizes) {
-  // 16 pointers and the scale, then sizes of heads, queries, keys, and heads.
+  // From byte 144 on: sizes of heads of queries and of values, queries, keys, and heads.
   std::array<std::int32_t, 64> params{};
   constexpr std::array<std::int32_t, 5> kSizes = {64, 64, 2048, 2048, 8};
-  std::ranges::copy(kSizes, params.begin() + 33);
+  std::ranges::copy(kSizes, params.begin() + 36);
   void* arguments[] = {params.data()};
   gpemu_operation backward = launch("fmha_cutlassB_f16_aligned_64x64_k64_sm70", 1, 32, arguments);
   backward.shape[1] = 8;
@@ -307,7 +309,7 @@ TEST(OperationCostModel, AttentionBackwardsReadsItsSizes) {
 TEST(OperationCostModel, UnknownKernelsCostTheirThreads) {
   const OperationCost cost =
       OperationCostModel(toy_spec()).price(launch("_Z3addPfS_S_", 1 << 20, 256, nullptr));
-  EXPECT_EQ(cost.operation_class, OperationClass::kOther);
+  EXPECT_EQ(cost.operation_class, kernels::OperationClass::kOther);
   EXPECT_GT(cost.estimate.time, std::chrono::milliseconds(1));
   EXPECT_EQ(cost.estimate.relative_error, 1.0);
 }
@@ -597,6 +599,26 @@ TEST(OperationCostModel, MoreWorkTakesNoLess) {
             1.8 * recurrent(GPEMU_OPERATION_RNN_FORWARD, 100));
   EXPECT_GT(recurrent(GPEMU_OPERATION_RNN_BACKWARD, 100),
             1.8 * recurrent(GPEMU_OPERATION_RNN_FORWARD, 100));
+}
+
+TEST(OperationCost, WhatIsDescribedCostsTheSame) {
+  const OperationCostModel model(toy_spec());
+  std::int64_t elements = 100'000'000;
+  std::array<void*, 1> arguments = {&elements};
+  gpemu_operation add = operation_of(GPEMU_OPERATION_KERNEL, {8, 1, 1, 128, 1, 1});
+  add.name =
+      "_ZN2at6native29vectorized_elementwise_kernelILi4ENS0_15CUDAFunctor_addIfEESt5arrayIPcLm3EEEE"
+      "viT0_T1_";
+  add.arguments = arguments.data();
+  const auto described = kernels::describe_kernel(kernels::kernel_traits(add.name), add);
+  EXPECT_NEAR(to_milliseconds(model.price(described).estimate.time), 1.2, 0.5);
+  for (const gpemu_operation& operation :
+       {described.operation,
+        operation_of(GPEMU_OPERATION_CONVOLUTION_BACKWARD_FILTER,
+                     {4, 24, 48, 24, 2, 110, 112, 1, 5, 3, 1, 55, 56, 1, 2, 2, 1, 1, 1, 1})}) {
+    const auto again = kernels::describe_operation(operation);
+    EXPECT_EQ(model.price(again).estimate.time, model.price(operation).estimate.time);
+  }
 }
 
 }  // namespace

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <functional>
 
-#include "kernel_shape.hpp"
+#include "gpemu/kernels/described_operation.hpp"
 
 namespace gpemu::cost {
 namespace {
@@ -597,11 +597,11 @@ OperationWork other_work(const gpemu_operation& operation, const profile::GpuSpe
 /// A product of matrices in a kernel that is not known.
 OperationWork guessed_work(const gpemu_operation& operation, const profile::GpuSpec& spec) {
   const double peak = sustained_peak_of(arithmetic_type(operation), spec).flops;
-  const double flops = entry(operation, kKernelFlops);
+  const double flops = entry(operation, kernels::kKernelFlops);
   return {.kind = Kind::kOther,
           .peak_flops = peak * kGuessedShare,
           .flops = flops,
-          .bytes = entry(operation, kKernelBytes)};
+          .bytes = entry(operation, kernels::kKernelBytes)};
 }
 
 OperationWork normalization_work(const gpemu_operation& operation, const profile::GpuSpec& spec) {
@@ -644,18 +644,20 @@ bool is_broadcast(const gpemu_operation& operation) {
   return writes > 0 && reads % writes != 0;
 }
 
-OperationWork elementwise_work(const gpemu_operation& operation, OperationClass operation_class,
+OperationWork elementwise_work(const gpemu_operation& operation,
+                               kernels::OperationClass operation_class,
                                const profile::GpuSpec& spec) {
   OperationParameter share = kElementwise;
   if (operation.access == GPEMU_ACCESS_STRIDED) {
     share = is_broadcast(operation) ? kBroadcast : kStrided;
   }
   if (operation.access == GPEMU_ACCESS_CONVERTED) share = kConverted;
-  if (operation_class == OperationClass::kCopy) share = kConcatenation;
+  if (operation_class == kernels::OperationClass::kCopy) share = kConcatenation;
   const double elements = entry(operation, 0) + entry(operation, 1);
   OperationWork work = stream(share, elements * gpemu_data_type_bytes(operation.type), spec);
   work.elements = elements;
-  if (share == kStrided || share == kBroadcast) work.reads_apart = entry(operation, kReadsApart);
+  if (share == kStrided || share == kBroadcast)
+    work.reads_apart = entry(operation, kernels::kReadsApart);
   return work;
 }
 
@@ -740,7 +742,8 @@ ParameterList parameters_of(const OperationWork& work) {
   return list;
 }
 
-OperationWork operation_work(const gpemu_operation& operation, OperationClass operation_class,
+OperationWork operation_work(const gpemu_operation& operation,
+                             kernels::OperationClass operation_class,
                              const profile::GpuSpec& spec) {
   const double each = gpemu_data_type_bytes(operation.type);
   switch (operation.kind) {
@@ -773,10 +776,10 @@ OperationWork operation_work(const gpemu_operation& operation, OperationClass op
     case GPEMU_OPERATION_SET:
       return stream(kElementwise, entry(operation, 0), spec);
     case GPEMU_OPERATION_KERNEL: {
-      if (entry(operation, kKernelFlops) > 0) return guessed_work(operation, spec);
-      const bool reduction = operation_class == OperationClass::kReduction;
-      OperationWork work =
-          stream(reduction ? kReduction : kElementwise, entry(operation, kKernelBytes), spec);
+      if (entry(operation, kernels::kKernelFlops) > 0) return guessed_work(operation, spec);
+      const bool reduction = operation_class == kernels::OperationClass::kReduction;
+      OperationWork work = stream(reduction ? kReduction : kElementwise,
+                                  entry(operation, kernels::kKernelBytes), spec);
       work.late = reduction;
       return work;
     }

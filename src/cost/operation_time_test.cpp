@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include "gpemu/kernels/described_operation.hpp"
+
 namespace gpemu::cost {
 namespace {
 
@@ -29,8 +31,8 @@ std::array<double, kOperationParameterCount> ideal() {
   return parameters;
 }
 
-DescribedOperation operation(gpemu_operation_kind kind, std::vector<std::int64_t> shape) {
-  DescribedOperation described{};
+kernels::DescribedOperation operation(gpemu_operation_kind kind, std::vector<std::int64_t> shape) {
+  kernels::DescribedOperation described{};
   described.operation.struct_size = sizeof(gpemu_operation);
   described.operation.kind = kind;
   described.operation.type = GPEMU_TYPE_FP32;
@@ -39,13 +41,14 @@ DescribedOperation operation(gpemu_operation_kind kind, std::vector<std::int64_t
   return described;
 }
 
-DescribedOperation convolution(gpemu_operation_kind kind, std::int64_t channels,
-                               std::int64_t filter, std::int64_t groups = 1) {
+kernels::DescribedOperation convolution(gpemu_operation_kind kind, std::int64_t channels,
+                                        std::int64_t filter, std::int64_t groups = 1) {
   return operation(kind, {32, channels, channels, groups, 2, 56, 56, 1, filter, filter,
                           1,  56,       56,       1,      1, 1,  1,  1, 1,      1});
 }
 
-double seconds(const DescribedOperation& described, const profile::GpuSpec& spec = round_gpu(),
+double seconds(const kernels::DescribedOperation& described,
+               const profile::GpuSpec& spec = round_gpu(),
                const std::array<double, kOperationParameterCount>& parameters = ideal()) {
   return operation_seconds(operation_work(described, spec), gpu_rates(spec), parameters.data());
 }
@@ -72,7 +75,7 @@ TEST(OperationTime, TensorCoresWantTheChannelsOfTheirOperandsLast) {
   spec.tf32_tensor_flops = 80e12;
   const auto more_bytes = [&](gpemu_operation_kind kind) {
     // 64 channels of 56 x 56 become 256 of the same.
-    DescribedOperation described = convolution(kind, 64, 1);
+    kernels::DescribedOperation described = convolution(kind, 64, 1);
     described.operation.shape[2] = 256;
     described.operation.compute_type = GPEMU_TYPE_TF32;
     const double turned = seconds(described, spec);
@@ -99,7 +102,7 @@ TEST(OperationTime, WinogradServesSquareWindowsInFp32Only) {
   EXPECT_NEAR(wider.flops / wider.winograd_large_flops, 4, 0.1);
   profile::GpuSpec ampere = round_gpu();
   ampere.tf32_tensor_flops = 80e12;
-  DescribedOperation tensor = convolution(GPEMU_OPERATION_CONVOLUTION_FORWARD, 256, 3);
+  kernels::DescribedOperation tensor = convolution(GPEMU_OPERATION_CONVOLUTION_FORWARD, 256, 3);
   tensor.operation.compute_type = GPEMU_TYPE_TF32;
   EXPECT_EQ(operation_work(tensor, ampere).winograd_large_flops, 0);
   EXPECT_GT(operation_work(tensor, round_gpu()).winograd_large_flops, 0);
@@ -143,7 +146,7 @@ TEST(OperationTime, StreamsMoveTheirBytes) {
               1e-9);
   EXPECT_NEAR(seconds(operation(GPEMU_OPERATION_REDUCTION, {kElements, 1})), one, 1e-9);
   // Max pooling has eight bytes more for each output, and compares the elements of its window.
-  const DescribedOperation pooling =
+  const kernels::DescribedOperation pooling =
       operation(GPEMU_OPERATION_POOLING, {4 * kElements, kElements, 4, 8});
   auto fast = ideal();
   fast[kPoolingForward] = fast[kConcatenation] = 4;
@@ -152,13 +155,15 @@ TEST(OperationTime, StreamsMoveTheirBytes) {
   EXPECT_NEAR(
       seconds(operation(GPEMU_OPERATION_POOLING_BACKWARD, {4 * kElements, kElements, 4, 8})),
       7 * one, 1e-9);
-  DescribedOperation joined = operation(GPEMU_OPERATION_ELEMENTWISE, {kElements, kElements});
-  joined.operation_class = OperationClass::kCopy;
+  kernels::DescribedOperation joined =
+      operation(GPEMU_OPERATION_ELEMENTWISE, {kElements, kElements});
+  joined.operation_class = kernels::OperationClass::kCopy;
   EXPECT_NEAR(seconds(joined), 2.0 * kElements / (100 * 1e9), 1e-9);
   EXPECT_NEAR(seconds(joined, round_gpu(), fast), 2 * one, 1e-9) << "its bytes take longer";
   joined.operation.type = GPEMU_TYPE_FP16;
   EXPECT_NEAR(seconds(joined), 2.0 * kElements / (100 * 1e9), 1e-9) << "whatever their size";
-  DescribedOperation strided = operation(GPEMU_OPERATION_ELEMENTWISE, {kElements, kElements});
+  kernels::DescribedOperation strided =
+      operation(GPEMU_OPERATION_ELEMENTWISE, {kElements, kElements});
   strided.operation.access = GPEMU_ACCESS_STRIDED;
   EXPECT_NEAR(seconds(strided), 2.0 * kElements / (100 * 1e9), 1e-9);  // One element a clock.
   strided.operation.type = GPEMU_TYPE_FP16;
@@ -169,7 +174,7 @@ TEST(OperationTime, WhatIsBroadcastIsAsFastAsTheMemoryAtMost) {
   auto parameters = ideal();
   parameters[kStrided] = 0.5;
   const auto work = [](std::int64_t reads, std::int64_t writes) {
-    DescribedOperation described = operation(GPEMU_OPERATION_ELEMENTWISE, {reads, writes});
+    kernels::DescribedOperation described = operation(GPEMU_OPERATION_ELEMENTWISE, {reads, writes});
     described.operation.access = GPEMU_ACCESS_STRIDED;
     return described;
   };
@@ -180,7 +185,7 @@ TEST(OperationTime, WhatIsBroadcastIsAsFastAsTheMemoryAtMost) {
   // Elements in another order, and a factor for each channel.
   EXPECT_NEAR(seconds(work(kElements, kElements), spec, parameters), 2 * kElements / (0.5 * rate),
               1e-9);
-  const DescribedOperation scaled = work(kElements + 64, kElements);
+  const kernels::DescribedOperation scaled = work(kElements + 64, kElements);
   parameters[kBroadcast] = 0.25;
   EXPECT_NEAR(seconds(scaled, spec, parameters), (2 * kElements + 64) / (0.25 * rate), 1e-9);
   parameters[kBroadcast] = 1e6;
@@ -193,7 +198,7 @@ TEST(OperationTime, ElementsThatLieApartTakeAReadEach) {
   parameters[kApartReads] = 0.5;
   constexpr std::int64_t kElements = 100'000'000;
   const auto transposed = [](std::int64_t reads) {
-    DescribedOperation described =
+    kernels::DescribedOperation described =
         operation(GPEMU_OPERATION_ELEMENTWISE, {kElements, kElements, 0, 0, reads});
     described.operation.access = GPEMU_ACCESS_STRIDED;
     return described;
@@ -208,8 +213,9 @@ TEST(OperationTime, ElementsThatLieApartTakeAReadEach) {
 
 TEST(OperationTime, SumsAlongBothOperandsAreSlowerBeforeVolta) {
   profile::GpuSpec spec = round_gpu();
-  const DescribedOperation plain = operation(GPEMU_OPERATION_MATMUL, {1, 12800, 12800, 4096});
-  const DescribedOperation along =
+  const kernels::DescribedOperation plain =
+      operation(GPEMU_OPERATION_MATMUL, {1, 12800, 12800, 4096});
+  const kernels::DescribedOperation along =
       operation(GPEMU_OPERATION_MATMUL, {1, 12800, 12800, 4096, 0, 0, 1});
   auto parameters = ideal();
   parameters[kApart] = 1e-9;
@@ -253,7 +259,8 @@ TEST(OperationTime, WhatFitsIntoTheCacheIsFaster) {
 }
 
 TEST(OperationTime, TheLongerOfArithmeticAndMemoryHidesAPartOfTheOther) {
-  const DescribedOperation product = operation(GPEMU_OPERATION_MATMUL, {1, 12800, 12800, 1024});
+  const kernels::DescribedOperation product =
+      operation(GPEMU_OPERATION_MATMUL, {1, 12800, 12800, 1024});
   auto parameters = ideal();
   const double together = seconds(product);
   parameters[kApart] = 1e-9;
@@ -269,13 +276,13 @@ TEST(OperationTime, UnalignedProductsAndOtherKernelsOfAttentionAreSlower) {
   auto parameters = ideal();
   parameters[kMatmulUnaligned] = 0.25;
   parameters[kApart] = 1e-9;
-  DescribedOperation product = operation(GPEMU_OPERATION_MATMUL, {1, 4096, 4096, 4096});
+  kernels::DescribedOperation product = operation(GPEMU_OPERATION_MATMUL, {1, 4096, 4096, 4096});
   product.operation.type = GPEMU_TYPE_FP16;
   const double aligned = seconds(product, spec, parameters);
   product.operation.access = GPEMU_ACCESS_STRIDED;
   EXPECT_NEAR(seconds(product, spec, parameters) / aligned, 4, 0.01);
   const auto attention = [&](gpemu_attention kernel, int causal) {
-    DescribedOperation described =
+    kernels::DescribedOperation described =
         operation(GPEMU_OPERATION_ATTENTION_FORWARD, {8, 16, 16, 4096, 4096, 64, causal, kernel});
     described.operation.type = GPEMU_TYPE_FP16;
     return seconds(described, spec, parameters);
@@ -399,7 +406,7 @@ TEST(OperationTime, SomeGroupsWithTheChannelsLastRunOnTensorCoresBackward) {
   profile::GpuSpec spec = round_gpu();
   spec.fp16_tensor_flops = 100e12;
   const auto work = [&](gpemu_operation_kind kind, std::int64_t channels, std::int64_t groups) {
-    DescribedOperation described = convolution(kind, channels, 3, groups);
+    kernels::DescribedOperation described = convolution(kind, channels, 3, groups);
     described.operation.type = GPEMU_TYPE_FP16;
     described.operation.channels_last = 1;
     return operation_work(described, spec);
@@ -413,7 +420,7 @@ TEST(OperationTime, SomeGroupsWithTheChannelsLastRunOnTensorCoresBackward) {
   // A stride of 2 leaves a quarter of the outputs, and of the filter's gradient's arithmetic; the
   // input's gradient takes all windows. On Hopper, it is a product.
   const auto strided_share = [&](gpemu_operation_kind kind) {
-    DescribedOperation described = convolution(kind, 256, 3, 4);
+    kernels::DescribedOperation described = convolution(kind, 256, 3, 4);
     described.operation.type = GPEMU_TYPE_FP16;
     described.operation.channels_last = 1;
     const double all = operation_work(described, spec).flops;

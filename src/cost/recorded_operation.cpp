@@ -5,17 +5,17 @@
 
 namespace gpemu::cost {
 
-DescribedOperation RecordedOperation::at(std::int64_t batch) const {
-  DescribedOperation result{.operation = {.struct_size = sizeof(gpemu_operation),
-                                          .kind = kind,
-                                          .type = type,
-                                          .compute_type = compute_type,
-                                          .channels_last = channels_last ? 1 : 0,
-                                          .shape = {},
-                                          .name = name.c_str(),
-                                          .arguments = nullptr,
-                                          .access = access},
-                            .operation_class = operation_class};
+kernels::DescribedOperation RecordedOperation::at(std::int64_t batch) const {
+  kernels::DescribedOperation result{.operation = {.struct_size = sizeof(gpemu_operation),
+                                                   .kind = kind,
+                                                   .type = type,
+                                                   .compute_type = compute_type,
+                                                   .channels_last = channels_last ? 1 : 0,
+                                                   .shape = {},
+                                                   .name = name.c_str(),
+                                                   .arguments = nullptr,
+                                                   .access = access},
+                                     .operation_class = operation_class};
   std::ranges::transform(shape, result.operation.shape,
                          [batch](const AffineEntry& entry) { return entry.at(batch); });
   return result;

@@ -9,6 +9,8 @@
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
+#include "gpemu/kernels/described_operation.hpp"
+
 #include "recording_fields.hpp"
 
 namespace gpemu::cost {
@@ -29,12 +31,13 @@ std::string numbers(const std::vector<int>& values) {
 
 /// Returns the fields of an operation except its shape.
 std::string written_call(const RecordedOperation& operation) {
-  std::string line =
-      fmt::format(R"({{"op":"{}","name":{},"class":"{}")", kOperationKindNames[operation.kind],
-                  quoted(operation.name), operation_class_name(operation.operation_class));
+  std::string line = fmt::format(
+      R"({{"op":"{}","name":{},"class":"{}")", kernels::kOperationKindNames[operation.kind],
+      quoted(operation.name), kernels::operation_class_name(operation.operation_class));
   if (operation.type != GPEMU_TYPE_UNKNOWN) {
-    line += fmt::format(R"(,"type":"{}","compute_type":"{}")", kDataTypeNames[operation.type],
-                        kDataTypeNames[operation.compute_type]);
+    line +=
+        fmt::format(R"(,"type":"{}","compute_type":"{}")", kernels::kDataTypeNames[operation.type],
+                    kernels::kDataTypeNames[operation.compute_type]);
   }
   if (operation.channels_last) line += R"(,"channels_last":true)";
   if (operation.access == GPEMU_ACCESS_STRIDED) line += R"(,"access":"strided")";

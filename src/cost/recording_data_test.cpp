@@ -8,6 +8,7 @@
 
 #include "gpemu/base/file.hpp"
 #include "gpemu/cost/recording.hpp"
+#include "gpemu/kernels/described_operation.hpp"
 
 namespace gpemu::cost {
 namespace {
@@ -21,7 +22,7 @@ double gflops(const Recording& recording, std::size_t phase, int batch) {
   double total = 0;
   for (const int index : recording.phases.at(phase).operations) {
     const auto& operation = recording.operations.at(static_cast<std::size_t>(index));
-    const DescribedOperation at = operation.at(batch);
+    const kernels::DescribedOperation at = operation.at(batch);
     const auto* const shape = at.operation.shape;
     if (operation.kind == GPEMU_OPERATION_MATMUL) {
       total += 2e-9 * static_cast<double>(shape[0] * shape[1] * shape[2] * shape[3]);

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <span>
 
+#include "gpemu/kernels/described_operation.hpp"
+
 namespace gpemu::cost {
 
 using nlohmann::json;
@@ -78,16 +80,19 @@ Result<void> Fields::end() const {
 
 Result<RecordedOperation> read_kind(Fields& fields) {
   RecordedOperation operation;
-  GPEMU_ASSIGN(const int kind, fields.name_of("op", kOperationKindNames.data(),
-                                              static_cast<int>(kOperationKindNames.size())));
+  GPEMU_ASSIGN(const int kind,
+               fields.name_of("op", kernels::kOperationKindNames.data(),
+                              static_cast<int>(kernels::kOperationKindNames.size())));
   operation.kind = static_cast<gpemu_operation_kind>(kind);
-  GPEMU_ASSIGN(const int group, fields.name_of("class", kOperationClassNames.data(),
-                                               static_cast<int>(kOperationClassNames.size())));
-  operation.operation_class = static_cast<OperationClass>(group);
+  GPEMU_ASSIGN(const int group,
+               fields.name_of("class", kernels::kOperationClassNames.data(),
+                              static_cast<int>(kernels::kOperationClassNames.size())));
+  operation.operation_class = static_cast<kernels::OperationClass>(group);
   if (fields.has("type")) {
-    const int types = static_cast<int>(kDataTypeNames.size());
-    GPEMU_ASSIGN(const int type, fields.name_of("type", kDataTypeNames.data(), types));
-    GPEMU_ASSIGN(const int compute, fields.name_of("compute_type", kDataTypeNames.data(), types));
+    const int types = static_cast<int>(kernels::kDataTypeNames.size());
+    GPEMU_ASSIGN(const int type, fields.name_of("type", kernels::kDataTypeNames.data(), types));
+    GPEMU_ASSIGN(const int compute,
+                 fields.name_of("compute_type", kernels::kDataTypeNames.data(), types));
     operation.type = static_cast<gpemu_data_type>(type);
     operation.compute_type = static_cast<gpemu_data_type>(compute);
   }

@@ -10,6 +10,7 @@
 #include <gtest/gtest.h>
 
 #include "gpemu/base/file.hpp"
+#include "gpemu/kernels/described_operation.hpp"
 
 namespace gpemu::cost {
 namespace {
@@ -93,7 +94,7 @@ TEST_F(RecordingTest, JoinsTheBatches) {
   EXPECT_EQ(toy.operations[0].name, "relu_kernel");
   EXPECT_EQ(toy.operations[0].shape[0], (AffineEntry{3, 10}));
   EXPECT_EQ(toy.operations[2].shape[0], (AffineEntry{64, 0}));
-  const DescribedOperation at = toy.operations[0].at(100);
+  const kernels::DescribedOperation at = toy.operations[0].at(100);
   EXPECT_EQ(at.operation.kind, GPEMU_OPERATION_ELEMENTWISE);
   EXPECT_EQ(at.operation.shape[0], 1003);
   EXPECT_EQ(at.operation.access, GPEMU_ACCESS_STRIDED);

@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "gpemu/cost/step_bar.hpp"
+#include "gpemu/kernels/described_operation.hpp"
 #include "gpemu/profile/database_writer.hpp"
 
 #include "test_evidence.hpp"
@@ -263,7 +264,7 @@ Recording recording_for_test(std::int64_t elements = 1 << 20) {
   RecordedOperation stream;
   stream.kind = GPEMU_OPERATION_ELEMENTWISE;
   stream.name = "stream";
-  stream.operation_class = OperationClass::kElementwise;
+  stream.operation_class = kernels::OperationClass::kElementwise;
   stream.type = GPEMU_TYPE_FP32;
   stream.shape[0] = stream.shape[1] = {0, elements};
   return {.model = "toynet",

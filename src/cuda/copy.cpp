@@ -10,6 +10,7 @@
 
 #include "gpemu/base/mutex.hpp"
 #include "gpemu/cost/copy_cost.hpp"
+#include "gpemu/kernels/described_operation.hpp"
 
 #include "attach.hpp"
 #include "copy_rule.hpp"
@@ -223,12 +224,12 @@ device::QueuedWork queue_over_link(gpemu_cuda_stream& stream, Bytes bytes, doubl
   const double link = device.spec.pinned_copy_bytes_per_s *
                       (pinned ? 1.0 : cost::copy_cost(device.spec).pageable_share);
   if (to.on_device() && from.on_device() && to.device == from.device) {
-    const cost::DescribedOperation described{
+    const kernels::DescribedOperation described{
         .operation = {.struct_size = sizeof(gpemu_operation),
                       .kind = GPEMU_OPERATION_COPY_ON_DEVICE,
                       .shape = {static_cast<std::int64_t>(bytes)},
                       .name = "copy on device"},
-        .operation_class = cost::OperationClass::kCopy};
+        .operation_class = kernels::OperationClass::kCopy};
     return enqueue(stream, device::Engine::kCompute, bytes,
                    price_on(device, described).estimate.time, described.operation.name);
   }
@@ -427,12 +428,12 @@ Status run_set(const gpemu_cuda_node_parameters& node, gpemu_cuda_stream& stream
   if (side.kind == GPEMU_CUDA_MEMORY_UNREGISTERED || !side.inside) {
     return GPEMU_CUDA_ERROR_INVALID_VALUE;
   }
-  const cost::DescribedOperation described{
+  const kernels::DescribedOperation described{
       .operation = {.struct_size = sizeof(gpemu_operation),
                     .kind = GPEMU_OPERATION_SET,
                     .shape = {static_cast<std::int64_t>(width * node.set_height)},
                     .name = "set memory"},
-      .operation_class = cost::OperationClass::kSet};
+      .operation_class = kernels::OperationClass::kSet};
   queue_operation(price_on(*stream.device, described), described.operation, stream);
   if (side.kind == GPEMU_CUDA_MEMORY_MANAGED) use_managed(node.set_address, extent, *stream.device);
   const std::array written{Access{.start = node.set_address, .bytes = extent, .writes = true}};

@@ -8,6 +8,7 @@
 #include <unordered_set>
 
 #include "gpemu/base/mutex.hpp"
+#include "gpemu/kernels/described_operation.hpp"
 #include "gpemu/kernels/kernel_effect.hpp"
 
 #include "event_state.hpp"
@@ -82,7 +83,7 @@ Status describe_node(const gpemu_cuda_node_parameters& parameters, DeviceState& 
       }
       gpemu_cuda_kernel* kernel = nullptr;
       GPEMU_CUDA_TRY(find_launched(parameters.kernel, parameters.launch, device, &kernel));
-      const cost::DescribedOperation described =
+      const kernels::DescribedOperation described =
           describe_operation(*kernel, parameters.launch, device);
       work->cost = price_on(device, described);
       set_shape(*kernel, parameters.launch, device, work->cost);

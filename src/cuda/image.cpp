@@ -163,8 +163,9 @@ class CubinReader {
   }
 
   /// Finds out which arithmetic the instructions use.
-  [[nodiscard]] cost::LaunchFacts::Arithmetic arithmetic_of(std::span<const std::byte> text) const {
-    using Arithmetic = cost::LaunchFacts::Arithmetic;
+  [[nodiscard]] kernels::LaunchFacts::Arithmetic arithmetic_of(
+      std::span<const std::byte> text) const {
+    using Arithmetic = kernels::LaunchFacts::Arithmetic;
     if (image_.architecture < kFirstWideCode) return Arithmetic::kUnknown;
     std::size_t multiplies = 0;
     for (std::size_t at = 0; at + kInstructionBytes <= text.size(); at += kInstructionBytes) {

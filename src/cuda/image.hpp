@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "gpemu/base/units.hpp"
-#include "gpemu/cost/launch_facts.hpp"
 #include "gpemu/kernels/code_facts.hpp"
+#include "gpemu/kernels/launch_facts.hpp"
 
 namespace gpemu::cuda {
 
@@ -26,7 +26,7 @@ struct KernelCode {
   Bytes static_shared = 0;
   Bytes local = 0;  ///< of a thread.
   std::vector<ParameterPlace> parameters;
-  cost::LaunchFacts::Arithmetic arithmetic = cost::LaunchFacts::Arithmetic::kUnknown;
+  kernels::LaunchFacts::Arithmetic arithmetic = kernels::LaunchFacts::Arithmetic::kUnknown;
   MemoryAccess access;
 };
 

@@ -299,7 +299,7 @@ TEST(Image, ReadsTheSizesOfManyParameters) {
 }
 
 TEST(Image, SeesWhatInstructionsCalculateWith) {
-  using Arithmetic = cost::LaunchFacts::Arithmetic;
+  using Arithmetic = kernels::LaunchFacts::Arithmetic;
   const auto arithmetic = [](std::uint16_t code, std::uint32_t count, int architecture) {
     return image_of(cubin_of_code(code, count, architecture)).kernels.at("add").arithmetic;
   };

@@ -10,6 +10,7 @@
 
 #include "gpemu/base/mutex.hpp"
 #include "gpemu/base/per_thread.hpp"
+#include "gpemu/kernels/kernel_traits.hpp"
 
 #include "attach.hpp"
 #include "recorder.hpp"
@@ -85,11 +86,11 @@ void decode(gpemu_cuda_kernel& kernel) {
 }
 
 /// Analyses a kernel, once. Requires: attached.
-const cost::KernelTraits& traits_of(gpemu_cuda_kernel& kernel) {
+const kernels::KernelTraits& traits_of(gpemu_cuda_kernel& kernel) {
   if (!kernel.analysed.load(std::memory_order_acquire)) {
     std::call_once(kernel.analysis, [&kernel] {
       decode(kernel);
-      kernel.traits = cost::kernel_traits(kernel.name);
+      kernel.traits = kernels::kernel_traits(kernel.name);
       kernel.effect = kernels::kernel_effect(
           kernel.name, [&kernel] { return facts_of_code(kernel); }, writer_id(kernel.name));
       // Names of newer versions do not say it.
@@ -102,7 +103,7 @@ const cost::KernelTraits& traits_of(gpemu_cuda_kernel& kernel) {
 }
 
 /// Reads the facts about a launch of a kernel that is not recognised.
-cost::LaunchFacts facts_of(gpemu_cuda_kernel& kernel, const gpemu_cuda_launch& launch) {
+kernels::LaunchFacts facts_of(gpemu_cuda_kernel& kernel, const gpemu_cuda_launch& launch) {
   if (!kernel.has_parameters.load(std::memory_order_acquire)) {
     decode(kernel);
     std::call_once(kernel.parameters_read, [&kernel] {
@@ -112,9 +113,9 @@ cost::LaunchFacts facts_of(gpemu_cuda_kernel& kernel, const gpemu_cuda_launch& l
       kernel.has_parameters.store(true, std::memory_order_release);
     });
   }
-  return launch_facts(
-      kernel.parameters, launch.arguments,
-      kernel.code == nullptr ? cost::LaunchFacts::Arithmetic::kUnknown : kernel.code->arithmetic);
+  return launch_facts(kernel.parameters, launch.arguments,
+                      kernel.code == nullptr ? kernels::LaunchFacts::Arithmetic::kUnknown
+                                             : kernel.code->arithmetic);
 }
 
 /// Warps get registers in units, and blocks get warps in groups. Source: the CUDA Occupancy
@@ -265,9 +266,9 @@ void set_shape(gpemu_cuda_kernel& kernel, const gpemu_cuda_launch& launch,
                                std::max<std::int64_t>(most, 1)));
 }
 
-cost::DescribedOperation describe_operation(gpemu_cuda_kernel& kernel,
-                                            const gpemu_cuda_launch& launch,
-                                            const DeviceState& device) {
+kernels::DescribedOperation describe_operation(gpemu_cuda_kernel& kernel,
+                                               const gpemu_cuda_launch& launch,
+                                               const DeviceState& device) {
   const gpemu_operation launched = {
       .struct_size = sizeof(launched),
       .kind = GPEMU_OPERATION_KERNEL,
@@ -275,14 +276,13 @@ cost::DescribedOperation describe_operation(gpemu_cuda_kernel& kernel,
                 launch.block[2], static_cast<int64_t>(launch.dynamic_shared_bytes)},
       .name = kernel.name,
       .arguments = launch.arguments};
-  cost::LaunchContext context{.memory = device.info.total_memory};
-  std::optional<cost::LaunchFacts> facts;
-  if (kernel.traits.foreign &&
-      kernel.traits.elements == cost::KernelTraits::Elements::kFromThreads) {
+  kernels::LaunchContext context{.memory = device.info.total_memory};
+  std::optional<kernels::LaunchFacts> facts;
+  if (kernel.traits.foreign && kernel.traits.elements == kernels::ElementsFrom::kThreads) {
     facts = facts_of(kernel, launch);
     context.facts = &*facts;
   }
-  return cost::describe_kernel(kernel.traits, launched, context);
+  return kernels::describe_kernel(kernel.traits, launched, context);
 }
 
 void register_kernel(const void* host_function, const char* name, const void* fat_binary) {

@@ -46,9 +46,9 @@ void set_shape(gpemu_cuda_kernel& kernel, const gpemu_cuda_launch& launch,
 
 /// Describes a launch for the cost model; the operation's name is the kernel's. Requires:
 /// find_launched() found the kernel.
-[[nodiscard]] cost::DescribedOperation describe_operation(gpemu_cuda_kernel& kernel,
-                                                          const gpemu_cuda_launch& launch,
-                                                          const DeviceState& device);
+[[nodiscard]] kernels::DescribedOperation describe_operation(gpemu_cuda_kernel& kernel,
+                                                             const gpemu_cuda_launch& launch,
+                                                             const DeviceState& device);
 
 /// Points `arguments` at each of a launch's packed arguments, and makes `plain` the launch with
 /// them. Errors: INVALID_HANDLE, INVALID_VALUE, NOT_SUPPORTED, as in gpemu_cuda_launch_kernel.

@@ -17,6 +17,7 @@
 #include "gpemu/cost/operation_cost.hpp"
 #include "gpemu/cuda.h"
 #include "gpemu/kernels/kernel_effect.hpp"
+#include "gpemu/kernels/kernel_traits.hpp"
 
 #include "handle_table.hpp"
 #include "image.hpp"
@@ -36,7 +37,7 @@ struct gpemu_cuda_kernel {
   gpemu_cuda_module* module = nullptr;
   std::once_flag analysis;
   std::atomic<bool> analysed{false};  ///< asked first: std::call_once is too slow for each launch.
-  gpemu::cost::KernelTraits traits;   ///< valid once analysed.
+  gpemu::kernels::KernelTraits traits;  ///< valid once analysed.
   std::once_flag decoded;
   const gpemu::cuda::Image* image = nullptr;      ///< valid once decoded; null: compressed, PTX.
   const gpemu::cuda::KernelCode* code = nullptr;  ///< as image.

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launch.hpp"
 
+#include "gpemu/kernels/described_operation.hpp"
+
 #include "kernel.hpp"
 #include "kernel_execution.hpp"
 #include "prices.hpp"
@@ -13,7 +15,7 @@ Status launch_kernel(gpemu_cuda_kernel_handle kernel, const gpemu_cuda_launch& l
   const DeviceState& device = *stream.device;
   gpemu_cuda_kernel* found = nullptr;
   GPEMU_CUDA_TRY(find_launched(kernel, launch, device, &found));
-  const cost::DescribedOperation described = describe_operation(*found, launch, device);
+  const kernels::DescribedOperation described = describe_operation(*found, launch, device);
   cost::OperationCost cost = price_on(device, described);
   set_shape(*found, launch, device, cost);
   queue_operation(cost, described.operation, stream);

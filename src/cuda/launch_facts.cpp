@@ -17,7 +17,7 @@ using kernels::KernelName, kernels::ParameterKind, kernels::parameter_kind,
     kernels::read_kernel_name;
 namespace {
 
-using cost::LaunchFacts;
+using kernels::LaunchFacts;
 
 /// 32-bit integers from here on count as floating-point numbers (this one is 4.7e-10), because the
 /// code does not distinguish them.

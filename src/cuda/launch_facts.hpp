@@ -4,8 +4,8 @@
 #include <string_view>
 #include <vector>
 
-#include "gpemu/cost/launch_facts.hpp"
 #include "gpemu/kernels/kernel_name.hpp"
+#include "gpemu/kernels/launch_facts.hpp"
 
 #include "image.hpp"
 
@@ -27,8 +27,8 @@ struct LaunchParameter {
 
 /// Reads the arguments of a launch, and the content of structs of known size. Requires: `arguments`
 /// has an address for each parameter.
-[[nodiscard]] cost::LaunchFacts launch_facts(const std::vector<LaunchParameter>& parameters,
-                                             void* const* arguments,
-                                             cost::LaunchFacts::Arithmetic arithmetic);
+[[nodiscard]] kernels::LaunchFacts launch_facts(const std::vector<LaunchParameter>& parameters,
+                                                void* const* arguments,
+                                                kernels::LaunchFacts::Arithmetic arithmetic);
 
 }  // namespace gpemu::cuda

@@ -14,7 +14,7 @@ namespace gpemu::cuda {
 namespace {
 
 using kernels::ParameterKind;
-using Arithmetic = cost::LaunchFacts::Arithmetic;
+using Arithmetic = kernels::LaunchFacts::Arithmetic;
 
 std::vector<ParameterPlace> places_of(std::initializer_list<std::uint32_t> sizes) {
   std::vector<ParameterPlace> places;
@@ -55,7 +55,7 @@ TEST_F(LaunchFactsTest, PointersAreThoseToMemory) {
   float scale = 0.5F;
   void* arguments[] = {&first, &inside, &first, &null, &count, &host, &rows, &one, &scale};
   const auto parameters = launch_parameters("kernel", places_of({8, 8, 8, 8, 8, 8, 4, 4, 4}));
-  const cost::LaunchFacts facts = launch_facts(parameters, arguments, Arithmetic::kTensorCores);
+  const kernels::LaunchFacts facts = launch_facts(parameters, arguments, Arithmetic::kTensorCores);
   ASSERT_EQ(facts.pointers, 2);  // The third is the first once more.
   EXPECT_EQ(facts.extents[0], 1 << 20);
   EXPECT_EQ(facts.extents[1], (1 << 21) - 512);
@@ -82,7 +82,7 @@ TEST_F(LaunchFactsTest, StructsAreLookedInto) {
     return launch_facts({{.kind = ParameterKind::kOther, .bytes = bytes}}, arguments,
                         Arithmetic::kOther);
   };
-  const cost::LaunchFacts facts = facts_of_size(sizeof(args));
+  const kernels::LaunchFacts facts = facts_of_size(sizeof(args));
   ASSERT_EQ(facts.pointers, 1);
   EXPECT_EQ(facts.extents[0], 1 << 20);
   ASSERT_EQ(facts.integer_count, 4);

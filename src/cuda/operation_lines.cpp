@@ -8,7 +8,7 @@
 
 #include <fmt/format.h>
 
-#include "gpemu/cost/described_operation.hpp"
+#include "gpemu/kernels/described_operation.hpp"
 
 namespace gpemu::cuda {
 namespace {
@@ -60,7 +60,7 @@ std::string escaped(std::string_view text) {
 /// Copies over a link have no operation; their names show the kind.
 std::string kind_of(const RecordedWork& work) {
   if (work.operation != nullptr)
-    return std::string(name_in(cost::kOperationKindNames, work.operation->kind));
+    return std::string(name_in(kernels::kOperationKindNames, work.operation->kind));
   std::string kind = work.name;
   std::ranges::replace(kind, ' ', '_');
   return escaped(kind);
@@ -90,7 +90,7 @@ std::string operation_line(const RecordedWork& work, int name, std::int64_t thre
       R"("end_ns":{},"duration_ns":{},"class":"{}","evidence":"{}")",
       kind_of(work), name, id, work.device->ordinal, work.stream_id, thread,
       to_ns(work.queued.asked), to_ns(work.queued.expected.start), to_ns(work.queued.expected.end),
-      work.queued.busy.count(), cost::operation_class_name(work.operation_class),
+      work.queued.busy.count(), kernels::operation_class_name(work.operation_class),
       cost::evidence_name(work.evidence));
   if (work.operation != nullptr) {
     const gpemu_operation& operation = *work.operation;
@@ -98,8 +98,8 @@ std::string operation_line(const RecordedWork& work, int name, std::int64_t thre
         operation.compute_type == GPEMU_TYPE_UNKNOWN ? operation.type : operation.compute_type;
     if (operation.type != GPEMU_TYPE_UNKNOWN) {
       fmt::format_to(std::back_inserter(line), R"(,"type":"{}","compute_type":"{}")",
-                     name_in(cost::kDataTypeNames, operation.type),
-                     name_in(cost::kDataTypeNames, compute));
+                     name_in(kernels::kDataTypeNames, operation.type),
+                     name_in(kernels::kDataTypeNames, compute));
     }
     fmt::format_to(std::back_inserter(line), R"(,"shape":[{}])", shape_json(operation));
     if (operation.channels_last != 0) line += R"(,"channels_last":true)";

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include "gpemu/kernels/described_operation.hpp"
+
 namespace gpemu::cuda {
 namespace {
 
@@ -15,7 +17,7 @@ class OperationLine : public testing::Test {
              .queued = {.expected = {.start = at_ns(200), .end = at_ns(350)},
                         .busy = Duration(100),
                         .asked = at_ns(150)},
-             .operation_class = cost::OperationClass::kCopy,
+             .operation_class = kernels::OperationClass::kCopy,
              .evidence = cost::Evidence::kAnalytic,
              .name = "copy to peer",
              .bytes = 4096};

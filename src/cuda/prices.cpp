@@ -7,20 +7,21 @@
 #include <cstdint>
 
 #include "gpemu/base/per_thread.hpp"
+#include "gpemu/kernels/described_operation.hpp"
 
 namespace gpemu::cuda {
 namespace {
 
 struct Price {
   const DeviceState* device = nullptr;
-  cost::DescribedOperation described{};
+  kernels::DescribedOperation described{};
   cost::OperationCost cost{};
 };
 
 /// Prices do not depend on the name and the arguments of a described operation.
 /// A new field of gpemu_operation on which they depend is compared here.
 static_assert(sizeof(gpemu_operation) == 208);
-bool have_same_price(const cost::DescribedOperation& a, const cost::DescribedOperation& b) {
+bool have_same_price(const kernels::DescribedOperation& a, const kernels::DescribedOperation& b) {
   const gpemu_operation &x = a.operation, &y = b.operation;
   return x.kind == y.kind && x.type == y.type && x.compute_type == y.compute_type &&
          x.channels_last == y.channels_last && x.access == y.access &&
@@ -45,7 +46,8 @@ struct Prices {
 
 }  // namespace
 
-cost::OperationCost price_on(const DeviceState& device, const cost::DescribedOperation& described) {
+cost::OperationCost price_on(const DeviceState& device,
+                             const kernels::DescribedOperation& described) {
   Prices* const prices = PerThread<Prices>::get();
   if (prices == nullptr) return device.costs->price(described);
   Price& price = prices->of(described.operation);

@@ -10,6 +10,6 @@ namespace gpemu::cuda {
 /// Prices an operation on a device. The calling thread's last prices are remembered, because
 /// programs repeat the same steps. Thread safety: any thread.
 [[nodiscard]] cost::OperationCost price_on(const DeviceState& device,
-                                           const cost::DescribedOperation& described);
+                                           const kernels::DescribedOperation& described);
 
 }  // namespace gpemu::cuda

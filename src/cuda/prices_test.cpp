@@ -7,6 +7,8 @@
 
 #include <gtest/gtest.h>
 
+#include "gpemu/kernels/kernel_traits.hpp"
+
 namespace gpemu::cuda {
 namespace {
 
@@ -33,7 +35,7 @@ TEST(Prices, AreThoseOfTheDevice) {
         .name = "test"};
     for (int entry = 0; entry < 4; ++entry) operation.shape[entry] = 1 + 999 * below(3);
     operation.access = below(2) == 0 ? GPEMU_ACCESS_CONTIGUOUS : GPEMU_ACCESS_STRIDED;
-    const cost::DescribedOperation described = cost::describe(operation);
+    const kernels::DescribedOperation described = kernels::describe_operation(operation);
     for (const DeviceState* device : {fast.get(), slow.get()}) {
       const cost::OperationCost expected = device->costs->price(described);
       const cost::OperationCost found = price_on(*device, described);

@@ -15,7 +15,7 @@ struct RecordedWork {
   const DeviceState* device = nullptr;
   std::uint64_t stream_id = 0;
   device::QueuedWork queued;
-  cost::OperationClass operation_class = cost::OperationClass::kOther;
+  kernels::OperationClass operation_class = kernels::OperationClass::kOther;
   cost::Evidence evidence = cost::Evidence::kAnalytic;
   const char* name = "";  ///< copied.
   Bytes bytes = 0;

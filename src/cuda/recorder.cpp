@@ -26,6 +26,7 @@
 #include "gpemu/cuda/process_record.hpp"
 #include "gpemu/device/pinned_memory.hpp"
 #include "gpemu/kernels/arguments.hpp"
+#include "gpemu/kernels/described_operation.hpp"
 #include "gpemu/kernels/kernel_name.hpp"
 
 #include "busy_time.hpp"
@@ -72,7 +73,7 @@ namespace {
 /// and of shells.
 constexpr int kStrictExitCode = 86;
 
-static_assert(cost::kOperationClassCount <= ProcessRecord::kMaxClasses);
+static_assert(kernels::kOperationClassCount <= ProcessRecord::kMaxClasses);
 static_assert(cost::kEvidenceNames.size() <= ProcessRecord::kMaxEvidence);
 
 void add(std::int64_t& field, std::int64_t value) {

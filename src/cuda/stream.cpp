@@ -5,6 +5,7 @@
 #include <map>
 
 #include "gpemu/base/per_thread.hpp"
+#include "gpemu/kernels/described_operation.hpp"
 
 #include "capture.hpp"
 #include "context.hpp"
@@ -82,7 +83,7 @@ device::QueuedWork enqueue(gpemu_cuda_stream& stream, device::Engine engine, Byt
   record({.device = stream.device,
           .stream_id = stream.id,
           .queued = queued,
-          .operation_class = cost::OperationClass::kCopy,
+          .operation_class = kernels::OperationClass::kCopy,
           .name = name,
           .bytes = bytes});
   return queued;
@@ -96,7 +97,7 @@ device::QueuedWork enqueue_peer_copy(gpemu_cuda_stream& stream, Bytes bytes, Dur
   record({.device = stream.device,
           .stream_id = stream.id,
           .queued = queued,
-          .operation_class = cost::OperationClass::kCopy,
+          .operation_class = kernels::OperationClass::kCopy,
           .name = "copy to peer",
           .bytes = bytes});
   return queued;

@@ -13,13 +13,14 @@
 #include "gpemu/cost/phase_time.hpp"
 #include "gpemu/cost/rank_slowdown.hpp"
 #include "gpemu/cost/step_bar.hpp"
+#include "gpemu/kernels/described_operation.hpp"
 
 #include "step_queue.hpp"
 
 namespace gpemu::predict {
 namespace {
 
-using cost::OperationClass;
+using kernels::OperationClass;
 using Kind = record::WorkEvent::Kind;
 
 /// Repetitions until steps follow each other as in a long run.
@@ -171,7 +172,7 @@ class Pricing {
   }
 
   Duration kernel_time(const cost::RecordedOperation& operation, StepPrediction& prediction) {
-    const cost::DescribedOperation described = operation.at(0);
+    const kernels::DescribedOperation described = operation.at(0);
     const cost::OperationCost cost = model_.price(described);
     prediction.parts[static_cast<std::size_t>(model_.limit(described))] += cost.estimate.time;
     prediction.busy += cost.estimate.time;

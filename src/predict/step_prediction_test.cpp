@@ -12,13 +12,14 @@
 #include "gpemu/cost/operation_time.hpp"
 #include "gpemu/cost/rank_slowdown.hpp"
 #include "gpemu/cost/step_bar.hpp"
+#include "gpemu/kernels/described_operation.hpp"
 
 #include "test_work.hpp"
 
 namespace gpemu::predict {
 namespace {
 
-using cost::OperationClass;
+using kernels::OperationClass;
 using Kind = record::WorkEvent::Kind;
 
 profile::GpuSpec gpu_for_test() {
@@ -136,7 +137,7 @@ TEST(PredictStep, KnowsWhatOptimizersCostSomeHosts) {
     operation.name = name;
     operation.operation_class = OperationClass::kOptimizer;
     operation.type = GPEMU_TYPE_FP32;
-    operation.shape[cost::kListedTensors].constant = tensors;
+    operation.shape[kernels::kListedTensors].constant = tensors;
     return operation;
   };
   // Three passes over 100 tensors, two of them by the same kernel, in two launches each.

@@ -9,10 +9,12 @@
 #include <span>
 #include <string_view>
 
+#include "gpemu/kernels/described_operation.hpp"
+
 namespace gpemu::predict {
 namespace {
 
-using cost::OperationClass;
+using kernels::OperationClass;
 using Kind = record::WorkEvent::Kind;
 
 /// How many operations a repeating sequence must make up while the program runs. More than the

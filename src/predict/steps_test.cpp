@@ -5,6 +5,8 @@
 
 #include <gtest/gtest.h>
 
+#include "gpemu/kernels/described_operation.hpp"
+
 #include "test_work.hpp"
 
 namespace gpemu::predict {
@@ -158,7 +160,7 @@ TEST(FindSteps, RefusesWhatHasNone) {
 TEST(TypicalStep, IsTheMedianBehindTheWarmUp) {
   WorkForTest test;
   for (const int ns : {9000, 8000, 30, 10, 20, 1, 1}) {
-    test.range("step").add("l" + std::to_string(ns), cost::OperationClass::kConvolution, ns);
+    test.range("step").add("l" + std::to_string(ns), kernels::OperationClass::kConvolution, ns);
   }
   const auto found = find_steps(test.work, {});
   const auto time = [&](int count) {

@@ -4,6 +4,7 @@
 #include <string>
 #include <string_view>
 
+#include "gpemu/kernels/described_operation.hpp"
 #include "gpemu/record/program_work.hpp"
 
 namespace gpemu::predict {
@@ -12,7 +13,7 @@ namespace gpemu::predict {
 class WorkForTest {
  public:
   /// Adds an operation that takes `ns` in the recording.
-  WorkForTest& add(std::string_view name, cost::OperationClass group, int ns = 100,
+  WorkForTest& add(std::string_view name, kernels::OperationClass group, int ns = 100,
                    std::int64_t thread = 1) {
     cost::RecordedOperation operation;
     operation.kind = GPEMU_OPERATION_WAIT;
@@ -38,7 +39,7 @@ class WorkForTest {
   /// Adds operations, one a letter: l a layer, m another one, o an optimizer's kernel, p another
   /// one, e any other.
   WorkForTest& add_all(std::string_view letters) {
-    using cost::OperationClass;
+    using kernels::OperationClass;
     for (const char c : letters) {
       const bool layer = c == 'l' || c == 'm';
       const bool optimizer = c == 'o' || c == 'p';

@@ -7,6 +7,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "gpemu/kernels/described_operation.hpp"
+
 namespace gpemu::record {
 namespace {
 
@@ -43,14 +45,14 @@ std::optional<Kind> copy_kind(std::string_view kind) {
 std::optional<cost::RecordedOperation> described(const json& line) {
   cost::RecordedOperation operation;
   const std::string kind = text(line, "op");
-  const auto group = index_of(cost::kOperationClassNames, text(line, "class"));
-  const auto known = index_of(cost::kOperationKindNames, kind);
+  const auto group = index_of(kernels::kOperationClassNames, text(line, "class"));
+  const auto known = index_of(kernels::kOperationKindNames, kind);
   if (!group || (!known && !copy_kind(kind))) return std::nullopt;
-  operation.operation_class = static_cast<cost::OperationClass>(*group);
+  operation.operation_class = static_cast<kernels::OperationClass>(*group);
   operation.kind = known ? static_cast<gpemu_operation_kind>(*known) : GPEMU_OPERATION_OTHER;
   if (line.contains("type")) {
-    const auto type = index_of(cost::kDataTypeNames, text(line, "type"));
-    const auto compute = index_of(cost::kDataTypeNames, text(line, "compute_type"));
+    const auto type = index_of(kernels::kDataTypeNames, text(line, "type"));
+    const auto compute = index_of(kernels::kDataTypeNames, text(line, "compute_type"));
     if (!type || !compute) return std::nullopt;
     operation.type = static_cast<gpemu_data_type>(*type);
     operation.compute_type = static_cast<gpemu_data_type>(*compute);

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "gpemu/cost/recording.hpp"
+#include "gpemu/kernels/described_operation.hpp"
 #include "gpemu/report/terminal.hpp"
 
 #include "cli/test_world.hpp"
@@ -31,7 +32,7 @@ class CostCommandTest : public testing::Test {
   [[nodiscard]] std::string recordings(const std::string& model = "resnet50") const {
     cost::RecordedOperation add{.kind = GPEMU_OPERATION_ELEMENTWISE,
                                 .name = "add",
-                                .operation_class = cost::OperationClass::kElementwise,
+                                .operation_class = kernels::OperationClass::kElementwise,
                                 .type = GPEMU_TYPE_FP32,
                                 .compute_type = GPEMU_TYPE_FP32};
     add.shape[0] = {.constant = 0, .slope = 1000};

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "gpemu/device/device_config.hpp"
+#include "gpemu/kernels/described_operation.hpp"
 #include "gpemu/report/markup.hpp"
 #include "gpemu/report/page.hpp"
 #include "gpemu/report/terminal.hpp"
@@ -48,7 +49,7 @@ std::string top_classes(const predict::StepPrediction& step) {
   std::vector<std::string> texts;
   for (std::size_t i = 0; i < std::min(kTopClasses, step.classes.size()); ++i) {
     const predict::ClassTime& entry = step.classes[i];
-    texts.push_back(fmt::format("{} {:.0f} %", cost::operation_class_name(entry.operation_class),
+    texts.push_back(fmt::format("{} {:.0f} %", kernels::operation_class_name(entry.operation_class),
                                 100 * share_of(entry.time, total(step))));
   }
   return fmt::format("{}", fmt::join(texts, ", "));
@@ -106,7 +107,7 @@ ordered_json describe(const PredictAnswer& answer) {
   }
   ordered_json classes = ordered_json::array();
   for (const predict::ClassTime& entry : step.classes) {
-    classes.push_back({{"name", cost::operation_class_name(entry.operation_class)},
+    classes.push_back({{"name", kernels::operation_class_name(entry.operation_class)},
                        {"operations", entry.operations},
                        {"ms", to_milliseconds(entry.time)}});
   }

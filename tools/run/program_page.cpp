@@ -36,8 +36,8 @@ constexpr std::size_t kMostRows = 20;
 constexpr std::size_t kMostCharacters = 90;
 
 /// Returns the colour of a class of operations; rare ones share a grey.
-constexpr report::Colour colour_of(cost::OperationClass operation_class) {
-  using cost::OperationClass;
+constexpr report::Colour colour_of(kernels::OperationClass operation_class) {
+  using kernels::OperationClass;
   switch (operation_class) {
     case OperationClass::kMatmul:
       return report::Colour::kMatmul;
@@ -78,7 +78,7 @@ struct Operation {
   std::string lane;
   std::string name;
   std::int64_t start_ns, end_ns;
-  cost::OperationClass operation_class;
+  kernels::OperationClass operation_class;
 };
 
 /// The facts about operations that the page needs, gathered in one pass.
@@ -131,7 +131,7 @@ class Gathered {
         plot.kinds.push_back(
             {colour == report::Colour::kUnknown
                  ? "other"
-                 : std::string(cost::operation_class_name(operation.operation_class)),
+                 : std::string(kernels::operation_class_name(operation.operation_class)),
              colour});
       }
       report::TimelineLane& lane = lanes[operation.lane];
@@ -162,12 +162,13 @@ class Gathered {
     if (ordinal >= std::size(process.totals.devices)) return;  // Left out, as the verdict says.
     const auto& device = process.totals.devices[ordinal];
     const auto number =
-        std::ranges::find(cost::kOperationClassNames, entry["class"].get<std::string>()) -
-        cost::kOperationClassNames.begin();
-    if (number == cost::kOperationClassCount) return;
+        std::ranges::find(kernels::kOperationClassNames, entry["class"].get<std::string>()) -
+        kernels::kOperationClassNames.begin();
+    if (number == kernels::kOperationClassCount) return;
     last_.push_back({fmt::format("GPU {}, process {}, stream {}", device.index,
                                  process.totals.process, entry["stream"].get<std::int64_t>()),
-                     entry["name"], start_ns, end_ns, static_cast<cost::OperationClass>(number)});
+                     entry["name"], start_ns, end_ns,
+                     static_cast<kernels::OperationClass>(number)});
     if (last_.size() > kLastOperations) last_.pop_front();
     if (entry["class"] != "copy") {
       count_busy(fmt::format("GPU {}", device.index), start_ns, end_ns);

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <span>
 
-#include "gpemu/cost/described_operation.hpp"
+#include "gpemu/kernels/described_operation.hpp"
 #include "gpemu/operation.h"
 #include "gpemu/profile/calibration.hpp"
 #include "gpemu/profile/gpu_spec.hpp"
@@ -83,10 +83,10 @@ struct OperationWork {
 
 /// Returns the work of an operation on a GPU. Complexity: constant, no allocation.
 [[nodiscard]] OperationWork operation_work(const gpemu_operation& operation,
-                                           OperationClass operation_class,
+                                           kernels::OperationClass operation_class,
                                            const profile::GpuSpec& spec);
 
-[[nodiscard]] inline OperationWork operation_work(const DescribedOperation& described,
+[[nodiscard]] inline OperationWork operation_work(const kernels::DescribedOperation& described,
                                                   const profile::GpuSpec& spec) {
   return operation_work(described.operation, described.operation_class, spec);
 }

@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <string>
 
-#include "gpemu/cost/described_operation.hpp"
 #include "gpemu/cost/recorded_memory.hpp"
+#include "gpemu/kernels/described_operation.hpp"
 #include "gpemu/operation.h"
 
 namespace gpemu::cost {
@@ -15,7 +15,7 @@ namespace gpemu::cost {
 struct RecordedOperation {
   gpemu_operation_kind kind = GPEMU_OPERATION_OTHER;
   std::string name;  ///< of the library's function, or of a kernel without template arguments.
-  OperationClass operation_class = OperationClass::kOther;
+  kernels::OperationClass operation_class = kernels::OperationClass::kOther;
   gpemu_data_type type = GPEMU_TYPE_UNKNOWN;
   gpemu_data_type compute_type = GPEMU_TYPE_UNKNOWN;
   gpemu_access access = GPEMU_ACCESS_CONTIGUOUS;
@@ -23,7 +23,7 @@ struct RecordedOperation {
   std::array<AffineEntry, GPEMU_OPERATION_SHAPE_LENGTH> shape{};
 
   /// Returns the operation at a batch; it refers to this object's name.
-  [[nodiscard]] DescribedOperation at(std::int64_t batch) const;
+  [[nodiscard]] kernels::DescribedOperation at(std::int64_t batch) const;
   friend bool operator==(const RecordedOperation&, const RecordedOperation&) = default;
 };
 

@@ -3,6 +3,8 @@
 
 #include <cstdint>
 
+#include "gpemu/kernels/described_operation.hpp"
+
 namespace gpemu::cuda {
 
 /// How often something happened, and its emulated time.
@@ -90,7 +92,7 @@ struct ProcessRecord {
   std::int64_t lines = 0;                ///< of `<pid>.lines`.
   std::int64_t lines_left_out = 0;       ///< for lack of space.
   std::int64_t calls_left_out = 0;       ///< of functions beyond kMaxCalls.
-  RecordedTotal classes[kMaxClasses];    ///< by cost::OperationClass.
+  RecordedTotal classes[kMaxClasses];    ///< by kernels::OperationClass.
   RecordedTotal evidence[kMaxEvidence];  ///< by cost::Evidence.
   RecordedDevice devices[kMaxDevices];   ///< by the process's own numbers.
   RecordedCall calls[kMaxCalls];         ///< used ones first.

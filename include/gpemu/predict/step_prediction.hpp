@@ -31,7 +31,7 @@ inline constexpr std::array<std::string_view, kStepLimitCount> kStepLimitNames =
 
 /// The time of one class of operations in a step.
 struct ClassTime {
-  cost::OperationClass operation_class = cost::OperationClass::kOther;
+  kernels::OperationClass operation_class = kernels::OperationClass::kOther;
   int operations = 0;
   Duration time{};
 };

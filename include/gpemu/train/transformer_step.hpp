@@ -7,7 +7,7 @@
 
 #include "gpemu/base/error.hpp"
 #include "gpemu/base/units.hpp"
-#include "gpemu/cost/described_operation.hpp"
+#include "gpemu/kernels/described_operation.hpp"
 #include "gpemu/profile/gpu_spec.hpp"
 #include "gpemu/profile/topology_spec.hpp"
 

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "gpemu/cuda.h"
+#include "gpemu/kernels/kernel_traits.hpp"
 
 #include "capture.hpp"
 #include "context.hpp"
@@ -110,7 +111,8 @@ gpemu_cuda_status gpemu_cuda_submit(const gpemu_operation* operation,
   }
   gpemu_cuda_stream* found = nullptr;
   GPEMU_CUDA_TRY(cuda::resolve_for_work(stream, &found));
-  return cuda::run_operation(cuda::price_on(*found->device, gpemu::cost::describe(*operation)),
-                             *operation, *found);
+  return cuda::run_operation(
+      cuda::price_on(*found->device, gpemu::kernels::describe_operation(*operation)), *operation,
+      *found);
 }
 GPEMU_CUDA_CATCH

@@ -4,7 +4,7 @@
 #include <array>
 #include <cstdint>
 
-namespace gpemu::cost {
+namespace gpemu::kernels {
 
 /// What a launch shows about a kernel that is not recognised by its name: its arguments and its
 /// code.
@@ -41,4 +41,4 @@ struct GuessedWork {
 /// Units: `threads` of the grid. Complexity: the cube of the number of integers, no allocation.
 [[nodiscard]] GuessedWork guess_work(const LaunchFacts& facts, double threads);
 
-}  // namespace gpemu::cost
+}  // namespace gpemu::kernels

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "gpemu/kernels/kernel_traits.hpp"
+
 #include <algorithm>
 #include <array>
 #include <charconv>
@@ -9,19 +11,17 @@
 
 #include <fmt/core.h>
 
-#include "gpemu/cost/operation_cost.hpp"
 #include "gpemu/kernels/kernel_name.hpp"
 
-namespace gpemu::cost {
+namespace gpemu::kernels {
 namespace {
 
 using Class = OperationClass;
-using Elements = KernelTraits::Elements;
 
 struct NamePart {
   std::string_view part;
   Class operation_class;
-  Elements elements = Elements::kFromThreads;
+  ElementsFrom elements = ElementsFrom::kThreads;
   int tensors = 3;
   int argument = 0;
   int second_argument = 0;
@@ -37,145 +37,141 @@ struct NamePart {
 /// kernels' names and signatures in PyTorch 2.8's and 2.15's libtorch_cuda.so, of which
 /// kernel_names.txt keeps one for each list of parameters, and what they read and write.
 constexpr std::array kNameParts = {
-    NamePart{"Sleep_cu_", Class::kOther, Elements::kFromCycles, 0},
+    NamePart{"Sleep_cu_", Class::kOther, ElementsFrom::kCycles, 0},
     // Compiled at run time: a thread takes 4 or 8 elements of at least two tensors.
-    NamePart{"_vectorized4_kernel", Class::kElementwise, Elements::kFromThreads, 8},
-    NamePart{"_vectorized8_kernel", Class::kElementwise, Elements::kFromThreads, 16},
-    NamePart{"multi_tensor_apply_kernel", Class::kOptimizer, Elements::kFromChunks, 3},
-    NamePart{"13reduce_kernelI", Class::kReduction, Elements::kFromReduction, 1},
-    NamePart{"index_elementwise_kernel", Class::kIndexing, Elements::kFromArgument, 3},
-    NamePart{"scatter_gather_elementwise_kernel", Class::kIndexing, Elements::kFromArgument, 4},
-    NamePart{"distribution_elementwise", Class::kElementwise, Elements::kFromArgument, 1},
-    NamePart{"elementwise_kernel", Class::kElementwise, Elements::kFromArgument, 3},
-    NamePart{"fmha_cutlassF", Class::kAttention, Elements::kFromAttention, 4, 0, 0,
+    NamePart{"_vectorized4_kernel", Class::kElementwise, ElementsFrom::kThreads, 8},
+    NamePart{"_vectorized8_kernel", Class::kElementwise, ElementsFrom::kThreads, 16},
+    NamePart{"multi_tensor_apply_kernel", Class::kOptimizer, ElementsFrom::kChunks, 3},
+    NamePart{"13reduce_kernelI", Class::kReduction, ElementsFrom::kReduction, 1},
+    NamePart{"index_elementwise_kernel", Class::kIndexing, ElementsFrom::kArgument, 3},
+    NamePart{"scatter_gather_elementwise_kernel", Class::kIndexing, ElementsFrom::kArgument, 4},
+    NamePart{"distribution_elementwise", Class::kElementwise, ElementsFrom::kArgument, 1},
+    NamePart{"elementwise_kernel", Class::kElementwise, ElementsFrom::kArgument, 3},
+    NamePart{"fmha_cutlassF", Class::kAttention, ElementsFrom::kAttention, 4, 0, 0,
              GPEMU_OPERATION_ATTENTION_FORWARD},
-    NamePart{"fmha_cutlassB", Class::kAttention, Elements::kFromAttention, 10, 0, 0,
+    NamePart{"fmha_cutlassB", Class::kAttention, ElementsFrom::kAttention, 10, 0, 0,
              GPEMU_OPERATION_ATTENTION_BACKWARD},
-    NamePart{"16flash_fwd_kernel", Class::kAttention, Elements::kFromAttention, 4, 0, 0,
+    NamePart{"16flash_fwd_kernel", Class::kAttention, ElementsFrom::kAttention, 4, 0, 0,
              GPEMU_OPERATION_ATTENTION_FORWARD},
-    NamePart{"24flash_fwd_splitkv_kernel", Class::kAttention, Elements::kFromAttention, 4, 0, 0,
+    NamePart{"24flash_fwd_splitkv_kernel", Class::kAttention, ElementsFrom::kAttention, 4, 0, 0,
              GPEMU_OPERATION_ATTENTION_FORWARD},
-    NamePart{"flash_bwd_dq_dk_dv", Class::kAttention, Elements::kFromAttention, 10, 0, 0,
+    NamePart{"flash_bwd_dq_dk_dv", Class::kAttention, ElementsFrom::kAttention, 10, 0, 0,
              GPEMU_OPERATION_ATTENTION_BACKWARD},
-    NamePart{"fmha", Class::kAttention, Elements::kFromThreads, 64},
-    NamePart{"flash_", Class::kAttention, Elements::kFromThreads, 16},
-    NamePart{"softmax_warp_forward", Class::kReduction, Elements::kFromProduct, 2, 2, 4},
-    NamePart{"softmax_warp_backward", Class::kReduction, Elements::kFromProduct, 3, 3, 5},
-    NamePart{"cunn_SoftMaxForward", Class::kReduction, Elements::kFromRows, 2, 2},
-    NamePart{"cunn_SoftMaxBackward", Class::kReduction, Elements::kFromRows, 3, 3},
-    NamePart{"oftMax", Class::kReduction, Elements::kFromThreads, 8},
-    NamePart{"oftmax", Class::kReduction, Elements::kFromThreads, 8},
-    NamePart{"vectorized_layer_norm_kernel", Class::kNormalization, Elements::kFromRows, 2, 0},
+    NamePart{"fmha", Class::kAttention, ElementsFrom::kThreads, 64},
+    NamePart{"flash_", Class::kAttention, ElementsFrom::kThreads, 16},
+    NamePart{"softmax_warp_forward", Class::kReduction, ElementsFrom::kProduct, 2, 2, 4},
+    NamePart{"softmax_warp_backward", Class::kReduction, ElementsFrom::kProduct, 3, 3, 5},
+    NamePart{"cunn_SoftMaxForward", Class::kReduction, ElementsFrom::kRows, 2, 2},
+    NamePart{"cunn_SoftMaxBackward", Class::kReduction, ElementsFrom::kRows, 3, 3},
+    NamePart{"oftMax", Class::kReduction, ElementsFrom::kThreads, 8},
+    NamePart{"oftmax", Class::kReduction, ElementsFrom::kThreads, 8},
+    NamePart{"vectorized_layer_norm_kernel", Class::kNormalization, ElementsFrom::kRows, 2, 0},
     // Until PyTorch 2.8 with the length of a row; since, with the number of rows before it.
-    NamePart{"RowwiseMomentsCUDAKernel", Class::kNormalization, Elements::kFromRows, 1, 0, 0,
+    NamePart{"RowwiseMomentsCUDAKernel", Class::kNormalization, ElementsFrom::kRows, 1, 0, 0,
              GPEMU_OPERATION_KERNEL, "EvlT0_PK"},
-    NamePart{"RowwiseMomentsCUDAKernel", Class::kNormalization, Elements::kFromProduct, 1, 0, 1,
+    NamePart{"RowwiseMomentsCUDAKernel", Class::kNormalization, ElementsFrom::kProduct, 1, 0, 1,
              GPEMU_OPERATION_KERNEL, "EvllT0_PK"},
-    NamePart{"LayerNormForwardCUDAKernel", Class::kNormalization, Elements::kFromRows, 2, 0, 0,
+    NamePart{"LayerNormForwardCUDAKernel", Class::kNormalization, ElementsFrom::kRows, 2, 0, 0,
              GPEMU_OPERATION_KERNEL, "EvlPK"},
-    NamePart{"LayerNormForwardCUDAKernel", Class::kNormalization, Elements::kFromProduct, 2, 0, 1,
+    NamePart{"LayerNormForwardCUDAKernel", Class::kNormalization, ElementsFrom::kProduct, 2, 0, 1,
              GPEMU_OPERATION_KERNEL, "EvllPK"},
-    NamePart{"layer_norm_grad_input_kernel", Class::kNormalization, Elements::kFromRows, 3, 6, 0,
+    NamePart{"layer_norm_grad_input_kernel", Class::kNormalization, ElementsFrom::kRows, 3, 6, 0,
              GPEMU_OPERATION_NORMALIZATION_BACKWARD},
-    NamePart{"GammaBetaBackwardCUDAKernel", Class::kNormalization, Elements::kFromProduct, 2, 0, 1,
+    NamePart{"GammaBetaBackwardCUDAKernel", Class::kNormalization, ElementsFrom::kProduct, 2, 0, 1,
              GPEMU_OPERATION_NORMALIZATION_BACKWARD},
-    NamePart{"GroupNorm", Class::kNormalization, Elements::kFromThreads, 8},
-    NamePart{"LayerNorm", Class::kNormalization, Elements::kFromThreads, 8},
-    NamePart{"layer_norm", Class::kNormalization, Elements::kFromThreads, 8},
+    NamePart{"GroupNorm", Class::kNormalization, ElementsFrom::kThreads, 8},
+    NamePart{"LayerNorm", Class::kNormalization, ElementsFrom::kThreads, 8},
+    NamePart{"layer_norm", Class::kNormalization, ElementsFrom::kThreads, 8},
     // Statistics read everything once, the transform reads and writes; backward, the sums and the
     // gradients read two tensors each. For tensors that are too large for 32 bits, the layout of
     // the argument is another.
-    NamePart{"batch_norm_collect_statistics_kernel", Class::kNormalization, Elements::kFromAccessor,
+    NamePart{"batch_norm_collect_statistics_kernel", Class::kNormalization, ElementsFrom::kAccessor,
              1, 0, 0, GPEMU_OPERATION_NORMALIZATION_FORWARD, "iEEvN"},
-    NamePart{"batch_norm_transform_input_kernel", Class::kNormalization, Elements::kFromAccessor, 2,
+    NamePart{"batch_norm_transform_input_kernel", Class::kNormalization, ElementsFrom::kAccessor, 2,
              0, 0, GPEMU_OPERATION_NORMALIZATION_FORWARD, "iEEvN"},
-    NamePart{"batch_norm_backward_kernel", Class::kNormalization, Elements::kFromAccessor, 5, 0, 0,
+    NamePart{"batch_norm_backward_kernel", Class::kNormalization, ElementsFrom::kAccessor, 5, 0, 0,
              GPEMU_OPERATION_NORMALIZATION_BACKWARD, "iEEvN"},
-    NamePart{"batch_norm_backward_reduce_kernel", Class::kNormalization, Elements::kFromAccessor, 2,
+    NamePart{"batch_norm_backward_reduce_kernel", Class::kNormalization, ElementsFrom::kAccessor, 2,
              0, 0, GPEMU_OPERATION_NORMALIZATION_BACKWARD, "iEEvN"},
-    NamePart{"batch_norm_backward_elemt_kernel", Class::kNormalization, Elements::kFromAccessor, 3,
+    NamePart{"batch_norm_backward_elemt_kernel", Class::kNormalization, ElementsFrom::kAccessor, 3,
              0, 0, GPEMU_OPERATION_NORMALIZATION_BACKWARD, "iEEvN"},
     // With the channels last, two arguments are the number of pixels and of channels.
     NamePart{"batch_norm_collect_statistics_channels_last_kernel", Class::kNormalization,
-             Elements::kFromProduct, 1, 5, 6, GPEMU_OPERATION_NORMALIZATION_FORWARD, "PiiiS"},
+             ElementsFrom::kProduct, 1, 5, 6, GPEMU_OPERATION_NORMALIZATION_FORWARD, "PiiiS"},
     NamePart{"batch_norm_transform_input_channels_last_kernel", Class::kNormalization,
-             Elements::kFromProduct, 2, 7, 8, GPEMU_OPERATION_NORMALIZATION_FORWARD, "_iib"},
+             ElementsFrom::kProduct, 2, 7, 8, GPEMU_OPERATION_NORMALIZATION_FORWARD, "_iib"},
     NamePart{"batch_norm_backward_reduce_channels_last_kernel", Class::kNormalization,
-             Elements::kFromProduct, 2, 10, 11, GPEMU_OPERATION_NORMALIZATION_BACKWARD, "Piii"},
+             ElementsFrom::kProduct, 2, 10, 11, GPEMU_OPERATION_NORMALIZATION_BACKWARD, "Piii"},
     NamePart{"batch_norm_backward_elemt_channels_last_kernel", Class::kNormalization,
-             Elements::kFromProduct, 3, 10, 11, GPEMU_OPERATION_NORMALIZATION_BACKWARD, "lii"},
+             ElementsFrom::kProduct, 3, 10, 11, GPEMU_OPERATION_NORMALIZATION_BACKWARD, "lii"},
     NamePart{"batch_norm_backward_elemt_channels_last_kernel", Class::kNormalization,
-             Elements::kFromProduct, 3, 9, 10, GPEMU_OPERATION_NORMALIZATION_BACKWARD, "_ii"},
-    NamePart{"batch_norm", Class::kNormalization, Elements::kFromThreads, 8},
-    NamePart{"max_pool_forward_nchw", Class::kPooling, Elements::kFromPooling, 7, 3, 1,
+             ElementsFrom::kProduct, 3, 9, 10, GPEMU_OPERATION_NORMALIZATION_BACKWARD, "_ii"},
+    NamePart{"batch_norm", Class::kNormalization, ElementsFrom::kThreads, 8},
+    NamePart{"max_pool_forward_nchw", Class::kPooling, ElementsFrom::kPooling, 7, 3, 1,
              GPEMU_OPERATION_POOLING, "viPKT_llliiiiiiiiii"},
-    NamePart{"max_pool_backward_nchw", Class::kPooling, Elements::kFromPooling, 5, 4, 1,
+    NamePart{"max_pool_backward_nchw", Class::kPooling, ElementsFrom::kPooling, 5, 4, 1,
              GPEMU_OPERATION_POOLING_BACKWARD, "vPKT_PKlillliiiiiiiiii"},
     // Since PyTorch 2.9, the type of the sizes is a parameter.
-    NamePart{"max_pool_forward_nchw", Class::kPooling, Elements::kFromPooling, 7, 3, 1,
+    NamePart{"max_pool_forward_nchw", Class::kPooling, ElementsFrom::kPooling, 7, 3, 1,
              GPEMU_OPERATION_POOLING, "vT0_PKT_llliiiiiiiiii"},
-    NamePart{"max_pool_backward_nchw", Class::kPooling, Elements::kFromPooling, 5, 4, 1,
+    NamePart{"max_pool_backward_nchw", Class::kPooling, ElementsFrom::kPooling, 5, 4, 1,
              GPEMU_OPERATION_POOLING_BACKWARD, "vPKT_PKlT1_"},
     // With the channels last, the numbers of images and channels come before the sizes.
-    NamePart{"max_pool_forward_nhwc", Class::kPooling, Elements::kFromPooling, 7, 3, 1,
+    NamePart{"max_pool_forward_nhwc", Class::kPooling, ElementsFrom::kPooling, 7, 3, 1,
              GPEMU_OPERATION_POOLING, "vPKT_i"},
-    NamePart{"max_pool_backward_nhwc", Class::kPooling, Elements::kFromPooling, 5, 4, 1,
+    NamePart{"max_pool_backward_nhwc", Class::kPooling, ElementsFrom::kPooling, 5, 4, 1,
              GPEMU_OPERATION_POOLING_BACKWARD, "vPKT_PKli"},
-    NamePart{"avg_pool2d_out_cuda_frameI", Class::kPooling, Elements::kFromPooling, 2, 3, 1,
+    NamePart{"avg_pool2d_out_cuda_frameI", Class::kPooling, ElementsFrom::kPooling, 2, 3, 1,
              GPEMU_OPERATION_POOLING, "viPKT_lllliiiiiii"},
-    NamePart{"avg_pool2d_backward_out_cuda_frameI", Class::kPooling, Elements::kFromPooling, 2, 3,
+    NamePart{"avg_pool2d_backward_out_cuda_frameI", Class::kPooling, ElementsFrom::kPooling, 2, 3,
              1, GPEMU_OPERATION_POOLING_BACKWARD, "vT1_PKT_llllliiiiii"},
-    NamePart{"adaptive_average_poolI", Class::kPooling, Elements::kFromPooling, 2, 2, 0,
+    NamePart{"adaptive_average_poolI", Class::kPooling, ElementsFrom::kPooling, 2, 2, 0,
              GPEMU_OPERATION_POOLING, "vPKT_PS3_iiiil"},
-    NamePart{"adaptive_average_gradinputI", Class::kPooling, Elements::kFromPooling, 2, 2, 0,
+    NamePart{"adaptive_average_gradinputI", Class::kPooling, ElementsFrom::kPooling, 2, 2, 0,
              GPEMU_OPERATION_POOLING_BACKWARD, "vPT_PKS3_iiii"},
-    NamePart{"upsample_bilinear2d_out_frame", Class::kPooling, Elements::kFromArgument, 5},
-    NamePart{"_pool", Class::kPooling, Elements::kFromThreads, 5},
-    NamePart{"adaptive", Class::kPooling, Elements::kFromThreads, 5},
-    NamePart{"upsample", Class::kPooling, Elements::kFromThreads, 5},
-    NamePart{"conv_depthwise2d_forward_kernel", Class::kConvolution, Elements::kFromDepthwise, 12,
+    NamePart{"upsample_bilinear2d_out_frame", Class::kPooling, ElementsFrom::kArgument, 5},
+    NamePart{"_pool", Class::kPooling, ElementsFrom::kThreads, 5},
+    NamePart{"adaptive", Class::kPooling, ElementsFrom::kThreads, 5},
+    NamePart{"upsample", Class::kPooling, ElementsFrom::kThreads, 5},
+    NamePart{"conv_depthwise2d_forward_kernel", Class::kConvolution, ElementsFrom::kDepthwise, 12,
              5, 0, GPEMU_OPERATION_CONVOLUTION_FORWARD, "EEbT1_iiiiiiiiiiiiii"},
     NamePart{"conv_depthwise2d_forward_kernel_generic", Class::kConvolution,
-             Elements::kFromDepthwise, 12, 5, 0, GPEMU_OPERATION_CONVOLUTION_FORWARD,
+             ElementsFrom::kDepthwise, 12, 5, 0, GPEMU_OPERATION_CONVOLUTION_FORWARD,
              "EEbT0_iiiiiiiiiiiiii"},
-    NamePart{"conv_depthwise2d_backward_kernel", Class::kConvolution, Elements::kFromDepthwise, 12,
+    NamePart{"conv_depthwise2d_backward_kernel", Class::kConvolution, ElementsFrom::kDepthwise, 12,
              3, 0, GPEMU_OPERATION_CONVOLUTION_BACKWARD_DATA, "T2_iiiiiiiiiiiiiii"},
-    NamePart{"conv_depthwise2d_grad_weight_kernel", Class::kConvolution, Elements::kFromDepthwise,
+    NamePart{"conv_depthwise2d_grad_weight_kernel", Class::kConvolution, ElementsFrom::kDepthwise,
              12, 3, 0, GPEMU_OPERATION_CONVOLUTION_BACKWARD_FILTER, "iiiiiiiiiiiiiiii"},
-    NamePart{"conv_depthwise", Class::kConvolution, Elements::kFromThreads, 12},
-    NamePart{"im2col", Class::kConvolution, Elements::kFromThreads, 10},
-    NamePart{"col2im", Class::kConvolution, Elements::kFromThreads, 10},
-    NamePart{"gemm", Class::kMatmul, Elements::kFromThreads, 64},
-    NamePart{"RadixSort", Class::kSorting, Elements::kFromThreads, 40},
-    NamePart{"radixSort", Class::kSorting, Elements::kFromThreads, 40},
-    NamePart{"MergeSort", Class::kSorting, Elements::kFromThreads, 40},
-    NamePart{"itonicSort", Class::kSorting, Elements::kFromThreads, 8},
-    NamePart{"topk", Class::kSorting, Elements::kFromThreads, 16},
-    NamePart{"TopK", Class::kSorting, Elements::kFromThreads, 16},
-    NamePart{"Scan", Class::kSorting, Elements::kFromThreads, 24},
-    NamePart{"scan", Class::kSorting, Elements::kFromThreads, 24},
-    NamePart{"DeviceReduce", Class::kReduction, Elements::kFromThreads, 16},
-    NamePart{"DeviceSelect", Class::kIndexing, Elements::kFromThreads, 24},
-    NamePart{"indexSelect", Class::kIndexing, Elements::kFromThreads, 4},
-    NamePart{"indexFunc", Class::kIndexing, Elements::kFromThreads, 4},
-    NamePart{"index", Class::kIndexing, Elements::kFromThreads, 4},
-    NamePart{"gather", Class::kIndexing, Elements::kFromThreads, 8},
-    NamePart{"scatter", Class::kIndexing, Elements::kFromThreads, 4},
-    NamePart{"embedding", Class::kIndexing, Elements::kFromThreads, 8},
-    NamePart{"CatArrayBatchedCopy", Class::kCopy, Elements::kFromInputs, 8, 1},
-    NamePart{"fused_dropout_kernel", Class::kElementwise, Elements::kFromArgument, 3, 3, 0,
+    NamePart{"conv_depthwise", Class::kConvolution, ElementsFrom::kThreads, 12},
+    NamePart{"im2col", Class::kConvolution, ElementsFrom::kThreads, 10},
+    NamePart{"col2im", Class::kConvolution, ElementsFrom::kThreads, 10},
+    NamePart{"gemm", Class::kMatmul, ElementsFrom::kThreads, 64},
+    NamePart{"RadixSort", Class::kSorting, ElementsFrom::kThreads, 40},
+    NamePart{"radixSort", Class::kSorting, ElementsFrom::kThreads, 40},
+    NamePart{"MergeSort", Class::kSorting, ElementsFrom::kThreads, 40},
+    NamePart{"itonicSort", Class::kSorting, ElementsFrom::kThreads, 8},
+    NamePart{"topk", Class::kSorting, ElementsFrom::kThreads, 16},
+    NamePart{"TopK", Class::kSorting, ElementsFrom::kThreads, 16},
+    NamePart{"Scan", Class::kSorting, ElementsFrom::kThreads, 24},
+    NamePart{"scan", Class::kSorting, ElementsFrom::kThreads, 24},
+    NamePart{"DeviceReduce", Class::kReduction, ElementsFrom::kThreads, 16},
+    NamePart{"DeviceSelect", Class::kIndexing, ElementsFrom::kThreads, 24},
+    NamePart{"indexSelect", Class::kIndexing, ElementsFrom::kThreads, 4},
+    NamePart{"indexFunc", Class::kIndexing, ElementsFrom::kThreads, 4},
+    NamePart{"index", Class::kIndexing, ElementsFrom::kThreads, 4},
+    NamePart{"gather", Class::kIndexing, ElementsFrom::kThreads, 8},
+    NamePart{"scatter", Class::kIndexing, ElementsFrom::kThreads, 4},
+    NamePart{"embedding", Class::kIndexing, ElementsFrom::kThreads, 8},
+    NamePart{"CatArrayBatchedCopy", Class::kCopy, ElementsFrom::kInputs, 8, 1},
+    NamePart{"fused_dropout_kernel", Class::kElementwise, ElementsFrom::kArgument, 3, 3, 0,
              GPEMU_OPERATION_KERNEL, "T0_NS_15PhiloxCudaStateE"},
-    NamePart{"dropout", Class::kElementwise, Elements::kFromThreads, 8},
-    NamePart{"nll_loss_forward_reduce_cuda_kernel_2d", Class::kReduction, Elements::kFromArgument,
+    NamePart{"dropout", Class::kElementwise, ElementsFrom::kThreads, 8},
+    NamePart{"nll_loss_forward_reduce_cuda_kernel_2d", Class::kReduction, ElementsFrom::kArgument,
              2, 6, 0, GPEMU_OPERATION_REDUCTION, "_S6_bllll"},
-    NamePart{"nll_loss_backward_reduce_cuda_kernel_2d", Class::kReduction, Elements::kFromArgument,
+    NamePart{"nll_loss_backward_reduce_cuda_kernel_2d", Class::kReduction, ElementsFrom::kArgument,
              2, 6, 0, GPEMU_OPERATION_REDUCTION, "_S6_S6_biill"},
-    NamePart{"nll_loss", Class::kReduction, Elements::kFromThreads, 2},
+    NamePart{"nll_loss", Class::kReduction, ElementsFrom::kThreads, 2},
 };
-
-constexpr bool contains(std::string_view text, std::string_view part) {
-  return text.find(part) != std::string_view::npos;
-}
 
 /// Returns the number after `lead`, which is searched after `key`: 3 for "arrayI" and "Lm" in
 /// "5arrayIPcLm3EE". `skip` characters lie between.
@@ -251,15 +247,15 @@ int list_accesses(std::string_view name, int lists) {
 }
 
 /// Finds the layout of the lists, and the type of their elements.
-void read_lists(const kernels::KernelName& name, KernelTraits& traits) {
+void read_lists(const KernelName& name, KernelTraits& traits) {
   if (name.parameters.empty()) return;
-  traits.tensor_lists = kernels::tensor_lists(name.parameters[0]);
+  traits.tensor_lists = tensor_lists(name.parameters[0]);
   if (!traits.tensor_lists) return;
-  traits.elements = KernelTraits::Elements::kFromLists;
+  traits.elements = ElementsFrom::kLists;
   if (traits.type != GPEMU_TYPE_FP32) return;
   constexpr std::array kTypes = {GPEMU_TYPE_INT8, GPEMU_TYPE_INT16, GPEMU_TYPE_FP32,
                                  GPEMU_TYPE_FP64, GPEMU_TYPE_COMPLEX128};
-  const std::uint32_t bytes = kernels::type_bytes(kernels::listed_type(name));
+  const std::uint32_t bytes = type_bytes(listed_type(name));
   for (const gpemu_data_type type : kTypes) {
     if (gpemu_data_type_bytes(type) == static_cast<int>(bytes)) traits.type = type;
   }
@@ -306,7 +302,7 @@ void read_attention(std::string_view name, KernelTraits& traits) {
 void read_concatenation(std::string_view name, KernelTraits& traits) {
   const std::size_t found = name.find("10OpaqueTypeILj");
   if (found == std::string_view::npos || !contains(name, "EEEjLi")) {
-    traits.elements = Elements::kFromThreads;
+    traits.elements = ElementsFrom::kThreads;
     return;
   }
   constexpr std::array kTypes = {GPEMU_TYPE_INT8, GPEMU_TYPE_FP16, GPEMU_TYPE_FP32,
@@ -356,18 +352,18 @@ void read_strides(std::string_view name, KernelTraits& traits) {
   const int inputs = unary ? 1 : binary ? 2 : lambda_inputs(name);
   if (inputs == 0) return;
   traits.tensors = inputs + 1;
-  traits.elements = Elements::kFromOffsets;
+  traits.elements = ElementsFrom::kOffsets;
 }
 
-gpemu_operation_kind kind_of(const NamePart& part, Elements elements) {
+gpemu_operation_kind kind_of(const NamePart& part, ElementsFrom elements) {
   if (part.kind != GPEMU_OPERATION_KERNEL) return part.kind;
   switch (elements) {
-    case Elements::kFromCycles:
+    case ElementsFrom::kCycles:
       return GPEMU_OPERATION_WAIT;
-    case Elements::kFromReduction:
+    case ElementsFrom::kReduction:
       return GPEMU_OPERATION_REDUCTION;
-    case Elements::kFromRows:
-    case Elements::kFromProduct:
+    case ElementsFrom::kRows:
+    case ElementsFrom::kProduct:
       return part.operation_class == Class::kNormalization ? GPEMU_OPERATION_NORMALIZATION_FORWARD
                                                            : GPEMU_OPERATION_REDUCTION;
     default:
@@ -391,46 +387,46 @@ bool has_arguments(const KernelTraits& traits, const std::vector<std::string>& p
     if (first < 0 || first + count > static_cast<int>(parameters.size())) return false;
     return std::ranges::all_of(
         parameters.begin() + first, parameters.begin() + first + count,
-        [](const std::string& type) { return is_integer(kernels::parameter_kind(type)); });
+        [](const std::string& type) { return is_integer(parameter_kind(type)); });
   };
   const auto is_struct = [&](int index, std::string_view part) {
     return index < static_cast<int>(parameters.size()) &&
-           kernels::parameter_kind(parameters[index]) == kernels::ParameterKind::kOther &&
+           parameter_kind(parameters[index]) == ParameterKind::kOther &&
            contains(parameters[index], part);
   };
   const int argument = traits.argument;
   switch (traits.elements) {
-    case Elements::kFromThreads:
+    case ElementsFrom::kThreads:
       return true;
-    case Elements::kFromArgument:
+    case ElementsFrom::kArgument:
       if (traits.converted > 0 && (!is_struct(KernelTraits::kLoader, "LoadWithCast<") ||
                                    !is_struct(KernelTraits::kStorer, "StoreWithCast<"))) {
         return false;
       }
       return integers(argument, 1);
-    case Elements::kFromRows:
-    case Elements::kFromCycles:
+    case ElementsFrom::kRows:
+    case ElementsFrom::kCycles:
       return integers(argument, 1);
-    case Elements::kFromOffsets:
+    case ElementsFrom::kOffsets:
       return integers(argument, 1) && is_struct(argument + 1, "");
-    case Elements::kFromProduct:
+    case ElementsFrom::kProduct:
       return integers(argument, 1) && integers(traits.second_argument, 1);
-    case Elements::kFromReduction:
+    case ElementsFrom::kReduction:
       return is_struct(0, "ReduceOp<");
-    case Elements::kFromChunks:
-    case Elements::kFromLists:
+    case ElementsFrom::kChunks:
+    case ElementsFrom::kLists:
       return is_struct(0, "ListMetadata<");
-    case Elements::kFromInputs:
+    case ElementsFrom::kInputs:
       return is_struct(argument, "CatArrInputTensorMetadata<");
-    case Elements::kFromAttention:
+    case ElementsFrom::kAttention:
       return is_struct(0, "arams");
-    case Elements::kFromAccessor:
+    case ElementsFrom::kAccessor:
       return is_struct(0, "GenericPackedTensorAccessor<");
-    case Elements::kFromPooling:
+    case ElementsFrom::kPooling:
       if (traits.second_argument == 0) return integers(argument, 4);  // Adaptive: no window.
       if (traits.images_first) return integers(argument - 2, 8);
       return integers(0, 1) && integers(argument, 6);
-    case Elements::kFromDepthwise:
+    case ElementsFrom::kDepthwise:
       return integers(argument, traits.kind == GPEMU_OPERATION_CONVOLUTION_FORWARD ? 15 : 16);
   }
   return false;
@@ -438,23 +434,23 @@ bool has_arguments(const KernelTraits& traits, const std::vector<std::string>& p
 
 /// Returns the traits of a kernel without reading its arguments.
 KernelTraits threads_only(KernelTraits traits, const NamePart& part) {
-  traits.elements = Elements::kFromThreads;
+  traits.elements = ElementsFrom::kThreads;
   traits.kind = kind_of(part, traits.elements);
   return traits;
 }
 
 /// Reads what else the name says.
-void read_name(const kernels::KernelName& read, KernelTraits& traits) {
+void read_name(const KernelName& read, KernelTraits& traits) {
   const std::string_view name = read.mangled;
   switch (traits.elements) {
-    case Elements::kFromAttention:
+    case ElementsFrom::kAttention:
       read_attention(name, traits);
       break;
-    case Elements::kFromChunks:
+    case ElementsFrom::kChunks:
       read_lists(read, traits);
       traits.tensors = list_accesses(name, traits.tensor_lists ? traits.tensor_lists->lists : 2);
       break;
-    case Elements::kFromArgument:
+    case ElementsFrom::kArgument:
       // PyTorch's element-wise kernels carry an array of pointers, one per tensor.
       traits.tensors = tensors_of(name, traits.tensors);
       if (traits.operation_class != Class::kElementwise) break;
@@ -462,7 +458,7 @@ void read_name(const kernels::KernelName& read, KernelTraits& traits) {
       if (traits.type == GPEMU_TYPE_FP32) traits.type = functor_type(name, traits.type);
       read_narrowing(name, traits);
       break;
-    case Elements::kFromInputs:
+    case ElementsFrom::kInputs:
       read_concatenation(name, traits);
       break;
     default:
@@ -484,7 +480,7 @@ KernelTraits kernel_traits(std::string_view mangled_name) {
   traits.second_argument = part->second_argument;
   traits.elements = part->elements;
   traits.kind = kind_of(*part, traits.elements);
-  if (traits.elements == Elements::kFromThreads) return traits;
+  if (traits.elements == ElementsFrom::kThreads) return traits;
   const KernelTraits by_threads = threads_only(traits, *part);
   // Other software may have a kernel with the name of one of PyTorch's; its arguments must not be
   // read.
@@ -492,9 +488,9 @@ KernelTraits kernel_traits(std::string_view mangled_name) {
   traits.images_first = contains(mangled_name, "max_pool_backward") ||
                         contains(mangled_name, "max_pool_forward_nhwc");
   traits.channels_last = contains(mangled_name, "channels_last_kernel");
-  const kernels::KernelName name = kernels::read_kernel_name(mangled_name);
+  const KernelName name = read_kernel_name(mangled_name);
   read_name(name, traits);
   return name.is_cpp && has_arguments(traits, name.parameters) ? traits : by_threads;
 }
 
-}  // namespace gpemu::cost
+}  // namespace gpemu::kernels

@@ -7,18 +7,18 @@
 
 #include <gtest/gtest.h>
 
-#include "gpemu/cost/operation_cost.hpp"
 #include "gpemu/kernels/kernel_name.hpp"
+#include "gpemu/kernels/kernel_traits.hpp"
 
-namespace gpemu::cost {
+namespace gpemu::kernels {
 namespace {
 
 /// Returns the kinds of a kernel's parameters: a letter each, i(nteger), p(ointer) or o(ther).
 std::string kinds_of(std::string_view name) {
   std::string kinds;
-  for (const std::string& type : kernels::read_kernel_name(name).parameters) {
-    const kernels::ParameterKind kind = kernels::parameter_kind(type);
-    kinds += is_integer(kind) ? 'i' : kind == kernels::ParameterKind::kOther ? 'o' : 'p';
+  for (const std::string& type : read_kernel_name(name).parameters) {
+    const ParameterKind kind = parameter_kind(type);
+    kinds += is_integer(kind) ? 'i' : kind == ParameterKind::kOther ? 'o' : 'p';
   }
   return kinds;
 }
@@ -48,27 +48,26 @@ TEST(KernelNames, ReadsTheParametersOfPyTorchsKernels) {
 
 /// Marks the parameters that a launch's description reads as sizes.
 std::string read_as_sizes(const KernelTraits& traits, std::size_t count) {
-  using Elements = KernelTraits::Elements;
   std::string read(count, '-');
   const auto mark = [&](int first, int some) { read.replace(first, some, some, 'i'); };
   const bool adaptive = traits.second_argument == 0;
   switch (traits.elements) {
-    case Elements::kFromArgument:
-    case Elements::kFromOffsets:
-    case Elements::kFromRows:
-    case Elements::kFromCycles:
+    case ElementsFrom::kArgument:
+    case ElementsFrom::kOffsets:
+    case ElementsFrom::kRows:
+    case ElementsFrom::kCycles:
       mark(traits.argument, 1);
       break;
-    case Elements::kFromProduct:
+    case ElementsFrom::kProduct:
       mark(traits.argument, 1);
       mark(traits.second_argument, 1);
       break;
-    case Elements::kFromPooling:
+    case ElementsFrom::kPooling:
       mark(traits.argument, adaptive ? 4 : 6);
       if (traits.images_first) mark(traits.argument - 2, 2);
       if (!adaptive && !traits.images_first) mark(0, 1);
       break;
-    case Elements::kFromDepthwise:
+    case ElementsFrom::kDepthwise:
       mark(traits.argument, traits.kind == GPEMU_OPERATION_CONVOLUTION_FORWARD ? 15 : 16);
       break;
     default:
@@ -93,7 +92,7 @@ TEST(KernelNames, EachSizeThatIsReadIsAnInteger) {
 TEST(KernelNames, EachEntryThatReadsArgumentsDoesSoForAKernelOfTheWheels) {
   std::map<std::string, int> read;
   for (const NamedKernel& kernel : kernels_of_wheels()) {
-    const bool reads = kernel_traits(kernel.name).elements != KernelTraits::Elements::kFromThreads;
+    const bool reads = kernel_traits(kernel.name).elements != ElementsFrom::kThreads;
     read[kernel.part] += reads ? 1 : 0;
   }
   for (const auto& [part, count] : read) EXPECT_GT(count, 0) << part;
@@ -121,4 +120,4 @@ TEST(KernelNames, DoesNotTakeAPointerForASize) {
 }
 
 }  // namespace
-}  // namespace gpemu::cost
+}  // namespace gpemu::kernels

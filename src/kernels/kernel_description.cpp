@@ -9,22 +9,21 @@
 #include <limits>
 #include <optional>
 
-#include "gpemu/cost/operation_cost.hpp"
 #include "gpemu/kernels/arguments.hpp"
+#include "gpemu/kernels/kernel_traits.hpp"
 #include "gpemu/kernels/pytorch/concatenation.hpp"
 #include "gpemu/kernels/pytorch/offsets.hpp"
 #include "gpemu/kernels/pytorch/reduction.hpp"
 
-#include "kernel_shape.hpp"
+#include "pytorch/attention_sizes.hpp"
 
-namespace gpemu::cost {
+namespace gpemu::kernels {
 
 namespace {
 
-using Elements = KernelTraits::Elements;
 using Arithmetic = LaunchFacts::Arithmetic;
 
-constexpr double kChunkElements = kernels::TensorLists::kChunkElements;
+constexpr double kChunkElements = TensorLists::kChunkElements;
 
 /// Converts a number to an entry of a shape. Larger numbers make no sense.
 std::int64_t entry(double value) {
@@ -57,7 +56,7 @@ struct Threads {
   double all;
 };
 
-Threads threads_of(const gpemu_operation& launch) {
+Threads grid_threads(const gpemu_operation& launch) {
   const auto size = [&launch](int entry) { return std::max(shape(launch, entry), 1.0); };
   const double blocks = size(0) * size(1) * size(2);
   return {.blocks = blocks, .all = blocks * (size(3) * size(4) * size(5))};
@@ -77,11 +76,11 @@ gpemu_operation described(const KernelTraits& traits, const gpemu_operation& lau
 }
 
 /// Finds the sizes of PyTorch's reduce_kernel.
-std::optional<kernels::ReductionConfig> reduction_of(const gpemu_operation& launch) {
+std::optional<ReductionConfig> reduction_of(const gpemu_operation& launch) {
   if (launch.arguments == nullptr || launch.arguments[0] == nullptr) return std::nullopt;
   const auto find = [&launch](Bytes from) {
-    return kernels::find_reduction(launch.arguments[0], static_cast<std::uint32_t>(launch.shape[3]),
-                                   static_cast<std::uint32_t>(launch.shape[4]), from);
+    return find_reduction(launch.arguments[0], static_cast<std::uint32_t>(launch.shape[3]),
+                          static_cast<std::uint32_t>(launch.shape[4]), from);
   };
   auto config = find(0);
   // If a block is one thread, other members look the same.
@@ -97,14 +96,14 @@ struct ListWork {
 
 /// Finds what a launch over lists of tensors handles. A tensor that one launch does not finish is
 /// the first one of the next launch.
-ListWork list_work(const kernels::TensorLists& layout, const gpemu_operation& launch) {
-  const double all_blocks = threads_of(launch).blocks;
+ListWork list_work(const TensorLists& layout, const gpemu_operation& launch) {
+  const double all_blocks = grid_threads(launch).blocks;
   const ListWork most{.elements = all_blocks * kChunkElements};
   if (launch.arguments == nullptr || launch.arguments[0] == nullptr ||
       all_blocks > static_cast<double>(layout.most_blocks)) {
     return most;
   }
-  const kernels::ListedTensors listed(layout, launch.arguments[0]);
+  const ListedTensors listed(layout, launch.arguments[0]);
   const auto last_block = static_cast<Bytes>(all_blocks) - 1;
   const Bytes last_tensor = listed.tensor_of(last_block);
   if (last_tensor >= layout.most_tensors) return most;
@@ -123,30 +122,30 @@ ListWork list_work(const kernels::TensorLists& layout, const gpemu_operation& la
 
 /// Returns how many elements a launch handles; one per thread if nothing else is known.
 double elements_of(const KernelTraits& traits, const gpemu_operation& launch) {
-  const auto blocks = [&launch] { return threads_of(launch).blocks; };
+  const auto blocks = [&launch] { return grid_threads(launch).blocks; };
   double elements = 0;
   switch (traits.elements) {
-    case Elements::kFromArgument:
-    case Elements::kFromOffsets:
+    case ElementsFrom::kArgument:
+    case ElementsFrom::kOffsets:
       elements = static_cast<double>(argument(launch, traits.argument));
       break;
-    case Elements::kFromRows:
+    case ElementsFrom::kRows:
       elements = blocks() * static_cast<double>(argument(launch, traits.argument));
       break;
-    case Elements::kFromProduct:
+    case ElementsFrom::kProduct:
       elements = static_cast<double>(argument(launch, traits.argument)) *
                  static_cast<double>(argument(launch, traits.second_argument));
       break;
-    case Elements::kFromChunks:
+    case ElementsFrom::kChunks:
       elements = blocks() * kChunkElements;
       break;
-    case Elements::kFromLists:
+    case ElementsFrom::kLists:
       elements = list_work(*traits.tensor_lists, launch).elements;
       break;
     default:
       break;
   }
-  return elements > 0 ? elements : threads_of(launch).all;
+  return elements > 0 ? elements : grid_threads(launch).all;
 }
 
 struct Reads {
@@ -156,7 +155,7 @@ struct Reads {
 
 /// Returns how many reads of 32 bytes the warps need for a tensor, if each is like the first one; 0
 /// if that needs no more than 8, as for 32 elements of 64 bits side by side.
-double reads_apart(const kernels::Places& places, double elements) {
+double reads_apart(const Places& places, double elements) {
   constexpr Bytes kThreads = 32, kBytes = 32, kFew = 8;
   const auto first = static_cast<std::int64_t>(places.strides[0]);
   // Most tensors' first elements are neighbours.
@@ -186,11 +185,11 @@ Reads strided_reads(const KernelTraits& traits, const gpemu_operation& launch, d
   if (launch.arguments == nullptr || launch.arguments[traits.argument + 1] == nullptr) return most;
   const auto* const calculator =
       static_cast<const std::byte*>(launch.arguments[traits.argument + 1]);
-  const auto dimensions = kernels::read<std::int32_t>(calculator);
-  if (dimensions < 1 || dimensions > kernels::kMostDimensions) return most;
+  const auto dimensions = read<std::int32_t>(calculator);
+  if (dimensions < 1 || dimensions > kMostDimensions) return most;
   Reads reads;
   for (Bytes tensor = 1; tensor < tensors; ++tensor) {
-    const kernels::Places places = kernels::read_places(calculator, tensors, tensor);
+    const Places places = read_places(calculator, tensors, tensor);
     double all = 1, read = 1;
     for (std::size_t i = 0; i < static_cast<std::size_t>(dimensions); ++i) {
       const auto size = static_cast<double>(places.sizes[i]);
@@ -210,7 +209,7 @@ std::optional<double> input_elements(const KernelTraits& traits, const gpemu_ope
       launch.shape[1] > traits.inputs) {
     return std::nullopt;
   }
-  const kernels::ConcatenatedInputs inputs(launch.arguments[traits.argument], traits.inputs);
+  const ConcatenatedInputs inputs(launch.arguments[traits.argument], traits.inputs);
   double elements = 0;
   for (std::int64_t i = 0; i < launch.shape[1]; ++i) {
     elements += static_cast<double>(inputs.elements(static_cast<Bytes>(i)));
@@ -314,80 +313,26 @@ bool describe_batch_norm(const KernelTraits& traits, const gpemu_operation& laun
   return true;
 }
 
-struct AttentionSizes {
-  std::int64_t batch = 0, heads = 0, kv_heads = 0;
-  std::int64_t queries = 0, keys = 0, head_size = 0;
-  bool causal = false;
-};
-
-/// Finds the sizes in the argument of PyTorch's flash attention: heads of queries and of keys after
-/// 12 numbers of 64 bits; later the batch, queries and keys, a number that is not of interest, the
-/// size of a head, and the last three rounded up. Source: struct Flash_fwd_params in flash.h of
-/// PyTorch's flash_attn.
-std::optional<AttentionSizes> flash_sizes(const KernelTraits& traits, const std::int32_t* ints) {
-  constexpr int kHeads = 24, kFirst = 40, kLast = 60;
-  constexpr std::int32_t kRounded = 128;
-  const auto rounded = [](std::int32_t size) {
-    return (size + kRounded - 1) / kRounded * kRounded;
-  };
-  constexpr std::int32_t kMost = std::numeric_limits<std::int32_t>::max() - kRounded;
-  for (int i = kFirst; i <= kLast; ++i) {
-    const auto [batch, queries, keys, size] =
-        std::array{ints[i], ints[i + 1], ints[i + 2], ints[i + 4]};
-    const bool sizes = batch > 0 && queries > 0 && queries < kMost && keys > 0 && keys < kMost &&
-                       size > 0 && size <= traits.head_size;
-    if (sizes && ints[i + 5] == rounded(queries) && ints[i + 6] == rounded(keys) &&
-        ints[kHeads] > 0 && ints[kHeads + 1] > 0) {
-      return AttentionSizes{.batch = batch,
-                            .heads = ints[kHeads],
-                            .kv_heads = ints[kHeads + 1],
-                            .queries = queries,
-                            .keys = keys,
-                            .head_size = size,
-                            .causal = traits.causal};
-    }
+/// Finds the sizes in the argument of an attention kernel, if they fit its name and its grid.
+std::optional<AttentionSizes> attention_sizes(const KernelTraits& traits,
+                                              const gpemu_operation& launch) {
+  if (launch.arguments == nullptr || launch.arguments[0] == nullptr) return std::nullopt;
+  const void* const argument = launch.arguments[0];
+  const std::int64_t heads = launch.shape[1], batch = launch.shape[2];
+  if (traits.attention == GPEMU_ATTENTION_FLASH) {
+    auto sizes = flash_sizes(argument);
+    if (!sizes || sizes->head_size > traits.head_size) return std::nullopt;
+    sizes->causal = traits.causal;
+    return sizes;
   }
-  return std::nullopt;
-}
-
-/// Finds the sizes in the argument of PyTorch's memory-efficient attention: sizes of a head of
-/// queries and of values, and the numbers of queries and keys. In the forward pass, the number of
-/// keys follows once more unless the kernel finds it, and the grid has the queries' blocks; in the
-/// backward pass, the heads follow, which the grid has, too. After that, a byte says whether and
-/// how attention is causal. Source: struct Params in kernel_forward.h, after 10 pointers, and in
-/// kernel_backward.h, after 16, of PyTorch's mem_eff_attention.
-std::optional<AttentionSizes> efficient_sizes(const KernelTraits& traits,
-                                              const gpemu_operation& launch,
-                                              const std::int32_t* ints) {
-  constexpr int kFirst = 20, kLast = 44;
-  constexpr int kMaxHeadSize = 65536;
-  constexpr std::int32_t kByte = 0xff;
-  const bool forward = traits.kind == GPEMU_OPERATION_ATTENTION_FORWARD;
-  for (int i = kFirst; i <= kLast; ++i) {
-    const auto [size, values, queries, keys, next] =
-        std::array{ints[i], ints[i + 1], ints[i + 2], ints[i + 3], ints[i + 4]};
-    const bool sizes = size > 0 && size <= kMaxHeadSize && values > 0 && values <= kMaxHeadSize &&
-                       queries > 0 && keys > 0;
-    const bool fits =
-        forward ? (next == 0 || next == keys) && (queries - 1) / traits.rows_per_block + 1 ==
-                                                     std::max<std::int64_t>(launch.shape[0], 1)
-                : next == launch.shape[1];
-    if (sizes && fits) {
-      // Since PyTorch 2.15, the backward pass has another number before that byte, and bytes of 0
-      // and 1 after it, where strides of heads were before.
-      const std::int32_t later = ints[i + 6];
-      const bool moved = !forward && (later & ~0x10003) == 0;
-      const std::int32_t mask = moved ? later & 3 : ints[i + 5] & kByte;
-      return AttentionSizes{.batch = launch.shape[2],
-                            .heads = launch.shape[1],
-                            .kv_heads = launch.shape[1],
-                            .queries = queries,
-                            .keys = keys,
-                            .head_size = size,
-                            .causal = mask != 0};
-    }
+  if (traits.kind == GPEMU_OPERATION_ATTENTION_BACKWARD) {
+    return efficient_backward_sizes(argument, heads, batch);
   }
-  return std::nullopt;
+  // The grid has the queries' blocks.
+  const auto sizes = efficient_sizes(argument, heads, batch);
+  const std::int64_t blocks = std::max<std::int64_t>(launch.shape[0], 1);
+  if (!sizes || (sizes->queries - 1) / traits.rows_per_block + 1 != blocks) return std::nullopt;
+  return sizes;
 }
 
 /// Describes attention by its argument. If that does not have the sizes, by the grid: a block
@@ -395,12 +340,7 @@ std::optional<AttentionSizes> efficient_sizes(const KernelTraits& traits,
 /// dimensions are heads and batch, whose order does not matter here.
 void describe_attention(const KernelTraits& traits, const gpemu_operation& launch,
                         gpemu_operation& operation) {
-  std::optional<AttentionSizes> sizes;
-  if (launch.arguments != nullptr && launch.arguments[0] != nullptr) {
-    const auto* const ints = static_cast<const std::int32_t*>(launch.arguments[0]);
-    sizes = traits.attention == GPEMU_ATTENTION_FLASH ? flash_sizes(traits, ints)
-                                                      : efficient_sizes(traits, launch, ints);
-  }
+  std::optional<AttentionSizes> sizes = attention_sizes(traits, launch);
   if (!sizes) {
     const std::int64_t rows = entry(std::max(shape(launch, 0), 1.0) * traits.rows_per_block);
     sizes = {.batch = launch.shape[2],
@@ -449,7 +389,7 @@ void describe_elements(const KernelTraits& traits, const gpemu_operation& launch
   const int lists = traits.tensor_lists ? traits.tensor_lists->lists : 0;
   const int written = lists > 0 ? std::max(traits.tensors - lists, 1) : 1;
   double reads = elements * (traits.tensors - written);
-  if (traits.elements == Elements::kFromOffsets) {
+  if (traits.elements == ElementsFrom::kOffsets) {
     const Reads strided = strided_reads(traits, launch, elements);
     reads = strided.elements;
     operation.shape[kReadsApart] = entry(strided.apart);
@@ -464,7 +404,7 @@ void describe_elements(const KernelTraits& traits, const gpemu_operation& launch
   }
   operation.shape[0] = entry(reads);
   operation.shape[1] = entry(writes);
-  if (traits.elements == Elements::kFromLists) {
+  if (traits.elements == ElementsFrom::kLists) {
     operation.shape[kListedTensors] = list_work(*traits.tensor_lists, launch).tensors;
   }
 }
@@ -476,8 +416,8 @@ void describe_elements(const KernelTraits& traits, const gpemu_operation& launch
 void describe_rows(const KernelTraits& traits, const gpemu_operation& launch,
                    gpemu_operation& operation) {
   constexpr std::int64_t kColumns = 2;
-  if (traits.elements == Elements::kFromRows) {
-    operation.shape[3] = entry(threads_of(launch).blocks);
+  if (traits.elements == ElementsFrom::kRows) {
+    operation.shape[3] = entry(grid_threads(launch).blocks);
   } else if (traits.channels_last) {
     operation.channels_last = 1;
     operation.shape[1] = argument(launch, traits.second_argument);
@@ -491,21 +431,21 @@ void describe_rows(const KernelTraits& traits, const gpemu_operation& launch,
 bool describe_shape(const KernelTraits& traits, const gpemu_operation& launch,
                     gpemu_operation& operation) {
   switch (traits.elements) {
-    case Elements::kFromThreads:
+    case ElementsFrom::kThreads:
       return false;
-    case Elements::kFromCycles:
+    case ElementsFrom::kCycles:
       operation.shape[0] = wide_argument(launch, traits.argument);
       return true;
-    case Elements::kFromAttention:
+    case ElementsFrom::kAttention:
       describe_attention(traits, launch, operation);
       return true;
-    case Elements::kFromPooling:
+    case ElementsFrom::kPooling:
       return describe_pooling(traits, launch, operation);
-    case Elements::kFromDepthwise:
+    case ElementsFrom::kDepthwise:
       return describe_depthwise(traits, launch, operation);
-    case Elements::kFromAccessor:
+    case ElementsFrom::kAccessor:
       return describe_batch_norm(traits, launch, operation);
-    case Elements::kFromReduction: {
+    case ElementsFrom::kReduction: {
       const auto reduction = reduction_of(launch);
       if (!reduction) return false;
       const auto outputs = static_cast<double>(reduction->outputs);
@@ -513,14 +453,14 @@ bool describe_shape(const KernelTraits& traits, const gpemu_operation& launch,
       operation.shape[1] = entry(outputs);
       return true;
     }
-    case Elements::kFromInputs: {
+    case ElementsFrom::kInputs: {
       const std::optional<double> elements = input_elements(traits, launch);
       if (!elements) return false;
       operation.shape[0] = operation.shape[1] = entry(*elements);
       return true;
     }
-    case Elements::kFromRows:
-    case Elements::kFromProduct:
+    case ElementsFrom::kRows:
+    case ElementsFrom::kProduct:
       if (traits.operation_class == OperationClass::kNormalization) {
         operation.shape[0] = entry(elements_of(traits, launch));
         operation.shape[2] = traits.tensors;
@@ -553,6 +493,41 @@ double largest_tensor(const gpemu_operation& operation) {
   }
 }
 
+OperationClass class_of(gpemu_operation_kind kind) {
+  switch (kind) {
+    case GPEMU_OPERATION_MATMUL:
+      return OperationClass::kMatmul;
+    case GPEMU_OPERATION_CONVOLUTION_FORWARD:
+    case GPEMU_OPERATION_CONVOLUTION_BACKWARD_DATA:
+    case GPEMU_OPERATION_CONVOLUTION_BACKWARD_FILTER:
+      return OperationClass::kConvolution;
+    case GPEMU_OPERATION_ATTENTION_FORWARD:
+    case GPEMU_OPERATION_ATTENTION_BACKWARD:
+      return OperationClass::kAttention;
+    case GPEMU_OPERATION_RNN_FORWARD:
+    case GPEMU_OPERATION_RNN_BACKWARD:
+      return OperationClass::kRecurrent;
+    case GPEMU_OPERATION_NORMALIZATION_FORWARD:
+    case GPEMU_OPERATION_NORMALIZATION_BACKWARD:
+      return OperationClass::kNormalization;
+    case GPEMU_OPERATION_POOLING:
+    case GPEMU_OPERATION_POOLING_BACKWARD:
+      return OperationClass::kPooling;
+    case GPEMU_OPERATION_ELEMENTWISE:
+      return OperationClass::kElementwise;
+    case GPEMU_OPERATION_REDUCTION:
+      return OperationClass::kReduction;
+    case GPEMU_OPERATION_FFT:
+      return OperationClass::kFft;
+    case GPEMU_OPERATION_COPY_ON_DEVICE:
+      return OperationClass::kCopy;
+    case GPEMU_OPERATION_SET:
+      return OperationClass::kSet;
+    default:
+      return OperationClass::kOther;
+  }
+}
+
 }  // namespace
 
 DescribedOperation describe_kernel(const KernelTraits& traits, const gpemu_operation& launch,
@@ -563,7 +538,7 @@ DescribedOperation describe_kernel(const KernelTraits& traits, const gpemu_opera
       largest_tensor(result.operation) <= static_cast<double>(context.memory)) {
     return result;
   }
-  const double threads = threads_of(launch).all;
+  const double threads = grid_threads(launch).all;
   double bytes = threads * traits.tensors * gpemu_data_type_bytes(traits.type);
   result.operation = launch;
   result.operation.arguments = nullptr;
@@ -588,4 +563,11 @@ DescribedOperation describe_kernel(const KernelTraits& traits, const gpemu_opera
   return result;
 }
 
-}  // namespace gpemu::cost
+DescribedOperation describe_operation(const gpemu_operation& operation) {
+  if (operation.kind == GPEMU_OPERATION_KERNEL && operation.shape[kKernelBytes] == 0) {
+    return describe_kernel(kernel_traits(operation.name), operation);
+  }
+  return {.operation = operation, .operation_class = class_of(operation.kind)};
+}
+
+}  // namespace gpemu::kernels

@@ -8,7 +8,7 @@
 
 #include "gpemu/operation.h"
 
-namespace gpemu::cost {
+namespace gpemu::kernels {
 
 /// How reports group operations.
 enum class OperationClass : std::uint8_t {
@@ -78,6 +78,10 @@ inline constexpr std::array<std::string_view, GPEMU_TYPE_COMPLEX128 + 1> kDataTy
 inline constexpr int kListedTensors = 3;
 /// Where that of an element-wise operation has the reads of operands whose elements lie apart.
 inline constexpr int kReadsApart = 4;
+/// Where an unknown kernel's shape has the bytes that it is assumed to move.
+inline constexpr int kKernelBytes = 7;
+/// And where the arithmetic operations.
+inline constexpr int kKernelFlops = 8;
 
 /// What a launch of a kernel does. If that is not known, the kind is GPEMU_OPERATION_KERNEL, and
 /// the class follows from the name.
@@ -86,4 +90,4 @@ struct DescribedOperation {
   OperationClass operation_class = OperationClass::kOther;
 };
 
-}  // namespace gpemu::cost
+}  // namespace gpemu::kernels

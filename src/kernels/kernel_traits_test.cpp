@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "gpemu/kernels/kernel_traits.hpp"
+
 #include <string>
 
 #include <gtest/gtest.h>
 
-#include "gpemu/cost/operation_cost.hpp"
-
-namespace gpemu::cost {
+namespace gpemu::kernels {
 namespace {
 
 using Class = OperationClass;
-using Elements = KernelTraits::Elements;
 
 // The names below are kernels of PyTorch 2.15.
 
@@ -18,7 +17,7 @@ TEST(KernelTraits, CountsTheTensorsOfElementWiseKernels) {
       "_ZN2at6native29vectorized_elementwise_kernelILi4ENS0_15CUDAFunctor_addIN3c104HalfEEE"
       "St5arrayIPcLm3EELb0EEEviT0_T1_");
   EXPECT_EQ(traits.operation_class, Class::kElementwise);
-  EXPECT_EQ(traits.elements, Elements::kFromArgument);
+  EXPECT_EQ(traits.elements, ElementsFrom::kArgument);
   EXPECT_EQ(traits.argument, 0);
   EXPECT_EQ(traits.tensors, 3);
   EXPECT_EQ(traits.type, GPEMU_TYPE_FP16);
@@ -68,13 +67,13 @@ TEST(KernelTraits, CountsTheInputsOfStridedLambdas) {
         "_clEvENKUlvE9_clEvEUl" +
         inputs + "EEvRNS_18TensorIteratorBaseERKT_EUliE_EEviT1_");
   };
-  EXPECT_EQ(traits_of("bffE_").elements, Elements::kFromOffsets);
+  EXPECT_EQ(traits_of("bffE_").elements, ElementsFrom::kOffsets);
   EXPECT_EQ(traits_of("bffE_").tensors, 4);
   EXPECT_EQ(traits_of("fbE0_").tensors, 3);
   EXPECT_EQ(traits_of("bN3c104HalfES8_E_").tensors, 4);
   // Its strides must not be read, because the number of inputs is not certain.
-  EXPECT_EQ(traits_of("N3c107complexIfEES8_E_").elements, Elements::kFromArgument);
-  EXPECT_EQ(traits_of("vE_").elements, Elements::kFromArgument);
+  EXPECT_EQ(traits_of("N3c107complexIfEES8_E_").elements, ElementsFrom::kArgument);
+  EXPECT_EQ(traits_of("vE_").elements, ElementsFrom::kArgument);
 }
 
 TEST(KernelTraits, ReadsTypesOfWhichThePrefixIsANumber) {
@@ -105,8 +104,8 @@ TEST(KernelTraits, CountsTheBytesOfConversionsTo16Bits) {
 }
 
 TEST(KernelTraits, LeavesTheArgumentsOfOthersAlone) {
-  EXPECT_EQ(kernel_traits("_Z21my_elementwise_kernelPfS_").elements, Elements::kFromThreads);
-  EXPECT_EQ(kernel_traits("_Z13reduce_kernelIfEvPT_").elements, Elements::kFromThreads);
+  EXPECT_EQ(kernel_traits("_Z21my_elementwise_kernelPfS_").elements, ElementsFrom::kThreads);
+  EXPECT_EQ(kernel_traits("_Z13reduce_kernelIfEvPT_").elements, ElementsFrom::kThreads);
   EXPECT_EQ(kernel_traits("").operation_class, Class::kOther);
   EXPECT_EQ(kernel_traits("_Z3addPfS_S_").operation_class, Class::kOther);
 }
@@ -114,7 +113,7 @@ TEST(KernelTraits, LeavesTheArgumentsOfOthersAlone) {
 TEST(KernelTraits, KnowsWhatIsCompiledAtRunTime) {
   const KernelTraits traits = kernel_traits("gcd_name_vectorized4_kernel");
   EXPECT_EQ(traits.operation_class, Class::kElementwise);
-  EXPECT_EQ(traits.elements, Elements::kFromThreads);
+  EXPECT_EQ(traits.elements, ElementsFrom::kThreads);
   EXPECT_EQ(traits.tensors, 8);
 }
 
@@ -124,7 +123,7 @@ TEST(KernelTraits, CountsTheListsOfOptimizers) {
       "kernelINS1_32FusedOptimizerTensorListMetadataILi4EEENS1_20FusedAdamMathFunctorIfLi4ELNS0_"
       "9ADAM_MODEE0ELb0EEEJPKfdddddbS9_S9_EEEvT_T0_DpT1_");
   EXPECT_EQ(fused.operation_class, Class::kOptimizer);
-  EXPECT_EQ(fused.elements, Elements::kFromLists);
+  EXPECT_EQ(fused.elements, ElementsFrom::kLists);
   ASSERT_TRUE(fused.tensor_lists.has_value());
   EXPECT_EQ(fused.tensor_lists->lists, 4);
   EXPECT_EQ(fused.tensor_lists->tensor_bytes, 8U);  // The address of its step.
@@ -133,16 +132,16 @@ TEST(KernelTraits, CountsTheListsOfOptimizers) {
       "_ZN2at6native50_GLOBAL__N__637ba612_17_ForeachUnaryOp_cu_77fe623d25multi_tensor_apply_"
       "kernelINS1_18TensorListMetadataILi1EEENS1_11ZeroFunctorIfLi1ELi1ELi0EEEJEEEvT_T0_DpT1_");
   EXPECT_EQ(zero.tensors, 2);
-  EXPECT_EQ(zero.elements, Elements::kFromLists);
-  EXPECT_EQ(zero.tensor_lists, kernels::tensor_lists("TensorListMetadata<1>"));
+  EXPECT_EQ(zero.elements, ElementsFrom::kLists);
+  EXPECT_EQ(zero.tensor_lists, tensor_lists("TensorListMetadata<1>"));
   const KernelTraits add = kernel_traits(
       "_ZN2at6native25multi_tensor_apply_kernelINS1_18TensorListMetadataILi3ELb1EEE"
       "NS1_24PointwiseOpScalarFunctorIfLi3ELi3ELi0EEEJSt4plusIfEfEEEvT_T0_DpT1_");
-  EXPECT_EQ(add.tensor_lists, kernels::tensor_lists("TensorListMetadata<3, true>"));
+  EXPECT_EQ(add.tensor_lists, tensor_lists("TensorListMetadata<3, true>"));
   const KernelTraits scalars = kernel_traits(
       "_ZN2at6native25multi_tensor_apply_kernelINS1_28TensorListScalarListMetadataIdLi1EEE"
       "NS1_25BinaryOpScalarListFunctorIdLi1ELi1ELi0EEEJSt10multipliesIdEEEEvT_T0_DpT1_");
-  EXPECT_EQ(scalars.elements, Elements::kFromLists);
+  EXPECT_EQ(scalars.elements, ElementsFrom::kLists);
   EXPECT_EQ(scalars.tensors, 2);
   EXPECT_EQ(scalars.type, GPEMU_TYPE_FP64);
 }
@@ -151,12 +150,12 @@ TEST(KernelTraits, FindsTheRowsOfSoftmax) {
   const KernelTraits blocks = kernel_traits(
       "_ZN2at6native43_GLOBAL__N__f71e7945_10_SoftMax_cu_9f978f6319cunn_SoftMaxForwardILi2Efff"
       "NS1_22SoftMaxForwardEpilogueEEEvPT2_PKT0_i");
-  EXPECT_EQ(blocks.elements, Elements::kFromRows);
+  EXPECT_EQ(blocks.elements, ElementsFrom::kRows);
   EXPECT_EQ(blocks.argument, 2);
   const KernelTraits warps = kernel_traits(
       "_ZN43_GLOBAL__N__f71e7945_10_SoftMax_cu_9f978f6320softmax_warp_forwardIfffLi0ELb0ELb0E"
       "Li32EEEvPT0_PKT_iiiPKbib");
-  EXPECT_EQ(warps.elements, Elements::kFromProduct);
+  EXPECT_EQ(warps.elements, ElementsFrom::kProduct);
   EXPECT_EQ(warps.second_argument, 4);
 }
 
@@ -165,7 +164,7 @@ TEST(KernelTraits, ReadsTheTilesOfAttention) {
       "_ZN13pytorch_flash16flash_fwd_kernelI23Flash_fwd_kernel_traitsILi64ELi128ELi64ELi4ELb0ELb0"
       "EN7cutlass6half_tE19Flash_kernel_traitsILi64ELi128ELi64ELi4ES3_EELb1ELb0ELb0ELb0ELb0ELb1"
       "ELb0ELb0EEEvNS_16Flash_fwd_paramsE");
-  EXPECT_EQ(flash.elements, Elements::kFromAttention);
+  EXPECT_EQ(flash.elements, ElementsFrom::kAttention);
   EXPECT_EQ(flash.head_size, 64);
   EXPECT_EQ(flash.rows_per_block, 128);
   EXPECT_EQ(flash.type, GPEMU_TYPE_FP16);
@@ -203,4 +202,4 @@ TEST(KernelTraits, ClassifiesWhatItCannotCount) {
 }
 
 }  // namespace
-}  // namespace gpemu::cost
+}  // namespace gpemu::kernels

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "gpemu/cost/launch_facts.hpp"
+#include "gpemu/kernels/launch_facts.hpp"
 
 #include <algorithm>
 #include <functional>
 #include <span>
 
-namespace gpemu::cost {
+namespace gpemu::kernels {
 namespace {
 
 /// Bytes of a number of tensors: products on tensor cores are of 16 bits mostly, others of 32.
@@ -92,4 +92,4 @@ GuessedWork guess_work(const LaunchFacts& facts, double threads) {
   return {.bytes = guess_bytes(facts, threads), .flops = guess_flops(facts)};
 }
 
-}  // namespace gpemu::cost
+}  // namespace gpemu::kernels
