@@ -14,6 +14,7 @@
 #include "gpemu/calibrate/fit.hpp"
 #include "gpemu/calibrate/nearest_gpu.hpp"
 #include "gpemu/cost/copy_cost.hpp"
+#include "gpemu/cost/host_times.hpp"
 #include "gpemu/cost/listed_tensors.hpp"
 #include "gpemu/cost/operation_cost.hpp"
 #include "gpemu/cost/operation_time.hpp"
@@ -33,30 +34,22 @@ struct LaunchTime {
 /// Returns the host's times to launch a step's operations. Their neighbours are not known, so that
 /// biases that are added after convolutions count as operations of their own. What an optimizer
 /// over lists costs depends on its tensors, in a host where that is known.
-std::vector<LaunchTime> launch_times(const PublishedStep& step,
-                                     const profile::OperationParameters& parameters,
-                                     std::optional<double> listed_tensor) {
+std::vector<LaunchTime> launch_times(const PublishedStep& step, const cost::HostTimes& host) {
   cost::ListedTensors listed;
-  double lists = 0;
   for (const auto& [operation, forward, backward] : step.operations) {
-    const int count = forward + backward;
-    listed.add(operation, count);
-    if (operation.operation_class == kernels::OperationClass::kOptimizer) lists += count;
+    listed.add(operation, forward + backward);
   }
-  const bool in_lists = listed_tensor && listed.tensors() > 0;
-  const double of_list =
-      in_lists ? *listed_tensor * static_cast<double>(listed.tensors()) / lists : 0;
+  const std::optional<double> of_list = host.listed_launch(listed);
   std::vector<LaunchTime> times;
   for (const auto& [operation, forward, backward] : step.operations) {
     LaunchTime& time = times.emplace_back();
     if (step.is_operation) continue;
-    if (in_lists && operation.operation_class == kernels::OperationClass::kOptimizer) {
-      time = {.forward = of_list, .backward = of_list};
+    if (of_list && operation.operation_class == kernels::OperationClass::kOptimizer) {
+      time = {.forward = *of_list, .backward = *of_list};
       continue;
     }
-    const double scale = parameters[cost::kHostLaunch];
-    time = {.forward = scale * parameters.at(cost::host_cost(operation, {}, true)),
-            .backward = scale * parameters.at(cost::host_cost(operation, {}, false))};
+    time = {.forward = host.launch(operation, {}, true),
+            .backward = host.launch(operation, {}, false)};
   }
   return times;
 }
@@ -333,11 +326,7 @@ PublishedAnswer predict_published(const PublishedStep& step, const profile::GpuS
     if (!is_fitted) unfitted += seconds;
     answer.parts[part_of(operation, gpu)] += seconds;
   }
-  profile::OperationParameters parameters{};
-  std::ranges::transform(profile::kOperationParameters, parameters.begin(),
-                         &profile::Parameter::typical);
-  if (gpu.calibration) parameters = gpu.calibration->parameters;
-  const std::vector<LaunchTime> launches = launch_times(step, parameters, listed_tensor_of(gpu));
+  const std::vector<LaunchTime> launches = launch_times(step, cost::HostTimes(gpu));
   const double host = host_seconds(step, launches);
   const double copy = copy_seconds(step, gpu);
   if (copy > 0) answer.parts["copy from host"] = copy;
@@ -390,8 +379,9 @@ Result<profile::OperationParameters> fit_parameters(PublishedFit& fit, const pro
     if (time == step.seconds.end() || !fit.chosen(step)) continue;
     if (arithmetic == Arithmetic::kAll && step.precision == "fp32") continue;
     const int before = times.count();
-    times.add(step, gpu, time->second,
-              host_seconds(step, launch_times(step, start, listed_tensor_of(gpu))));
+    times.add(
+        step, gpu, time->second,
+        host_seconds(step, launch_times(step, cost::HostTimes(start, listed_tensor_of(gpu)))));
     if (times.count() > before && !step.is_operation) {
       ++fit.models[step.model];
       ++fit.count;

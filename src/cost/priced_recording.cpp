@@ -11,27 +11,21 @@ Result<PricedRecording> PricedRecording::create(Recording recording, const profi
                                                 std::uint64_t parameters) {
   GPEMU_ASSIGN(const std::vector<Phase> phases, step_phases(recording));
   PricedRecording priced(std::move(recording), phases, gpu);
-  if (gpu.calibration && gpu.calibration->listed_tensor) {
-    priced.use_lists(parameters, *gpu.calibration->listed_tensor);
+  if (const auto per_tensor = priced.host_.listed_tensor()) {
+    priced.use_lists(parameters, *per_tensor);
   }
   return priced;
 }
 
 PricedRecording::PricedRecording(Recording recording, const std::vector<Phase>& phases,
                                  const profile::GpuSpec& gpu)
-    : recording_(std::move(recording)), model_(gpu) {
-  if (gpu.calibration) {
-    host_ = gpu.calibration->parameters;
-  } else {
-    std::ranges::transform(profile::kOperationParameters, host_.begin(),
-                           &profile::Parameter::typical);
-  }
+    : recording_(std::move(recording)), model_(gpu), host_(gpu) {
   for (std::size_t i = 0; i < phases_.size(); ++i) {
-    std::ranges::transform(
-        phases.at(i), std::back_inserter(phases_.at(i)), [&](const Launch& launch) {
-          return PricedLaunch{.operation = launch.operation,
-                              .seconds = host_[kHostLaunch] * host_.at(launch.host_cost)};
-        });
+    std::ranges::transform(phases.at(i), std::back_inserter(phases_.at(i)),
+                           [&](const Launch& launch) {
+                             return PricedLaunch{.operation = launch.operation,
+                                                 .seconds = host_.launch(launch.host_cost)};
+                           });
   }
 }
 
@@ -60,7 +54,7 @@ std::vector<const RecordedOperation*> PricedRecording::operations(int index) con
 
 PhaseTimes PricedRecording::phase(int index, int batch) const {
   const std::vector<PricedLaunch>& phase = phases_.at(index);
-  PhaseTimes times{.wait = host_[index == kForwardPhase ? kHostForward : kHostBackward]};
+  PhaseTimes times{.wait = host_.wait(index == kForwardPhase)};
   times.launches.reserve(phase.size());
   times.operations.reserve(phase.size());
   for (const auto& [index_of_operation, seconds, dropped] : phase) {

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "gpemu/cost/host_times.hpp"
 #include "gpemu/cost/operation_cost.hpp"
 #include "gpemu/cost/phase_time.hpp"
 
@@ -48,7 +49,7 @@ class PricedRecording {
   Recording recording_;
   std::array<std::vector<PricedLaunch>, kPhases> phases_;
   OperationCostModel model_;
-  profile::OperationParameters host_{};
+  HostTimes host_;
 };
 
 }  // namespace gpemu::cost

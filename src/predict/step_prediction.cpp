@@ -8,6 +8,7 @@
 #include <span>
 #include <utility>
 
+#include "gpemu/cost/host_times.hpp"
 #include "gpemu/cost/listed_tensors.hpp"
 #include "gpemu/cost/operation_time.hpp"
 #include "gpemu/cost/phase_time.hpp"
@@ -25,16 +26,6 @@ using Kind = record::WorkEvent::Kind;
 
 /// Repetitions until steps follow each other as in a long run.
 constexpr int kRepetitions = 6;
-
-/// The host's parameters for launches: those of the GPU's measured steps, or the expected ones if
-/// there are none.
-profile::OperationParameters host_parameters(const profile::GpuSpec& gpu) {
-  if (gpu.calibration) return gpu.calibration->parameters;
-  profile::OperationParameters parameters{};
-  std::ranges::transform(profile::kOperationParameters, parameters.begin(),
-                         &profile::Parameter::typical);
-  return parameters;
-}
 
 using cost::kHostError;
 
@@ -77,18 +68,6 @@ std::vector<const cost::RecordedOperation*> operations_of(const record::ProgramW
   return operations;
 }
 
-/// Returns the host's time for each of the optimizer's kernels, in seconds: it depends on the
-/// tensors, not on the kernels, in a host where that is known and if the recording shows the lists.
-std::optional<double> optimizer_launch(std::span<const cost::RecordedOperation* const> operations,
-                                       const profile::GpuSpec& gpu) {
-  if (!gpu.calibration || !gpu.calibration->listed_tensor) return std::nullopt;
-  cost::ListedTensors listed;
-  for (const cost::RecordedOperation* const operation : operations) listed.add(*operation);
-  if (listed.tensors() == 0) return std::nullopt;
-  return *gpu.calibration->listed_tensor * static_cast<double>(listed.tensors()) /
-         static_cast<double>(listed.launches());
-}
-
 /// Prices the events of a step, and adds up their times.
 class Pricing {
  public:
@@ -99,20 +78,24 @@ class Pricing {
         gpu_(gpu),
         model_(gpu),
         link_(recorded.pinned_copy_bytes_per_s / gpu.pinned_copy_bytes_per_s),
-        host_(host_parameters(gpu)) {}
+        host_(gpu) {}
 
   std::vector<QueuedEvent> price(const StepRange& step, StepPrediction& prediction) {
     const std::vector<bool> forward = forward_events(work_, step);
     trains_ = std::ranges::find(forward, false) != forward.end();
     const std::vector<const cost::RecordedOperation*> operations = operations_of(work_, step);
-    const std::optional<double> optimizer = optimizer_launch(operations, gpu_);
+    cost::ListedTensors listed_tensors;
+    for (const cost::RecordedOperation* const operation : operations) {
+      listed_tensors.add(*operation);
+    }
+    const std::optional<double> optimizer = host_.listed_launch(listed_tensors);
     std::size_t place = 0;  // Among the operations.
     std::vector<QueuedEvent> queued;
     for (std::size_t i = step.begin; i < step.end; ++i) {
       const record::WorkEvent& event = work_.events[i];
       QueuedEvent& entry = queued.emplace_back(
           QueuedEvent{.kind = event.kind, .stream = event.stream, .recorded = event.time});
-      if (event.kind == Kind::kWait) entry.launch = from_seconds(host_[cost::kHostForward]);
+      if (event.kind == Kind::kWait) entry.launch = from_seconds(host_.wait(true));
       if (event.kind == Kind::kEventRecord || event.kind == Kind::kEventWait) {
         entry.event = event.index;
       }
@@ -123,10 +106,9 @@ class Pricing {
           .previous = place > 0 ? operations[place - 1] : nullptr,
           .next = place + 1 < operations.size() ? operations[place + 1] : nullptr};
       ++place;
-      const auto parameter = cost::host_cost(operation, neighbours, forward[i - step.begin]);
       const bool listed = optimizer && operation.operation_class == OperationClass::kOptimizer;
-      entry.launch =
-          from_seconds(listed ? *optimizer : host_[parameter] * host_[cost::kHostLaunch]);
+      entry.launch = from_seconds(
+          listed ? *optimizer : host_.launch(operation, neighbours, forward[i - step.begin]));
       entry.time = is_copy(event.kind) ? from_seconds(to_seconds(event.duration) * link_)
                                        : kernel_time(operation, prediction);
       prediction.host += entry.launch;
@@ -165,7 +147,7 @@ class Pricing {
                         StepPrediction& prediction) {
     const CollectivePrice price = price_(work_.collectives[event.index]);
     // A call of a library, like a matrix product.
-    entry.launch = from_seconds(host_[cost::kHostOperation] * host_[cost::kHostLaunch]);
+    entry.launch = from_seconds(host_.launch(cost::kHostOperation));
     entry.time = price.time;
     prediction.host += entry.launch;
     collective_errors_.push_back(price.relative_error);
@@ -192,7 +174,7 @@ class Pricing {
   const profile::GpuSpec& gpu_;
   cost::OperationCostModel model_;
   double link_;
-  profile::OperationParameters host_;
+  cost::HostTimes host_;
   std::map<OperationClass, ClassTime> classes_;
   bool trains_ = false;
   double slack_seconds_ = 0;  ///< sum of bar times time, assuming that all operations err alike.

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "gpemu/cost/host_times.hpp"
 #include "gpemu/cost/operation_cost.hpp"
 #include "gpemu/cost/operation_time.hpp"
 #include "gpemu/cost/rank_slowdown.hpp"
@@ -112,16 +113,13 @@ class Parts {
         layout_(layout),
         groups_(groups),
         costs_(gpu),
+        host_(gpu),
         peak_((model.type == GPEMU_TYPE_FP16 ? gpu.fp16_tensor_flops : gpu.bf16_tensor_flops)
                   .value_or(gpu.fp32_flops)),
         generation_(static_cast<std::size_t>(groups.data.generation)),
         bytes_(static_cast<std::uint64_t>(gpemu_data_type_bytes(model.type))),
         tokens_(std::int64_t{layout.micro_batch} * model.sequence),
-        hidden_(model.hidden) {
-    std::ranges::transform(profile::kOperationParameters, host_.begin(),
-                           &profile::Parameter::typical);
-    if (gpu.calibration) host_ = gpu.calibration->parameters;
-  }
+        hidden_(model.hidden) {}
 
   /// A layer's forward pass on one micro-batch.
   Work layer_forward() {
@@ -218,9 +216,8 @@ class Parts {
     const bool is_product = kind == GPEMU_OPERATION_MATMUL;
     const auto launch = forward || is_product ? cost::kHostOperation : cost::kHostSmall;
     const double device = to_seconds(estimate.time);
-    return {.device = device,
-            .host = host_[launch] * host_[cost::kHostLaunch],
-            .slack = device * estimate.relative_error};
+    return {
+        .device = device, .host = host_.launch(launch), .slack = device * estimate.relative_error};
   }
 
   Work product(std::int64_t rows, std::int64_t columns, std::int64_t depth, bool forward,
@@ -289,7 +286,7 @@ class Parts {
                                                             bytes_ * static_cast<Bytes>(width()));
     const double seconds = to_seconds(time.time);
     return {.device = seconds,
-            .host = host_[cost::kHostOperation] * host_[cost::kHostLaunch],
+            .host = host_.launch(cost::kHostOperation),
             .slack = seconds * time.relative_bar,
             .exchanged = seconds};
   }
@@ -298,7 +295,7 @@ class Parts {
   const ParallelLayout& layout_;
   const Groups& groups_;
   cost::OperationCostModel costs_;
-  profile::OperationParameters host_{};
+  cost::HostTimes host_;
   double peak_;  ///< of products, per second.
   std::size_t generation_;
   Bytes bytes_;

@@ -9,6 +9,7 @@
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>
 
+#include "gpemu/cost/host_times.hpp"
 #include "gpemu/cost/operation_cost.hpp"
 #include "gpemu/cost/phase_time.hpp"
 #include "gpemu/report/json_text.hpp"
@@ -31,7 +32,6 @@ struct RecordedOptions {
 };
 
 constexpr std::array kPhaseNames = {"forward", "backward"};
-constexpr std::array kPhaseWaits = {cost::kHostForward, cost::kHostBackward};
 
 /// A phase of a model at a batch on a GPU, in ms.
 struct PhaseCost {
@@ -40,15 +40,14 @@ struct PhaseCost {
       0;  ///< with the launches and the wait of the host on which the GPU was calibrated.
 };
 
-/// `wait` is the parameter with the host's time to start the phase and notice its end.
+/// `wait` is the host's time to start the phase and to notice its end, in seconds.
 PhaseCost cost_of(const calibrate::JoinedRecordings& recorded, const cost::Phase& phase, int batch,
-                  const cost::OperationCostModel& model, const profile::OperationParameters& host,
-                  profile::OperationParameter wait) {
-  cost::PhaseTimes times{.wait = host[wait]};
+                  const cost::OperationCostModel& model, const cost::HostTimes& host, double wait) {
+  cost::PhaseTimes times{.wait = wait};
   for (const cost::Launch& launch : phase) {
     const cost::RecordedOperation& operation = recorded.operations[launch.operation];
     times.operations.push_back(to_seconds(model.price(operation.at(batch)).estimate.time));
-    times.launches.push_back(host[launch.host_cost] * host[cost::kHostLaunch]);
+    times.launches.push_back(host.launch(launch.host_cost));
   }
   const double device = std::accumulate(times.operations.begin(), times.operations.end(), 0.0);
   return {.device = 1e3 * device, .with_host = 1e3 * times.seconds()};
@@ -66,12 +65,13 @@ Result<void> tell(const RecordedOptions& options, const World& world) {
       return fail(ErrorCode::kUnsupported, "the GPU file of {} has no calibration", name);
     }
     const cost::OperationCostModel model(spec);
+    const cost::HostTimes host(spec);
     for (std::size_t i = 0; i < recorded.models.size(); ++i) {
       for (const int batch : options.batches) {
         OrderedJson row = {{"gpu", spec.name}, {"model", recorded.models[i]}, {"batch", batch}};
         for (std::size_t j = 0; j < kPhaseNames.size(); ++j) {
-          const PhaseCost cost = cost_of(recorded, recorded.steps[i][j], batch, model,
-                                         spec.calibration->parameters, kPhaseWaits.at(j));
+          const PhaseCost cost =
+              cost_of(recorded, recorded.steps[i][j], batch, model, host, host.wait(j == 0));
           row[kPhaseNames.at(j)] = {{"device_ms", cost.device}, {"with_host_ms", cost.with_host}};
           table.add_row({spec.name, recorded.models[i], std::to_string(batch), kPhaseNames.at(j),
                          fmt::format("{:.3f}", cost.device),

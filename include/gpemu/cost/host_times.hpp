@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <optional>
+
+#include "gpemu/cost/listed_tensors.hpp"
+#include "gpemu/cost/operation_time.hpp"
+#include "gpemu/cost/phase_time.hpp"
+#include "gpemu/profile/gpu_spec.hpp"
+
+namespace gpemu::cost {
+
+/// How long a GPU's host takes for what a step asks it for. Units: seconds.
+class HostTimes {
+ public:
+  /// The times of the host in which the GPU's steps were measured, or typical ones.
+  explicit HostTimes(const profile::GpuSpec& gpu);
+
+  /// The times of the parameters of a fit.
+  HostTimes(const profile::OperationParameters& parameters, std::optional<double> listed_tensor)
+      : parameters_(parameters), listed_tensor_(listed_tensor) {}
+
+  /// To launch what has the given parameter, as host_cost() returns it.
+  [[nodiscard]] double launch(int host_cost) const {
+    return parameters_[kHostLaunch] * parameters_.at(static_cast<std::size_t>(host_cost));
+  }
+  [[nodiscard]] double launch(const RecordedOperation& operation, const Neighbours& neighbours,
+                              bool forward) const {
+    return launch(host_cost(operation, neighbours, forward));
+  }
+
+  /// To start a phase of a step, and to notice its end.
+  [[nodiscard]] double wait(bool forward) const {
+    return parameters_[forward ? kHostForward : kHostBackward];
+  }
+
+  /// To launch each of an optimizer's kernels over lists of tensors: it depends on the tensors, not
+  /// on the kernels. Absent where neither host nor lists are known.
+  [[nodiscard]] std::optional<double> listed_launch(const ListedTensors& listed) const;
+
+  /// For each tensor that an optimizer updates in lists, if that is known.
+  [[nodiscard]] std::optional<double> listed_tensor() const { return listed_tensor_; }
+
+ private:
+  profile::OperationParameters parameters_{};
+  std::optional<double> listed_tensor_;
+};
+
+}  // namespace gpemu::cost
