@@ -129,8 +129,7 @@ GPEMU_API gpemu_cuda_status gpemu_cuda_init(void);
 GPEMU_API gpemu_cuda_status gpemu_cuda_device_count(int32_t* count);
 
 /* The properties that CUDA reports of a device. Sizes are in bytes and clocks in kHz, as in CUDA.
- * Facts that the datasheet lacks follow from the compute capability (CUDA C++ Programming Guide,
- * "Compute Capabilities"). */
+ * Facts that the datasheet lacks are those of the GPU's generation (docs/reference/gpu-file.md). */
 typedef struct gpemu_cuda_device {
   char name[256];
   uint8_t uuid[16];
@@ -151,7 +150,8 @@ typedef struct gpemu_cuda_device {
   int32_t cooperative_launch, memory_pools, managed_memory, can_map_host_memory, concurrent_kernels;
   int32_t concurrent_managed_access; /* the host and the device share managed memory */
   int32_t cluster_launch;
-  double fp64_to_fp32; /* ratio of rates, e.g. 0.5 */
+  double fp64_to_fp32;                          /* ratio of rates, e.g. 0.5 */
+  int32_t fp16_tensor_cores, tf32_tensor_cores; /* 1: it has tensor cores for these numbers */
 } gpemu_cuda_device;
 
 /* Yields a description that stays valid. Errors: INVALID_DEVICE. */

@@ -54,7 +54,10 @@ typedef struct gpemu_monitor_device {
   double base_clock_mhz, boost_clock_mhz, memory_clock_mhz;
   double max_power_w, idle_power_w;
   int32_t mig; /* 0: the GPU has no MIG, or its node does not divide it; 1: MIG divides it */
-  int32_t mig_pending; /* the same of the time from which nobody uses it any more */
+  int32_t mig_pending;       /* the same of the time from which nobody uses it any more */
+  int32_t has_mig;           /* 1: the GPU has MIG */
+  int32_t nvml_architecture; /* NVML_DEVICE_ARCH_...; 0: not known */
+  double nvlink_version;     /* 2.2 for NVLink 2.2; 0 without NVLink */
 } gpemu_monitor_device;
 GPEMU_API gpemu_status gpemu_monitor_get_device(int32_t index, gpemu_monitor_device* device);
 

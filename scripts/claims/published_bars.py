@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Shows what the bars in src/cost/published_bars.hpp and those in gpemu/cost/step_bar.hpp follow
-from: how far published steps are off, by what takes most of their time.
+"""Shows what the bars in src/cost/published_bars.hpp, catalog/generations.toml and
+gpemu/cost/step_bar.hpp follow from: how far published steps are off, by what takes most of their
+time.
 
 Of n steps, number 0.9 (n + 1) is shown, by the larger of predicted / measured and its inverse, less
 1; between two steps, in proportion. On average, nine of ten other steps are within that (Hyndman
@@ -63,8 +64,8 @@ def groups(own, out, measured):
     yield "kOtherGpuTrainedProductBar", [row for row in language if row["phase"] == "training"]
     yield "kHalfBar", [row for row in half if row["most"] != "grouped"
                        and row["parts"].get("direct", 0) < LITTLE]
-    yield "kHalfGroupedBar", [row for row in half if row["most"] == "grouped"]
-    yield "kHalfDirectBar", [row for row in half if row["parts"].get("direct", 0) > MUCH]
+    yield "half_grouped_bar", [row for row in half if row["most"] == "grouped"]
+    yield "half_direct_bar", [row for row in half if row["parts"].get("direct", 0) > MUCH]
     yield "kLikeHalfBar", [row for row in own if row["gpu"] == "RTX-4090"]
     yield "kDepthwiseBar", [row for row in own if row["gpu"] == "RTX-3090"
                             and row["parts"].get("depthwise", 0) > MUCH]

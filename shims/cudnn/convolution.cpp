@@ -6,8 +6,6 @@
 
 namespace {
 
-constexpr int kFirstTf32Major = 8;  // compute capability 8.0 brought TF32
-
 /// The name and algorithms of each of the three kinds of convolution.
 struct Kind {
   const char* name;
@@ -40,9 +38,9 @@ std::vector<To> widened(const std::vector<From>& values) {
 }
 
 gpemu_data_type compute_type_of(gpemu_data_type type, int math_type) {
-  const bool tf32 = type == GPEMU_TYPE_FP32 && math_type != kFmaMath &&
-                    compute_capability_major() >= kFirstTf32Major;
-  return tf32 ? GPEMU_TYPE_TF32 : type;
+  if (type != GPEMU_TYPE_FP32 || math_type == kFmaMath) return type;
+  const gpemu_cuda_device* const device = current_device();
+  return device != nullptr && device->tf32_tensor_cores != 0 ? GPEMU_TYPE_TF32 : type;
 }
 
 int describe(const Kind& kind, const Arguments& arguments, gpemu_operation* operation) {

@@ -73,8 +73,8 @@ gpemu_data_type type_of(int data_type);
 /// Returns the cudnnStatus_t for a status of libgpemu.
 int status_of(gpemu_cuda_status status);
 
-/// Returns the major compute capability of the current device, 0 if there is none.
-int compute_capability_major();
+/// Returns the current device; null if there is none.
+const gpemu_cuda_device* current_device();
 
 /// Returns the product of sizes.
 template <typename Integer>

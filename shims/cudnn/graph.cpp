@@ -243,8 +243,6 @@ bool add_heavy(const Descriptors& operations, int64_t engine, std::vector<gpemu_
 }  // namespace
 
 std::vector<int64_t> engines_of(const BackendDescriptor& graph) {
-  constexpr int kFirstTensorCores = 7;  // compute capability: FP16
-  constexpr int kFirstTf32 = 8;         // TF32 and BF16
   gpemu_data_type type = GPEMU_TYPE_UNKNOWN;
   for (const auto& operation : operations_in(graph)) {
     for (const auto& convolution : kConvolutions) {
@@ -256,11 +254,14 @@ std::vector<int64_t> engines_of(const BackendDescriptor& graph) {
       type = tensor_type(operation->child(kMatmulA));
     }
   }
-  const int major = compute_capability_major();
-  const bool from_volta = type == GPEMU_TYPE_FP16 || type == GPEMU_TYPE_INT8;
-  const bool from_ampere =
+  const gpemu_cuda_device* const device = current_device();
+  if (device == nullptr) return {kPlain};
+  const bool like_fp16 = type == GPEMU_TYPE_FP16 || type == GPEMU_TYPE_INT8;
+  // Tensor cores for TF32 came with those for BF16.
+  const bool like_tf32 =
       type == GPEMU_TYPE_FP32 || type == GPEMU_TYPE_BF16 || type == GPEMU_TYPE_FP8;
-  if ((from_volta && major >= kFirstTensorCores) || (from_ampere && major >= kFirstTf32)) {
+  if ((like_fp16 && device->fp16_tensor_cores != 0) ||
+      (like_tf32 && device->tf32_tensor_cores != 0)) {
     return {kTensorCores, kPlain};
   }
   return {kPlain};

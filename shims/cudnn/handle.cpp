@@ -42,14 +42,14 @@ gpemu_data_type type_of(int data_type) {
   }
 }
 
-int compute_capability_major() {
+const gpemu_cuda_device* current_device() {
   int32_t device = 0;
   const gpemu_cuda_device* info = nullptr;
   if (gpemu_cuda_current_device(&device) != GPEMU_CUDA_SUCCESS ||
       gpemu_cuda_get_device(device, &info) != GPEMU_CUDA_SUCCESS) {
-    return 0;
+    return nullptr;
   }
-  return info->major;
+  return info;
 }
 
 gpemu_operation make_operation(const char* name, gpemu_operation_kind kind, gpemu_data_type type,

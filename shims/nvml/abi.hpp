@@ -46,19 +46,8 @@ static_assert(sizeof(EventData) == 32);
 /// NVML_API_VERSION.
 constexpr int kApiVersion = 13;
 
-/// NVML_DEVICE_ARCH_...
-enum Architecture : unsigned {
-  kKepler = 2,
-  kMaxwell = 3,
-  kPascal = 4,
-  kVolta = 5,
-  kTuring = 6,
-  kAmpere = 7,
-  kAda = 8,
-  kHopper = 9,
-  kBlackwell = 10,
-  kUnknownArchitecture = 0xFFFFFFFF
-};
+/// NVML_DEVICE_ARCH_UNKNOWN.
+constexpr unsigned kUnknownArchitecture = 0xFFFFFFFF;
 
 /// nvmlBrandType_t: those of emulated boards.
 enum Brand : unsigned {
@@ -98,15 +87,8 @@ enum PeerStatus : unsigned {
 /// nvmlNvLinkCapability_t.
 enum NvlinkCapability : unsigned { kNvlinkPeers = 0, kNvlinkValid = 5, kNvlinkCapabilityEnd = 6 };
 
-/// nvmlNvlinkVersion_t.
-enum NvlinkVersion : unsigned {
-  kNvlink1 = 1,
-  kNvlink2 = 2,
-  kNvlink22 = 3,
-  kNvlink3 = 4,
-  kNvlink4 = 6,
-  kNvlink5 = 7
-};
+/// nvmlNvlinkVersion_t, in order from 1: tenths of the versions.
+constexpr int kNvlinkVersions[] = {10, 20, 22, 30, 31, 40, 50};
 
 /// nvmlIntNvLinkDeviceType_t.
 enum NvlinkEnd : unsigned { kNvlinkToGpu = 0, kNvlinkToSwitch = 2, kNvlinkToUnknown = 255 };

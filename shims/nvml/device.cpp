@@ -23,11 +23,6 @@ struct Numbered {
   unsigned number;
 };
 
-constexpr Numbered kArchitectures[] = {
-    {"Kepler", kKepler}, {"Maxwell", kMaxwell}, {"Pascal", kPascal},
-    {"Volta", kVolta},   {"Turing", kTuring},   {"Ampere", kAmpere},
-    {"Ada", kAda},       {"Hopper", kHopper},   {"Blackwell", kBlackwell}};
-
 // By the beginning or a part of the product name.
 constexpr Numbered kBrands[] = {{"Tesla", kTesla},     {"GeForce RTX", kGeforceRtx},
                                 {"GeForce", kGeforce}, {"Quadro RTX", kQuadroRtx},
@@ -60,7 +55,7 @@ unsigned lane_speed(int32_t generation) {
 }  // namespace
 
 bool has_mig(const Device& device) {
-  return device.compute_capability_minor == 0 && device.compute_capability_major >= 8;
+  return device.has_mig != 0;
 }
 
 int put_pci_info(const Handle* device, PciInfo* info) {
@@ -112,7 +107,8 @@ GPEMU_SHIM_EXPORT int nvmlDeviceGetBrand(Handle* device, unsigned* brand) {
 }
 GPEMU_SHIM_EXPORT int nvmlDeviceGetArchitecture(Handle* device, unsigned* architecture) {
   return nvml::put(device, architecture, [](const Device& known) {
-    return nvml::find_number(nvml::kArchitectures, known.architecture, nvml::kUnknownArchitecture);
+    return known.nvml_architecture == 0 ? nvml::kUnknownArchitecture
+                                        : static_cast<unsigned>(known.nvml_architecture);
   });
 }
 GPEMU_SHIM_EXPORT int nvmlDeviceGetCudaComputeCapability(Handle* device, int* major, int* minor) {

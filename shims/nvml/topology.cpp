@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What joins the devices: PCIe and NVLink.
+#include <cmath>
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
@@ -50,20 +51,15 @@ int with_active_nvlink(const Handle* device, unsigned link, Use use) {
   });
 }
 
-/// Source: NVIDIA's architecture whitepapers of GP100, GV100, TU102, GA100, GH100 and Blackwell.
-NvlinkVersion nvlink_version(const Device& device) {
-  switch (device.compute_capability_major) {
-    case 6:
-      return kNvlink1;
-    case 7:
-      return device.compute_capability_minor < 5 ? kNvlink2 : kNvlink22;
-    case 8:
-      return kNvlink3;
-    case 9:
-      return kNvlink4;
-    default:
-      return kNvlink5;
+/// Returns NVML's number of a device's NVLink version; 0 for a version that NVML does not know.
+unsigned nvlink_version(const Device& device) {
+  const long tenths = std::lround(10 * device.nvlink_version);
+  unsigned number = 0;
+  for (const int version : kNvlinkVersions) {
+    ++number;
+    if (version == tenths) return number;
   }
+  return 0;
 }
 
 /// The address of an NVSwitch that this machine does not see. Source: NCCL 2.27, src/graph/xml.cc,
@@ -178,7 +174,7 @@ GPEMU_SHIM_EXPORT int nvmlDeviceGetNvLinkVersion(Handle* device, unsigned link, 
   if (version == nullptr) return nvml::kInvalidArgument;
   return nvml::with_active_nvlink(device, link, [version](int32_t, const Device& known) -> int {
     *version = nvml::nvlink_version(known);
-    return nvml::kSuccess;
+    return *version == 0 ? nvml::kNotSupported : nvml::kSuccess;
   });
 }
 

@@ -10,8 +10,7 @@
 namespace gpemu::calibrate {
 
 bool states_transferred_bar(const profile::GpuSpec& spec) {
-  constexpr int kMaxwell = 5;
-  return spec.compute_capability_major >= kMaxwell;
+  return spec.generation.informs_other_gpus;
 }
 
 std::vector<double> crossed_bars(const JoinedRecordings& recorded,

@@ -26,7 +26,7 @@ class CrossedBars : public testing::Test {
   CrossedBars() {
     recorded_.models = {"a1", "b1"};
     for (const int major : {7, 8, 3}) {
-      gpus_.emplace_back().spec.compute_capability_major = major;
+      gpus_.emplace_back().spec.generation.informs_other_gpus = major > 3;
     }
     for (int gpu = 0; gpu < 3; ++gpu) {
       for (int model = 0; model < 2; ++model) {

@@ -80,8 +80,7 @@ std::string_view other_arithmetic(const CalibratedGpu& gpu, std::span<const Cali
     if (calibrations[i].tensor_cores == own->tensor_cores) continue;
     const profile::GpuSpec& other = gpus[i].spec;
     if (other.name == nearest_gpu(gpu.spec.name)) return other.name;
-    const int distance =
-        std::abs(profile::compute_capability(other) - profile::compute_capability(gpu.spec));
+    const int distance = std::abs(profile::capability_distance(other, gpu.spec));
     if (nearest.empty() || distance < nearest_distance) {
       nearest = other.name;
       nearest_distance = distance;

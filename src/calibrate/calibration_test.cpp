@@ -59,6 +59,7 @@ class CalibrateGpus : public testing::Test {
     spec.name = name;
     spec.compute_capability_major = major;
     spec.compute_capability_minor = minor;
+    spec.generation = profile::generation_facts(major, minor).value();
     spec.tf32_tensor_flops = tf32_flops;
     spec.memory_bandwidth_bytes_per_s = 900e9;
     gpus_.push_back(gpu_with(std::move(spec), recorded_, cost::kConvolutionForward, 1.0 / 3));

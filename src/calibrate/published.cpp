@@ -114,7 +114,7 @@ std::optional<double> listed_tensor_of(const profile::GpuSpec& gpu) {
 /// The time of the copy that a step waits for before its operations, in seconds.
 double copy_seconds(const PublishedStep& step, const profile::GpuSpec& gpu) {
   if (step.copied == 0) return 0;
-  const cost::CopyCost& copy = cost::copy_cost(gpu);
+  const cost::CopyCost copy = cost::copy_cost(gpu);
   return to_seconds(copy.latency) +
          static_cast<double>(step.copied) / (gpu.pinned_copy_bytes_per_s * copy.pageable_share);
 }
@@ -430,9 +430,9 @@ Result<profile::GpuSpec> start_of_fit(
     if (found.calibration) return found;
     return fail(ErrorCode::kNotFound, "{} has no parameters to start from", name);
   };
-  constexpr std::string_view kHopper = "H100-SXM5-80GB";
+  const std::string_view of_generation = gpu.generation.fit_start;
   std::string_view expected = gpu.tf32_tensor_flops ? "A100-SXM4-40GB" : "Quadro-RTX-6000";
-  if (gpu.compute_capability_major == 9 && gpu.name != kHopper) expected = kHopper;
+  if (!of_generation.empty() && gpu.name != of_generation) expected = of_generation;
   GPEMU_ASSIGN(profile::GpuSpec start, calibrated(expected));
   profile::Calibration& calibration = *start.calibration;
   if (!gpu.tf32_tensor_flops) {
@@ -457,6 +457,7 @@ Result<profile::Calibration> calibrate_published(
   calibration.tensor_rate = profile::tensor_rate(gpu);
   calibration.compute_capability = profile::compute_capability(gpu);
   calibration.bytes_per_clock = profile::bytes_per_clock(gpu);
+  calibration.generation = gpu.generation;
   const auto ran = [&](bool half) {
     return std::ranges::any_of(steps, [&](const PublishedStep& step) {
       const bool is_half = step.precision != "fp32" && step.precision != "tf32";

@@ -75,7 +75,7 @@ class PublishedData : public testing::Test {
 TEST_F(PublishedData, ACopyDelaysItsStep) {
   cost::PublishedStep step = steps_.front();
   const double without = predict_published(step, gpu_).predicted_seconds;
-  const cost::CopyCost& copy = cost::copy_cost(gpu_);
+  const cost::CopyCost copy = cost::copy_cost(gpu_);
   const double bytes_per_s = copy.pageable_share * gpu_.pinned_copy_bytes_per_s;
   step.copied = 1;
   const double with_little = predict_published(step, gpu_).predicted_seconds;

@@ -159,7 +159,10 @@ gpemu_monitor_device describe(const device::DeviceSnapshot& device) {
                                    .max_power_w = device.max_power_w,
                                    .idle_power_w = device.idle_power_w,
                                    .mig = device.mig.divided ? 1 : 0,
-                                   .mig_pending = device.mig.pending ? 1 : 0};
+                                   .mig_pending = device.mig.pending ? 1 : 0,
+                                   .has_mig = facts.has_mig,
+                                   .nvml_architecture = facts.nvml_architecture,
+                                   .nvlink_version = facts.nvlink_version};
   copy_text(description.gpu, device.gpu);
   copy_text(description.product_name, facts.product_name);
   copy_text(description.architecture, facts.architecture);
@@ -230,8 +233,8 @@ std::int32_t end_of_nvlink(const device::NodeView& node, const device::DeviceSna
   if (joined < 2) return GPEMU_MONITOR_NVLINK_INACTIVE;
   if (joined > 2) {
     // As topology::fabric_of assumes: up to Volta, GPUs were also joined directly.
-    return device.facts.compute_capability_major >= 8 ? GPEMU_MONITOR_NVLINK_SWITCH
-                                                      : GPEMU_MONITOR_NVLINK_UNKNOWN;
+    return device.facts.nvlink_switches != 0 ? GPEMU_MONITOR_NVLINK_SWITCH
+                                             : GPEMU_MONITOR_NVLINK_UNKNOWN;
   }
   // A bridge: its other end may be empty.
   const int peer = device.index ^ 1;

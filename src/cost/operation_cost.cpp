@@ -22,22 +22,6 @@ using Kind = OperationWork::Kind;
 /// operations partly cancel out.
 constexpr double kUnseenModelError = 0.2;
 constexpr double kOtherGpuError = 0.16;
-/// What a multiprocessor's caches and registers feed to its tensor cores in 16 bits, in operations
-/// per clock: tensor cores that could do more wait for their operands. With this number, MPT in
-/// BF16 takes as long on an A100 as published (scripts/claims/check_parallel.py: 2 and 7 % longer).
-constexpr double kOperandRate = 2000;
-constexpr int kSinceHopper = 90;  // A compute capability.
-/// From Hopper on, tensor cores read operands from shared memory, past the registers. With this
-/// number, MPT in BF16 takes as long on H100, relative to A100, as published (MosaicML/llm-foundry;
-/// scripts/claims/check_parallel.py).
-constexpr double kHopperOperandRate = 3500;
-/// The same for convolutions, whose operands are gathered. With the first number, ResNet-50 in
-/// mixed precision takes as long on an A100 and a V100, relative to an RTX 3090, as published
-/// (NVIDIA/DeepLearningExamples: 2470 and 1160 to 1200 images/s). With the second one, steps on an
-/// RTX 3090 follow best from an H200's (`gpemu cost eval evidence/published --published --gpu-out`:
-/// off by 9.7 %; with half and with twice as much, by 12).
-constexpr double kConvolutionOperandRate = 600;
-constexpr double kHopperConvolutionOperandRate = 1200;
 /// Shares of rates that memory and multiprocessors limit together: the rates grow with the root of
 /// the bandwidth if the multiprocessors stay the same. Source: on an H200, which has 1.43 times the
 /// bandwidth of an H100 and the same multiprocessors, they are 1.05 (softmax), 1.10, 1.24
@@ -124,13 +108,11 @@ double transferred_bar(const gpemu_operation& operation, const OperationWork& wo
   }
   const bool like_half = spec.calibration && spec.calibration->half;
   if (like_half) return at_least(std::max(kLikeHalfBar, least_published_error(work)));
-  constexpr int kAmpere = 8;
-  const bool old = spec.compute_capability_major < kAmpere;
+  const profile::GenerationFacts& facts = spec.generation;
   if (work.kind == Kind::kGroupedConvolution) {
-    if (old) return at_least(kOldHalfGroupedBar);
-    return at_least(work.direct ? kHalfDirectBar : kHalfGroupedBar);
+    return at_least(work.direct ? facts.half_direct_bar : facts.half_grouped_bar);
   }
-  return at_least(convolution && old ? kOldHalfConvolutionBar : kHalfBar);
+  return at_least(convolution ? facts.half_convolution_bar : kHalfBar);
 }
 
 }  // namespace
@@ -138,12 +120,9 @@ double transferred_bar(const gpemu_operation& operation, const OperationWork& wo
 OperationCostModel::OperationCostModel(profile::GpuSpec spec) : spec_(std::move(spec)) {
   spec_.multiprocessors = std::max(spec_.multiprocessors, 1);
   std::ranges::transform(kOperationParameters, own_.values.begin(), &profile::Parameter::typical);
-  // From Hopper on, these have tensor cores: see direct_group_flops().
+  // Where these have tensor cores, they have other parameters: see direct_group_flops().
   const auto forget_groups = [&](const profile::Calibration& from, Parameters& to) {
-    if ((from.compute_capability >= kSinceHopper) ==
-        (profile::compute_capability(spec_) >= kSinceHopper)) {
-      return;
-    }
+    if (from.generation.grouped_tensor_cores == spec_.generation.grouped_tensor_cores) return;
     for (const int i : {kGroupedLastData, kGroupedLastFilter}) {
       to.values.at(i) = kOperationParameters.at(i).typical;
     }
@@ -156,8 +135,7 @@ OperationCostModel::OperationCostModel(profile::GpuSpec spec) : spec_(std::move(
                                                                 : Evidence::kCalibrated};
     tensor_cores_ = calibration.tensor_cores;
     if (calibration.gpu != spec_.name) forget_groups(calibration, own_);
-    if (calibration.gpu != spec_.name &&
-        calibration.compute_capability == profile::compute_capability(spec_)) {
+    if (calibration.gpu != spec_.name && profile::has_same_capability(spec_, calibration)) {
       const double factor =
           std::sqrt(calibration.bytes_per_clock / profile::bytes_per_clock(spec_));
       for (const int i : kHalfMemory) {
@@ -214,18 +192,16 @@ OperationCostModel::OperationCostModel(profile::GpuSpec spec) : spec_(std::move(
   }
   const profile::Calibration& measured = own_is_half ? *spec_.calibration : *spec_.half;
   const double tensor_rate = profile::tensor_rate(spec_);
-  const bool from_hopper = measured.compute_capability >= kSinceHopper;
-  const bool to_hopper = profile::compute_capability(spec_) >= kSinceHopper;
-  const auto convolution_rate = [](bool hopper) {
-    return hopper ? kHopperConvolutionOperandRate : kConvolutionOperandRate;
-  };
-  const double convolutions = (1 + measured.tensor_rate / convolution_rate(from_hopper)) /
-                              (1 + tensor_rate / convolution_rate(to_hopper));
+  // Tensor cores that could do more wait for their operands.
+  const profile::GenerationFacts& from = measured.generation;
+  const profile::GenerationFacts& to = spec_.generation;
+  const double convolutions = (1 + measured.tensor_rate / from.convolution_operand_rate) /
+                              (1 + tensor_rate / to.convolution_operand_rate);
   for (const int i : {kConvolutionForward, kConvolutionData, kConvolutionFilter}) {
     half_.values.at(i) *= convolutions;
   }
-  const double products = (1 + measured.tensor_rate / kOperandRate) /
-                          (1 + tensor_rate / (to_hopper ? kHopperOperandRate : kOperandRate));
+  const double products =
+      (1 + measured.tensor_rate / from.operand_rate) / (1 + tensor_rate / to.operand_rate);
   for (const int i : {kMatmul, kAttentionForward, kAttentionBackward}) {
     half_.values.at(i) *= products;
   }

@@ -19,6 +19,7 @@ namespace {
 /// Round numbers: 10 TFLOP/s, 80 on tensor cores, 1 TB/s.
 profile::GpuSpec toy_spec() {
   profile::GpuSpec spec;
+  spec.generation = profile::generation_facts(7, 0).value();
   spec.multiprocessors = 100;
   spec.boost_clock_mhz = 1500;
   spec.fp32_flops = 10e12;
@@ -122,7 +123,7 @@ TEST(OperationCostModel, OlderGpusDoNotHaveTheGroupsOfHopper) {
   profile::GpuSpec spec = toy_spec();
   spec.fp16_tensor_flops = 100e12;
   spec.name = "X-1";
-  spec.compute_capability_major = 8;
+  spec.generation = profile::generation_facts(8, 0).value();
   spec.calibration = profile::Calibration{.gpu = "Y-1", .tensor_cores = true};
   std::ranges::transform(profile::kOperationParameters, spec.calibration->parameters.begin(),
                          &profile::Parameter::typical);
@@ -133,11 +134,11 @@ TEST(OperationCostModel, OlderGpusDoNotHaveTheGroupsOfHopper) {
   const auto seconds = [&] {
     return to_seconds(OperationCostModel(spec).price(groups).estimate.time);
   };
-  spec.calibration->compute_capability = 80;
+  spec.calibration->generation = spec.generation;
   const double typical = seconds();
   spec.calibration->parameters[profile::kGroupedLastData] *= 10;
   EXPECT_LT(seconds(), typical / 2);
-  spec.calibration->compute_capability = 90;
+  spec.calibration->generation = profile::generation_facts(9, 0).value();
   EXPECT_DOUBLE_EQ(seconds(), typical) << "theirs have tensor cores";
 }
 
@@ -506,6 +507,7 @@ TEST(OperationCostModel, HalfPrecisionHasTheSharesOfTheGpuWhoseStepsWerePublishe
   spec.half = calibration("Z-1", true);
   spec.half->half = true;
   spec.half->tensor_rate = profile::tensor_rate(spec);
+  spec.half->generation = spec.generation;
   const double fp16 = seconds(spec, GPEMU_TYPE_FP16);
   spec.half->parameters[profile::kMatmul] /= 2;
   EXPECT_NEAR(seconds(spec, GPEMU_TYPE_FP16) / fp16, 2, 0.1);

@@ -41,17 +41,6 @@ constexpr double kWholeWaves = 4;
 constexpr double kLeastSplit = 256;
 constexpr double kSplitBlocks = 4;
 
-/// What other attention kernels reach of cuDNN's speed in 16 bits: FlashAttention 2 and the
-/// memory-efficient kernels in PyTorch, which do not use Hopper's asynchronous tensor cores.
-/// Source: evidence/ours/h200/raw.csv (bfloat16, heads of 64 and 128: 315 and 150 of 640 TFLOP/s);
-/// before Hopper: Dao, "FlashAttention-2", 2023, where xformers' kernel reaches about half.
-constexpr double kHopperFlashShare = 0.55;
-constexpr double kHopperEfficientShare = 0.25;
-constexpr double kEfficientShare = 0.5;
-constexpr int kHopper = 9;
-constexpr int kAmpere = 8;
-constexpr int kVolta = 7;
-constexpr int kPascal = 6;
 /// Shares of the peak that other arithmetic reaches: transforms, whose steps depend on each other,
 /// and work of which only the amount is known. Chosen by hand, without measurements.
 constexpr double kTransformShare = 0.5;
@@ -59,20 +48,12 @@ constexpr double kOtherShare = 0.3;
 /// The share that a product in an unknown kernel reaches. Chosen by hand, below that of libraries.
 constexpr double kGuessedShare = 0.5;
 
-/// What products of FP32 whose sums lie along both operands' rows reach of the rate of others
-/// before Volta. Source: NeuSight's kernel times on P100 (evidence/packs/gpemu-vldb25/README.md):
-/// in the median, large products reach 83 % of the peak with maxwell_sgemm_128x64_nn, and 65 to 71
-/// % with maxwell_sgemm_32x128_tn. Since Volta, both are alike.
-///
-/// On Pascal, they reach less if the rows that blocks read at the same time span more memory than
-/// addresses are translated for at once: the share falls with the root of the span, to the last
-/// one. Two tiles of 64 x 64 count for each multiprocessor, first those along m. Source: the same;
-/// of 455 products on a P100, whatever their shape, those that span up to 100 MiB reach 0.65 of the
-/// peak, and those that span 250 MiB or more 0.29. A P4 is alike. On V100, T4 and A100 nothing
-/// depends on the span, and steps on K80 and M40 do not show it.
-constexpr double kAlongSumShare = 0.82;
+/// Products of FP32 whose sums lie along both operands' rows reach less of the rate of others on
+/// Pascal if the rows that blocks read at the same time span more memory than addresses are
+/// translated for at once: the share falls with the root of the span. Two tiles of 64 x 64 count
+/// for each multiprocessor, first those along m. Source: NeuSight's kernel times on P100
+/// (evidence/packs/gpemu-vldb25/README.md).
 constexpr double kAlongSumSpan = 64.0 * (1 << 20);
-constexpr double kLeastSpanShare = 0.45;
 constexpr double kTileSide = 64;
 constexpr double kTilesAtOnce = 2;
 
@@ -287,7 +268,7 @@ Convolution convolution_of(const gpemu_operation& operation) {
 bool has_group_kernel(const Convolution& conv, int direction, const profile::GpuSpec& spec) {
   constexpr double kManyNarrow = 128, kManyWide = 256, kWidestGroup = 40;
   const double group = conv.in_channels / conv.groups;
-  if (spec.compute_capability_major >= kHopper) {
+  if (spec.generation.grouped_tensor_cores) {
     if (group == 32) return std::fmod(conv.in_channels, kManyWide) == 0;
     return group <= 16 && (group != 4 || direction != 2);
   }
@@ -315,7 +296,7 @@ double direct_group_flops(const Convolution& conv, int direction, double flops,
                           const profile::GpuSpec& spec) {
   constexpr double kPair = 32, kFewChannels = 128;
   const double group = conv.in_channels / conv.groups;
-  if (spec.compute_capability_major < kHopper) {
+  if (!spec.generation.grouped_tensor_cores) {
     if (direction == 1) flops *= std::max(conv.input / conv.output, 1.0);
     const bool few = conv.in_channels <= kFewChannels && std::fmod(conv.in_channels, kPair) == 0;
     const double filled = few && 2 * group == kPair ? kPair : group;
@@ -421,7 +402,7 @@ OperationWork convolution_work(const gpemu_operation& operation, const profile::
   // In 16 bits, windows of one element are products in either order; not before Ampere, where
   // published steps of WideResNet and ResNeXt took longer (evidence/published/README.md).
   const bool product_in_place =
-      work.half && conv.filter == 1 && !conv.strided && spec.compute_capability_major >= kAmpere;
+      work.half && conv.filter == 1 && !conv.strided && spec.generation.pointwise_in_place;
   if (peak.tensor_cores && operation.channels_last == 0 && !product_in_place) {
     // Operands are read and written once more to put their channels last; the kernels write the
     // result in either order. Source: the names of cuDNN's kernels, *_nhwckrsc_nchw, beside
@@ -483,13 +464,14 @@ OperationWork product_work(const Product& product, const gpemu_operation& operat
 
 /// Returns what a product whose sums lie along both operands' rows reaches of the rate of others.
 double along_sum_share(const Product& product, const profile::GpuSpec& spec) {
-  if (spec.compute_capability_major != kPascal) return kAlongSumShare;
+  const profile::GenerationFacts& facts = spec.generation;
   const double tiles = kTilesAtOnce * spec.multiprocessors;
   const double down = round_up(product.rows / kTileSide);
   const double rows = std::min(product.rows, tiles * kTileSide);
   const double columns = std::min(product.columns, round_up(tiles / down) * kTileSide);
   const double span = (rows + columns) * product.depth * gpemu_data_type_bytes(GPEMU_TYPE_FP32);
-  return kAlongSumShare * std::clamp(std::sqrt(kAlongSumSpan / span), kLeastSpanShare, 1.0);
+  return facts.along_sum_share *
+         std::clamp(std::sqrt(kAlongSumSpan / span), facts.along_sum_least_share, 1.0);
 }
 
 OperationWork matmul_work(const gpemu_operation& operation, const profile::GpuSpec& spec) {
@@ -505,8 +487,8 @@ OperationWork matmul_work(const gpemu_operation& operation, const profile::GpuSp
   OperationWork work = product_work(product, operation, 1, elements, spec);
   work.unaligned = work.tensor_cores && operation.access == GPEMU_ACCESS_STRIDED;
   constexpr int kAlongSum = 6;
-  const bool slow = entry(operation, kAlongSum) > 0 && spec.compute_capability_major < kVolta;
-  if (slow && operation.type == GPEMU_TYPE_FP32) work.flops /= along_sum_share(product, spec);
+  const bool along_sum = entry(operation, kAlongSum) > 0;
+  if (along_sum && operation.type == GPEMU_TYPE_FP32) work.flops /= along_sum_share(product, spec);
   return work;
 }
 
@@ -534,11 +516,10 @@ OperationWork attention_work(const gpemu_operation& operation, const profile::Gp
       product_work(product, operation, (backward ? 5 : 2) * causal, elements, spec);
   work.kind = Kind::kAttention;
   work.direction = backward ? 1 : 0;
-  const bool hopper = spec.compute_capability_major >= kHopper;
   if (work.half && operation.shape[7] == GPEMU_ATTENTION_EFFICIENT) {
-    work.flops /= hopper ? kHopperEfficientShare : kEfficientShare;
-  } else if (work.half && hopper && operation.shape[7] == GPEMU_ATTENTION_FLASH) {
-    work.flops /= kHopperFlashShare;
+    work.flops /= spec.generation.efficient_attention_share;
+  } else if (work.half && operation.shape[7] == GPEMU_ATTENTION_FLASH) {
+    work.flops /= spec.generation.flash_attention_share;
   }
   return work;
 }

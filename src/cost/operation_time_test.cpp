@@ -219,15 +219,15 @@ TEST(OperationTime, SumsAlongBothOperandsAreSlowerBeforeVolta) {
       operation(GPEMU_OPERATION_MATMUL, {1, 12800, 12800, 4096, 0, 0, 1});
   auto parameters = ideal();
   parameters[kApart] = 1e-9;
-  spec.compute_capability_major = 7;
+  spec.generation = profile::generation_facts(7, 0).value();
   EXPECT_EQ(seconds(along, spec, parameters), seconds(plain, spec, parameters));
-  spec.compute_capability_major = 5;
+  spec.generation = profile::generation_facts(5, 2).value();
   EXPECT_NEAR(seconds(along, spec, parameters) / seconds(plain, spec, parameters), 1 / 0.82, 1e-6);
 }
 
 TEST(OperationTime, SumsAlongBothOperandsAreSlowerOnPascalIfRowsSpanMuch) {
   profile::GpuSpec spec = round_gpu();
-  spec.compute_capability_major = 6;
+  spec.generation = profile::generation_facts(6, 0).value();
   auto parameters = ideal();
   parameters[kApart] = 1e-9;
   const auto share = [&](std::int64_t m, std::int64_t n, std::int64_t depth) {
@@ -272,7 +272,7 @@ TEST(OperationTime, TheLongerOfArithmeticAndMemoryHidesAPartOfTheOther) {
 TEST(OperationTime, UnalignedProductsAndOtherKernelsOfAttentionAreSlower) {
   profile::GpuSpec spec = round_gpu();
   spec.fp16_tensor_flops = 100e12;
-  spec.compute_capability_major = 9;
+  spec.generation = profile::generation_facts(9, 0).value();
   auto parameters = ideal();
   parameters[kMatmulUnaligned] = 0.25;
   parameters[kApart] = 1e-9;
@@ -453,7 +453,7 @@ TEST(OperationTime, SomeGroupsWithTheChannelsLastRunOnTensorCoresBackward) {
   const OperationWork wider = work(GPEMU_OPERATION_CONVOLUTION_BACKWARD_FILTER, 384, 16);
   EXPECT_FALSE(wider.direct);
   EXPECT_NEAR(wider.flops / wider.least_flops, 32.0 / 24, 1e-9);
-  spec.compute_capability_major = 9;
+  spec.generation = profile::generation_facts(9, 0).value();
   EXPECT_FALSE(work(GPEMU_OPERATION_CONVOLUTION_BACKWARD_DATA, 128, 32).direct);
   EXPECT_TRUE(work(GPEMU_OPERATION_CONVOLUTION_BACKWARD_FILTER, 128, 32).direct);
   EXPECT_FALSE(work(GPEMU_OPERATION_CONVOLUTION_BACKWARD_DATA, 64, 8).direct);

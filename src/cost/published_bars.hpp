@@ -18,15 +18,9 @@ inline constexpr double kOtherGpuConvolutionBar = 0.3;
 inline constexpr double kOtherGpuProductBar = 0.13;
 inline constexpr double kOtherGpuTrainedProductBar = 0.43;
 /// In 16 bits, on GPUs whose own parameters are for FP32 or TF32, or predicted without their own
-/// (517 steps, nearly all on one GPU, 0.22); convolutions with several groups that run on tensor
-/// cores (52, 0.27) and direct ones (43, 0.25).
+/// (517 steps, nearly all on one GPU, 0.22). Those of convolutions depend on the generation:
+/// GenerationFacts::half_convolution_bar and others.
 inline constexpr double kHalfBar = 0.35;
-inline constexpr double kHalfGroupedBar = 0.5;
-inline constexpr double kHalfDirectBar = 0.28;
-/// Convolutions on GPUs before Ampere, which the parameters of later ones made up to twice too
-/// fast.
-inline constexpr double kOldHalfConvolutionBar = 1.0;
-inline constexpr double kOldHalfGroupedBar = 1.5;
 /// All on GPUs that are like the one whose steps were published (18 steps on the RTX 4090, 0.19).
 inline constexpr double kLikeHalfBar = 0.25;
 /// In 16 bits, on the GPU whose steps were published: depthwise convolutions (7 steps, 0.27); and

@@ -2,7 +2,6 @@
 #include "device_info.hpp"
 
 #include <algorithm>
-#include <array>
 #include <charconv>
 #include <cstddef>
 #include <cstdint>
@@ -11,42 +10,8 @@
 #include <string>
 #include <string_view>
 
-#include "gpemu/base/log.hpp"
-
 namespace gpemu::cuda {
 namespace {
-
-/// Limits by compute capability. Source: CUDA C++ Programming Guide, table "Technical
-/// Specifications per Compute Capability".
-struct Capability {
-  int number;  ///< 10 * major + minor.
-  int threads_per_multiprocessor, blocks_per_multiprocessor;
-  int shared_kib_per_multiprocessor, shared_kib_optin;
-};
-constexpr std::array kCapabilities = {
-    Capability{37, 2048, 16, 112, 48},   Capability{52, 2048, 32, 96, 48},
-    Capability{60, 2048, 32, 64, 48},    Capability{61, 2048, 32, 96, 48},
-    Capability{70, 2048, 32, 96, 96},    Capability{75, 1024, 16, 64, 64},
-    Capability{80, 2048, 32, 164, 163},  Capability{86, 1536, 16, 100, 99},
-    Capability{87, 1536, 16, 164, 163},  Capability{89, 1536, 24, 100, 99},
-    Capability{90, 2048, 32, 228, 227},  Capability{100, 2048, 32, 228, 227},
-    Capability{103, 2048, 32, 228, 227}, Capability{110, 1536, 24, 228, 227},
-    Capability{120, 1536, 24, 100, 99}};
-
-/// Returns the entry of the device's capability, or else the newest one that is not newer.
-const Capability& capability_of(const profile::GpuSpec& spec) {
-  const int number = spec.compute_capability_major * 10 + spec.compute_capability_minor;
-  const Capability* best = &kCapabilities.front();
-  for (const Capability& entry : kCapabilities) {
-    if (entry.number <= number) best = &entry;
-  }
-  if (best->number != number) {
-    log(LogLevel::kWarning,
-        "the limits of compute capability {}.{} are not known; {} has those of {}.{}", number / 10,
-        number % 10, spec.product_name, best->number / 10, best->number % 10);
-  }
-  return *best;
-}
 
 template <std::size_t Size>
 void copy_text(char (&destination)[Size], std::string_view text) {
@@ -68,8 +33,8 @@ void fill_uuid(std::uint8_t (&bytes)[16], std::string_view text) {
 
 gpemu_cuda_device describe_device(const profile::GpuSpec& spec,
                                   const device::DeviceSnapshot& snapshot) {
-  const Capability& capability = capability_of(spec);
-  const bool ampere = spec.compute_capability_major >= 8;
+  const profile::GenerationFacts& facts = spec.generation;
+  const auto kib = [](int count) { return static_cast<Bytes>(count) * kKiB; };
   gpemu_cuda_device info{};
   copy_text(info.name, spec.product_name);
   fill_uuid(info.uuid, snapshot.uuid);
@@ -94,31 +59,29 @@ gpemu_cuda_device describe_device(const profile::GpuSpec& spec,
       static_cast<std::int32_t>(std::min(profile::memory_clock_mhz(spec) * 1e3, kMaxKhz));
   info.l2_cache_bytes = spec.l2_cache_bytes;
   info.shared_memory_per_block = 48 * kKiB;
-  info.shared_memory_per_block_optin = static_cast<Bytes>(capability.shared_kib_optin) * kKiB;
-  info.shared_memory_per_multiprocessor =
-      static_cast<Bytes>(capability.shared_kib_per_multiprocessor) * kKiB;
-  info.reserved_shared_memory_per_block = ampere ? kKiB : 0;
+  info.shared_memory_per_block_optin = kib(facts.shared_kib_per_block);
+  info.shared_memory_per_multiprocessor = kib(facts.shared_kib_per_multiprocessor);
+  info.reserved_shared_memory_per_block = kib(facts.reserved_shared_kib_per_block);
   info.registers_per_block = 65536;
-  info.registers_per_multiprocessor = capability.number == 37 ? 131072 : 65536;
+  info.registers_per_multiprocessor = facts.registers_per_multiprocessor;
   info.max_threads_per_block = 1024;
-  info.max_threads_per_multiprocessor = capability.threads_per_multiprocessor;
-  info.max_blocks_per_multiprocessor = capability.blocks_per_multiprocessor;
+  info.max_threads_per_multiprocessor = facts.threads_per_multiprocessor;
+  info.max_blocks_per_multiprocessor = facts.blocks_per_multiprocessor;
   info.max_block[0] = info.max_block[1] = 1024;
   info.max_block[2] = 64;
   info.max_grid[0] = 2147483647;
   info.max_grid[1] = info.max_grid[2] = 65535;
   info.constant_memory = 64 * kKiB;
-  // Source: deviceQuery of A100 boards, and measured on an H200, driver 580.159: three engines.
-  const bool large_chip = capability.number == 80 || capability.number >= 90;
-  info.copy_engines = large_chip && capability.number <= 103 ? 3 : 2;
-  info.cooperative_launch = spec.compute_capability_major >= 6;
+  info.copy_engines = facts.copy_engines;
+  info.cooperative_launch = facts.cooperative_launch ? 1 : 0;
   info.managed_memory = 1;
-  // Source: CUDA C++ Programming Guide, "Unified Memory": since Pascal, on Linux.
-  info.concurrent_managed_access = spec.compute_capability_major >= 6;
+  info.concurrent_managed_access = facts.concurrent_managed_access ? 1 : 0;
   info.can_map_host_memory = 1;
   info.memory_pools = 1;
   info.concurrent_kernels = 1;
-  info.cluster_launch = spec.compute_capability_major >= 9;
+  info.cluster_launch = facts.cluster_launch ? 1 : 0;
+  info.fp16_tensor_cores = spec.fp16_tensor_flops ? 1 : 0;
+  info.tf32_tensor_cores = spec.tf32_tensor_flops ? 1 : 0;
   info.fp64_to_fp32 = spec.fp64_flops.value_or(spec.fp32_flops / 32) / spec.fp32_flops;
   return info;
 }

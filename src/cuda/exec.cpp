@@ -4,6 +4,7 @@
 #include "exec.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <map>
 #include <memory>
 #include <unordered_map>
@@ -31,12 +32,9 @@ using Step = gpemu_cuda_exec::Step;
 constexpr std::size_t kMaxExecs = 1 << 16;
 
 /// Returns the time that a kernel saves in a graph, compared with a launch after others in a
-/// stream. Source: NVIDIA Technical Blog, "Getting Started with CUDA Graphs", 2019, V100: 3.4 us
-/// instead of 3.8 us a kernel. Of Hopper: an H200, 0.68 us instead of 1.63 us
-/// (tools/measure/measure_sharing.py, 2026-11-26).
+/// stream.
 Duration saved_per_kernel(const DeviceState& device) {
-  constexpr int kHopper = 9;
-  return Duration(device.info.major == kHopper ? 950 : 400);
+  return std::chrono::nanoseconds(device.spec.generation.graph_kernel_saving_ns);
 }
 
 /// Appends the steps of a graph, with child graphs in place of their nodes, and the objects that

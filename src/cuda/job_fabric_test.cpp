@@ -23,7 +23,7 @@ profile::TopologySpec switched_machine() {
 profile::GpuSpec a_gpu() {
   profile::GpuSpec gpu;
   gpu.name = "GPU";
-  gpu.compute_capability_major = 8;
+  gpu.generation = profile::generation_facts(8, 0).value();
   gpu.nvlink_bytes_per_s = 300e9;
   gpu.nvlink_gpus = 8;
   return gpu;

@@ -26,29 +26,26 @@ enum Limit : std::int32_t {
   kLimitCount
 };
 
-// The numbers below were read from an H200, driver 580.159, CUDA 13.0, but for the defaults of
-// older devices, which are those of the CUDA C++ Programming Guide, "cudaDeviceSetLimit".
+// The numbers below were read from an H200, driver 580.159, CUDA 13.0. Defaults that
+// depend on the generation are facts of it.
 constexpr std::uint64_t kStackUnit = 16;
 constexpr std::uint64_t kStackEnd = 512 * kKiB;  // 256 KiB can be set, 512 KiB not.
 constexpr std::uint64_t kLeastPrintfBuffer = 512 * kKiB;
-constexpr std::uint64_t kPrintfBufferPerMultiprocessor = 64 * kKiB;
 constexpr std::uint64_t kLeastHeap = 4 * kMiB;
 constexpr std::uint64_t kLeastPendingLaunches = 32;
 constexpr std::uint64_t kMostPendingLaunches = 599186;
 constexpr std::uint64_t kLargestFetch = 128;
 
-bool is_hopper_or_newer(const DeviceState& device) {
-  return device.info.major >= 9;
-}
-
 std::uint64_t default_limit(const DeviceState& device, std::int32_t limit) {
+  const profile::GenerationFacts& facts = device.spec.generation;
   switch (limit) {
     case kStack:
       return 1024;
     case kPrintfBuffer:
-      return is_hopper_or_newer(device) ? static_cast<std::uint64_t>(device.info.multiprocessors) *
-                                              kPrintfBufferPerMultiprocessor
-                                        : kMiB;
+      return facts.printf_kib_per_multiprocessor == 0
+                 ? kMiB
+                 : static_cast<std::uint64_t>(device.info.multiprocessors) *
+                       static_cast<std::uint64_t>(facts.printf_kib_per_multiprocessor) * kKiB;
     case kHeap:
       return 8 * kMiB;
     case kSynchronizeDepth:
@@ -56,7 +53,7 @@ std::uint64_t default_limit(const DeviceState& device, std::int32_t limit) {
     case kPendingLaunches:
       return 2048;
     case kFetchGranularity:
-      return is_hopper_or_newer(device) ? 64 : 128;
+      return static_cast<std::uint64_t>(facts.fetch_granularity_bytes);
     case kSharedMemory:
       return device.info.shared_memory_per_block_optin;
     default:
@@ -67,8 +64,8 @@ std::uint64_t default_limit(const DeviceState& device, std::int32_t limit) {
 /// Errors: as get_limit.
 Status check_limit(const DeviceState& device, std::int32_t limit) {
   if (limit < 0 || limit >= kLimitCount) return GPEMU_CUDA_ERROR_INVALID_VALUE;
-  const bool supported =
-      limit != kGraphicsSharedMemory && (limit != kSynchronizeDepth || !is_hopper_or_newer(device));
+  const bool supported = limit != kGraphicsSharedMemory &&
+                         (limit != kSynchronizeDepth || device.spec.generation.synchronize_depth);
   return supported ? GPEMU_CUDA_SUCCESS : GPEMU_CUDA_ERROR_UNSUPPORTED_LIMIT;
 }
 

@@ -18,7 +18,7 @@ struct LimitSetting {
 /// A device of which only what limits depend on is known.
 struct LimitedDevice : DeviceState {
   LimitedDevice(int major, int multiprocessors) {
-    info.major = major;
+    spec.generation = profile::generation_facts(major, 0).value();
     info.multiprocessors = multiprocessors;
     info.shared_memory_per_block_optin = 232448;
   }

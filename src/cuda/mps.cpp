@@ -258,12 +258,13 @@ Status MpsMember::enter(const DeviceState& device) {
   if (!channel_.valid()) return GPEMU_CUDA_SUCCESS;
   Lock lock(mutex_);
   answer_.reset();
-  const mps::Message question{.kind = "context",
-                              .values = {{"uuid", device.uuid},
-                                         {"capability", std::to_string(device.info.major)},
-                                         {"number", std::to_string(device.mps_number)},
-                                         {"name", device.spec.product_name}},
-                              .text = {}};
+  const mps::Message question{
+      .kind = "context",
+      .values = {{"uuid", device.uuid},
+                 {"most_clients", std::to_string(device.spec.generation.mps_clients)},
+                 {"number", std::to_string(device.mps_number)},
+                 {"name", device.spec.product_name}},
+      .text = {}};
   if (has_ended_ || !channel_.send(question)) return GPEMU_CUDA_ERROR_MPS_RPC_FAILURE;
   answered_.wait_for(lock, kAnswerTime,
                      [this]() GPEMU_REQUIRES(mutex_) { return answer_ || has_ended_; });

@@ -159,7 +159,7 @@ TEST_F(MpsTest, AProcessTellsTheDaemonWhoItIsAndAsksForContexts) {
     EXPECT_EQ(asked_[0].value("percentage"), "80");
     EXPECT_EQ(asked_[0].value("machine"), mps::machine_key(folder_ / "n", ""));
     EXPECT_TRUE(asked_[1].value("uuid").starts_with("GPU-"));
-    EXPECT_EQ(asked_[1].number("capability"), 7);
+    EXPECT_EQ(asked_[1].number("most_clients"), 60);
     EXPECT_EQ(asked_[1].number("number"), 0);
     EXPECT_FALSE(asked_[1].value("name").empty());
     EXPECT_EQ(asked_[3].kind, "fault");

@@ -22,7 +22,7 @@ struct PeerDevice : DeviceState {
     index = place;
     spec.name = product;
     spec.product_name = product;
-    spec.compute_capability_major = 8;
+    spec.generation = profile::generation_facts(8, 0).value();
     spec.pcie_generation = 4;
     spec.pcie_lanes = 16;
     spec.nvlink_gpus = nvlink_joins;

@@ -2,6 +2,7 @@
 #include "gpemu/device/device_config.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <string_view>
 
 #include "gpemu/profile/nvlink.hpp"
@@ -19,6 +20,7 @@ void fill_text(char (&destination)[Size], std::string_view text) {
 constexpr double kTypicalIdleShare = 0.125;
 
 GpuFacts gpu_facts(const profile::GpuSpec& spec) {
+  const profile::GenerationFacts& generation = spec.generation;
   GpuFacts facts{.compute_capability_major = spec.compute_capability_major,
                  .compute_capability_minor = spec.compute_capability_minor,
                  .multiprocessors = spec.multiprocessors,
@@ -28,10 +30,15 @@ GpuFacts gpu_facts(const profile::GpuSpec& spec) {
                  .pcie_lanes = spec.pcie_lanes,
                  .nvlink_links = profile::nvlinks_of(spec),
                  .nvlink_gpus = spec.nvlink_gpus,
+                 .nvlink_switches = generation.nvlink_switches ? 1 : 0,
+                 .has_mig = spec.mig_profiles.empty() ? 0 : 1,
+                 .nvml_architecture = generation.nvml_architecture,
                  .base_clock_mhz = spec.base_clock_mhz.value_or(0),
                  .boost_clock_mhz = spec.boost_clock_mhz,
                  .memory_clock_mhz = profile::memory_clock_mhz(spec),
-                 .reserved_memory_bytes = spec.reserved_memory_bytes};
+                 .reserved_memory_bytes = spec.reserved_memory_bytes,
+                 .nvlink_version = generation.nvlink_version,
+                 .time_slices = time_slices(spec)};
   fill_text(facts.product_name, spec.product_name);
   fill_text(facts.architecture, spec.architecture);
   return facts;
@@ -40,13 +47,15 @@ GpuFacts gpu_facts(const profile::GpuSpec& spec) {
 }  // namespace
 
 Bytes context_bytes(const profile::GpuSpec& spec) {
-  // Source: measured on an H200, driver 580.159, CUDA 13.0: a context takes 526.9 MiB and its first
-  // kernel 140 MiB more. 264 MiB of these are local memory, 1 KiB for each thread that the
-  // multiprocessors can hold: a larger stack takes as much per thread, to the byte.
-  constexpr Bytes kFixed = 403 * kMiB;
-  constexpr Bytes kPerMultiprocessor = 2048 * kKiB;
-  if (spec.compute_capability_major < 9) return kContextBytes;
-  return kFixed + static_cast<Bytes>(spec.multiprocessors) * kPerMultiprocessor;
+  const profile::GenerationFacts& facts = spec.generation;
+  return static_cast<Bytes>(facts.context_mib) * kMiB +
+         static_cast<Bytes>(spec.multiprocessors) *
+             static_cast<Bytes>(facts.context_kib_per_multiprocessor) * kKiB;
+}
+
+TimeSliceRules time_slices(const profile::GpuSpec& spec) {
+  return {.quantum = std::chrono::microseconds(spec.generation.time_slice_us),
+          .context_switch = std::chrono::microseconds(spec.generation.context_switch_us)};
 }
 
 DeviceConfig device_config(const profile::GpuSpec& spec) {

@@ -126,6 +126,12 @@ std::uint64_t checksum(std::vector<std::byte> bytes) {
 }
 static_assert(sizeof(layout::Header) % 8 == 0 && sizeof(layout::FactsRecord) % 8 == 0);
 
+/// Returns whether time slices can have those lengths.
+bool are_plausible(const TimeSliceRules& rules) {
+  return rules.quantum >= kShortestQuantum && rules.quantum <= kLongestQuantum &&
+         rules.context_switch >= Duration() && rules.context_switch <= kLongestQuantum;
+}
+
 /// Returns whether a name and numbers are possible for a GPU: anyone who may write a segment can
 /// also give it a valid checksum.
 bool are_plausible(const layout::FactsRecord& record) {
@@ -140,12 +146,14 @@ bool are_plausible(const layout::FactsRecord& record) {
                                                       facts.pcie_generation,
                                                       facts.pcie_lanes,
                                                       facts.nvlink_links,
-                                                      facts.nvlink_gpus};
+                                                      facts.nvlink_gpus,
+                                                      facts.nvml_architecture};
   return is_gpu_name(text_of(record.gpu)) && record.memory_bytes > 0 &&
          record.memory_bytes <= Bytes{1} << 60 && facts.reserved_memory_bytes <= Bytes{1} << 60 &&
          is_size(record.max_power_w) && is_size(record.idle_power_w) &&
          is_size(facts.base_clock_mhz) && is_size(facts.boost_clock_mhz) &&
-         is_size(facts.memory_clock_mhz) && std::ranges::min(counts) >= 0;
+         are_plausible(facts.time_slices) && is_size(facts.memory_clock_mhz) &&
+         is_size(facts.nvlink_version) && std::ranges::min(counts) >= 0;
 }
 
 DeviceFacts facts_of(const layout::FactsRecord& record) {
@@ -368,13 +376,6 @@ layout::Offsets offsets_of(const layout::Header& header) {
                          static_cast<SharingPolicy>(header.policy));
 }
 
-/// Returns whether time slices can have those lengths.
-bool are_plausible(const TimeSliceSettings& settings) {
-  const TimeSliceRules rules = settings.on({});
-  return rules.quantum >= kShortestQuantum && rules.quantum <= kLongestQuantum &&
-         rules.context_switch >= Duration() && rules.context_switch <= kLongestQuantum;
-}
-
 std::int64_t number_of(const std::optional<Duration>& setting) {
   return setting ? setting->count() : layout::Header::kUsual;
 }
@@ -463,7 +464,7 @@ Result<NodeFacts> parse_static_part(std::vector<std::byte> bytes, std::uint64_t 
   }
   const TimeSliceSettings slices{.quantum = setting_of(header->quantum_ns),
                                  .context_switch = setting_of(header->context_switch_ns)};
-  if (!are_plausible(slices)) return damaged(node, "its time slices are impossible");
+  if (!are_plausible(slices.on({}))) return damaged(node, "its time slices are impossible");
   NodeFacts facts{.policy = policy,
                   .slices = slices,
                   .temporary = header->temporary != 0,

@@ -261,15 +261,6 @@ TimePoint TimeSlices::demand_end(std::size_t sharer, const TimeSliceRules& rules
   return ahead.time;
 }
 
-TimeSliceRules usual_time_slices(const GpuFacts& facts) {
-  constexpr int kHopper = 9;
-  if (facts.compute_capability_major != kHopper) return {};
-  // Measured on an H200 by tools/measure/measure_sharing.py on 2026-11-26
-  // (docs/design/time-slices.md), for kernels that fill the GPU.
-  return {.quantum = std::chrono::microseconds(2050),
-          .context_switch = std::chrono::microseconds(228)};
-}
-
 Duration slice_length(Duration quantum, TimeSliceLength length) {
   switch (length) {
     case TimeSliceLength::kShort:

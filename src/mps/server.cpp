@@ -2,6 +2,7 @@
 #include "gpemu/mps/server.hpp"
 
 #include <algorithm>
+#include <cstddef>
 #include <utility>
 
 #include "gpemu/base/text.hpp"
@@ -65,7 +66,8 @@ Server::Answer Server::grant(int client, const Message& message) {
   const auto users = std::ranges::count_if(clients_, [&](const auto& other) {
     return other.first != client && other.second.devices.contains(device);
   });
-  const int most = most_clients(static_cast<int>(message.number("capability").value_or(0)));
+  // What no client sends is not a limit of any GPU.
+  const auto most = static_cast<std::ptrdiff_t>(message.number("most_clients").value_or(0));
   if (users >= most || asking.devices.size() >= kMostDevices) {
     return {client, with_status("refused", kMaxClientsReached)};
   }

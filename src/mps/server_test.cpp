@@ -19,11 +19,11 @@ class MpsServerTest : public testing::Test {
     return server_.connect(client, {.kind = "hello", .values = std::move(values), .text = {}})
         .message;
   }
-  Message ask_for_context(int client, const std::string& uuid, int capability = 8) {
+  Message ask_for_context(int client, const std::string& uuid, int most_clients = 60) {
     const auto answers =
         server_.receive(client, {.kind = "context",
                                  .values = {{"uuid", uuid},
-                                            {"capability", std::to_string(capability)},
+                                            {"most_clients", std::to_string(most_clients)},
                                             {"number", "2"},
                                             {"name", "NVIDIA H200"}},
                                  .text = {}});
@@ -87,10 +87,10 @@ TEST_F(MpsServerTest, SixtyClientsUseADeviceAndThe61stIsRefused) {
   EXPECT_EQ(ask_for_context(60, "GPU-a").kind, "granted");
 }
 
-TEST_F(MpsServerTest, BeforeVoltaThereAreSixteen) {
+TEST_F(MpsServerTest, AdmitsAsManyClientsAsTheGpuAllows) {
   for (int client = 0; client <= 16; ++client) {
     static_cast<void>(connect(client));
-    EXPECT_EQ(ask_for_context(client, "GPU-a", 6).kind, client < 16 ? "granted" : "refused");
+    EXPECT_EQ(ask_for_context(client, "GPU-a", 16).kind, client < 16 ? "granted" : "refused");
   }
 }
 

@@ -25,7 +25,7 @@ using Kind = record::WorkEvent::Kind;
 profile::GpuSpec gpu_for_test() {
   profile::GpuSpec gpu;
   gpu.name = "TOY";
-  gpu.compute_capability_major = 7;
+  gpu.generation = profile::generation_facts(7, 0).value();
   gpu.multiprocessors = 80;
   gpu.cuda_cores = 5120;
   gpu.boost_clock_mhz = 1000;

@@ -144,7 +144,7 @@ bool is_path(std::string_view name_or_path) {
 /// Whether what was measured of one GPU holds for the other.
 bool has_same_rates(const GpuSpec& a, const GpuSpec& b) {
   const auto rates = [](const GpuSpec& gpu) {
-    return std::tuple(gpu.compute_capability_major, gpu.compute_capability_minor,
+    return std::tuple(gpu.compute_capability_major, gpu.compute_capability_minor, gpu.generation,
                       gpu.multiprocessors, gpu.boost_clock_mhz, gpu.sustained_clock_mhz,
                       gpu.memory_bytes, gpu.usable_memory_bytes, gpu.memory_bandwidth_bytes_per_s,
                       gpu.fp32_flops, gpu.fp32_product_flops, gpu.fp64_flops, gpu.fp64_tensor_flops,

@@ -8,6 +8,7 @@
 #include "gpemu/base/file.hpp"
 
 #include "calibration_reader.hpp"
+#include "generation_reader.hpp"
 #include "mig_reader.hpp"
 #include "sourced_file.hpp"
 
@@ -133,6 +134,11 @@ class SpecReader {
     GPEMU_TRY(check_keys());
     for (const NumberField& field : kNumberFields) GPEMU_TRY(read_number(field));
     GPEMU_TRY(subtract_reserved_memory());
+    GPEMU_ASSIGN(spec_.generation,
+                 read_generation(root_, file_,
+                                 {.major = spec_.compute_capability_major,
+                                  .minor = spec_.compute_capability_minor,
+                                  .nvlink = spec_.nvlink_bytes_per_s.has_value()}));
     GPEMU_ASSIGN(spec_.mig_profiles, read_mig_profiles(root_, file_));
     GPEMU_TRY(check_consistency());
     GPEMU_ASSIGN(FileCalibration calibration, read_calibration(root_, origin_, spec_.name));
@@ -141,6 +147,7 @@ class SpecReader {
       spec_.calibration->tensor_rate = tensor_rate(spec_);
       spec_.calibration->compute_capability = compute_capability(spec_);
       spec_.calibration->bytes_per_clock = bytes_per_clock(spec_);
+      spec_.calibration->generation = spec_.generation;
     }
     spec_.calibrated_like = std::move(calibration.like);
     spec_.host_like = std::move(calibration.host_like);
@@ -172,7 +179,10 @@ class SpecReader {
   [[nodiscard]] Result<void> check_keys() const {
     for (const auto& [key, node] : root_) {
       const std::string_view name = key.str();
-      if (contains(kTextKeys, name) || name == "calibration" || name == "mig") continue;
+      if (contains(kTextKeys, name) || name == "calibration" || name == "mig" ||
+          name == "generation") {
+        continue;
+      }
       if (!contains(kSections, name)) return file_.fault(node, name, "unknown key");
       if (!node.is_table()) return file_.fault(node, name, "expected a table");
       for (const auto& [inner, value] : *node.as_table()) {

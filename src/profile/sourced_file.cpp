@@ -52,7 +52,7 @@ Result<void> SourcedFile::read_sources() {
   return {};
 }
 
-Result<void> SourcedFile::cite(const toml::table& entry, const std::string& field) {
+Result<std::string> SourcedFile::citation(const toml::table& entry, const std::string& field) {
   const toml::node* node = entry.get("source");
   if (node == nullptr) return fault(entry, field, "no source");
   if (!node->is_string()) return fault(*node, field, "source: expected a key of [sources]");
@@ -60,8 +60,13 @@ Result<void> SourcedFile::cite(const toml::table& entry, const std::string& fiel
   const toml::node* citation = sources_->get(key);
   if (citation == nullptr)
     return fault(*node, field, "source '{}' is not in [sources]; add {} = \"...\" there", key, key);
-  citations_.emplace(field, citation->as_string()->get());
   cited_.insert(key);
+  return citation->as_string()->get();
+}
+
+Result<void> SourcedFile::cite(const toml::table& entry, const std::string& field) {
+  GPEMU_ASSIGN(const std::string found, citation(entry, field));
+  note(field, found);
   return {};
 }
 

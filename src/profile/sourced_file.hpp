@@ -46,8 +46,14 @@ class SourcedFile {
 
   /// Reads the table `sources`. Call it before cite().
   [[nodiscard]] Result<void> read_sources();
-  /// Notes that `field` has the source that `entry` names.
+  /// Returns the citation that `entry` of `field` names.
+  [[nodiscard]] Result<std::string> citation(const toml::table& entry, const std::string& field);
+  /// Notes that `field` has the source that `entry` names,
   [[nodiscard]] Result<void> cite(const toml::table& entry, const std::string& field);
+  /// or that it has a source of another file.
+  void note(const std::string& field, const std::string& citation) {
+    citations_.emplace(field, citation);
+  }
   /// Checks that each source has been cited.
   [[nodiscard]] Result<void> check_sources() const;
   /// Returns the citations by field.

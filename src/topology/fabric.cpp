@@ -145,12 +145,6 @@ class Packing {
   int tries_ = 0;
 };
 
-Generation generation_of(const profile::GpuSpec& gpu) {
-  if (gpu.compute_capability_major >= 10) return Generation::kBlackwell;
-  if (gpu.compute_capability_major == 9) return Generation::kHopper;
-  return gpu.compute_capability_major == 8 ? Generation::kAmpere : Generation::kVolta;
-}
-
 /// Returns the most NVLinks that a GPU of the machine has.
 int links_of_a_gpu(const profile::TopologySpec& machine) {
   if (machine.switched_links > 0) return machine.switched_links;
@@ -196,7 +190,7 @@ profile::TopologySpec part_of(const profile::TopologySpec& machine, std::span<co
 
 /// GPUs behind NVSwitches.
 Fabric switched(const profile::GpuSpec& gpu, int ranks) {
-  const Generation generation = generation_of(gpu);
+  const Generation generation = gpu.generation.nccl_tuning;
   const double nvlink = gpu.nvlink_bytes_per_s.value_or(0);
   return {.ranks = ranks,
           .generation = generation,
@@ -210,7 +204,7 @@ Fabric switched(const profile::GpuSpec& gpu, int ranks) {
 Fabric over_pcie(const profile::GpuSpec& gpu, int ranks, bool peers, bool across_sockets) {
   const double rate = pcie_line_rate(gpu);
   return {.ranks = ranks,
-          .generation = generation_of(gpu),
+          .generation = gpu.generation.nccl_tuning,
           .inside = peers ? LinkClass::kPciePeer : LinkClass::kPcieStaged,
           .line_rate = rate * (across_sockets ? kAcrossSockets : 1),
           .searched_rate = rate * kSearchedPcie,
@@ -320,7 +314,7 @@ Fabric fabric_of(const profile::GpuSpec& gpu, int ranks, LinkClass link) {
   if (link != LinkClass::kNvlink) return over_pcie(gpu, ranks, link == LinkClass::kPciePeer, false);
   Fabric fabric = switched(gpu, ranks);
   // Bridges join pairs, and V100s join each other directly.
-  fabric.switched = gpu.nvlink_gpus > 2 && fabric.generation != Generation::kVolta;
+  fabric.switched = gpu.nvlink_gpus > 2 && gpu.generation.nvlink_switches;
   if (!fabric.switched) fabric.channels = kSwitchedChannels / 2;
   return fabric;
 }

@@ -20,10 +20,8 @@ using std::chrono::nanoseconds;
 /// Each later generation doubles that, nearly.
 constexpr double kLaneOfGeneration3 = 8e9 * 128 / 130 / 8;
 
-// Shares of the line rate that large copies reach, from the measurements that peer_copy_test.cpp
-// lists with their sources.
-constexpr double kNvlinkShare = 0.91;
-constexpr double kNvlinkShareFromHopper = 0.85;
+// Shares of the line rate that large copies reach over PCIe, from the measurements that
+// peer_copy_test.cpp lists with their sources.
 constexpr double kPcieShare = 0.82;
 constexpr double kPcieShareFromGeneration5 = 0.88;
 constexpr double kStagedShare = 0.64;
@@ -113,8 +111,7 @@ PeerPath peer_path(const profile::TopologySpec& machine, const profile::GpuSpec&
 PeerCopy peer_copy(const profile::GpuSpec& gpu, const PeerPath& path) {
   const bool generation5 = gpu.pcie_generation >= 5;
   if (path.link == LinkClass::kNvlink) {
-    const bool hopper = gpu.compute_capability_major >= 9;
-    return {kNvlinkLatency, path.line_rate * (hopper ? kNvlinkShareFromHopper : kNvlinkShare)};
+    return {kNvlinkLatency, path.line_rate * gpu.generation.nvlink_copy_share};
   }
   if (path.link == LinkClass::kPciePeer) {
     const double share = generation5 ? kPcieShareFromGeneration5 : kPcieShare;

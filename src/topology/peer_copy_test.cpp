@@ -15,10 +15,12 @@ namespace {
 
 profile::GpuSpec gpu(int compute_capability, int pcie_generation, double nvlink = 0) {
   profile::GpuSpec spec;
-  spec.compute_capability_major = compute_capability;
   spec.pcie_generation = pcie_generation;
   spec.pcie_lanes = 16;
-  if (nvlink > 0) spec.nvlink_bytes_per_s = nvlink * 1e9;
+  if (nvlink > 0) {
+    spec.nvlink_bytes_per_s = nvlink * 1e9;
+    spec.generation = profile::generation_facts(compute_capability, 0).value();
+  }
   return spec;
 }
 

@@ -12,7 +12,7 @@ namespace {
 
 profile::GpuSpec v100() {
   profile::GpuSpec spec;
-  spec.compute_capability_major = 7;
+  spec.generation = profile::generation_facts(7, 0).value();
   spec.pcie_generation = 3;
   spec.pcie_lanes = 16;
   spec.pinned_copy_bytes_per_s = 12e9;

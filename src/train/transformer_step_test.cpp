@@ -13,7 +13,7 @@ namespace {
 profile::GpuSpec ampere_gpu() {
   profile::GpuSpec gpu;
   gpu.name = "TOY";
-  gpu.compute_capability_major = 8;
+  gpu.generation = profile::generation_facts(8, 0).value();
   gpu.multiprocessors = 108;
   gpu.cuda_cores = 6912;
   gpu.boost_clock_mhz = 1410;

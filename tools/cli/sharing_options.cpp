@@ -35,14 +35,6 @@ std::optional<Duration> from_ms(double ms) {
   return std::chrono::round<Duration>(Milliseconds(ms));
 }
 
-/// Returns what the help says of a default.
-std::string usual(Duration device::TimeSliceRules::* length) {
-  const device::TimeSliceRules hopper =
-      device::usual_time_slices({.compute_capability_major = 9, .compute_capability_minor = 0});
-  return fmt::format("by default {:g}, of Hopper {:g}", to_ms(device::TimeSliceRules().*length),
-                     to_ms(hopper.*length));
-}
-
 }  // namespace
 
 void SharingOptions::apply_to(device::NodeConfig& config) const {
@@ -70,14 +62,13 @@ void add_sharing_options(Command& command, SharingOptions& options, bool with_mi
       .one_of(std::span(kNames).first(with_mig ? 8 : 7))
       .show_default();
   command
-      .option(
-          "--time-slice", options.time_slice_ms,
-          fmt::format("Length of a time slice, in ms; {}", usual(&device::TimeSliceRules::quantum)))
+      .option("--time-slice", options.time_slice_ms,
+              "Length of a time slice, in ms; by default as `gpemu profile show --gpu GPU` says")
       .real_range(to_ms(device::kShortestQuantum), to_ms(device::kLongestQuantum));
   command
       .option("--context-switch", options.context_switch_ms,
-              fmt::format("Idle time of the GPU before another process's time slice, in ms; {}",
-                          usual(&device::TimeSliceRules::context_switch)))
+              "Idle time of the GPU before another process's time slice, in ms; by default as "
+              "`gpemu profile show --gpu GPU` says")
       .real_range(0, to_ms(device::kLongestQuantum));
 }
 

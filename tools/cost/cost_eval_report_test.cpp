@@ -18,9 +18,8 @@ class EvaluatedStepsTest : public testing::Test {
     recorded_.models = {"a1", "a2", "b1"};
     gpus_.resize(2);
     gpus_[0].spec.name = "new";
-    gpus_[0].spec.compute_capability_major = 7;
+    gpus_[0].spec.generation.informs_other_gpus = true;
     gpus_[1].spec.name = "old";
-    gpus_[1].spec.compute_capability_major = 3;
     for (int i = 0; i < 10; ++i) add(0, i < 5 ? 0 : 1, 1 << i, 1 + 0.04 * i);
     add(1, 2, 1, 0.2);
     add(1, 2, 2, 0.64);

@@ -32,6 +32,7 @@ SmiSample divided_sample() {
   h200.now.max_power_w = h200.now.power.limit_w = 700;
   h200.now.power.min_limit_w = 200;
   h200.now.facts.compute_capability_major = 9;
+  h200.now.facts.has_mig = 1;
   std::string_view("NVIDIA H200").copy(h200.now.facts.product_name, 95);
   std::string_view("Hopper").copy(h200.now.facts.architecture, 31);
   h200.load.power_w = 295;

@@ -136,7 +136,7 @@ Result<run::ProgramRun> ProgramRuns::run(const Request& request, const std::stri
 std::pair<ProgramRuns::Run, std::string> ProgramRuns::find(const profile::GpuSpec& gpu,
                                                            int batch) const {
   const auto distance = [&](const Run& seen) {
-    const int newer = profile::compute_capability(seen->gpu) - profile::compute_capability(gpu);
+    const int newer = profile::capability_distance(gpu, seen->gpu);
     return newer >= 0 ? newer : 1000 - newer;
   };
   Run best;
@@ -200,7 +200,7 @@ Result<profile::GpuSpec> ProgramRuns::known_gpu(const profile::GpuSpec& gpu) con
     known.push_back(std::move(other));
   }
   const auto nearest = std::ranges::min_element(known, {}, [&gpu](const profile::GpuSpec& other) {
-    return std::abs(profile::compute_capability(other) - profile::compute_capability(gpu));
+    return std::abs(profile::capability_distance(gpu, other));
   });
   if (nearest == known.end()) return fail(ErrorCode::kNotFound, "the database has no GPU");
   return *nearest;

@@ -55,15 +55,12 @@ Bytes SharingAnswer::needed_memory() const {
 
 std::vector<cost::SpeedEstimate> speeds_together(const std::vector<PredictAnswer>& programs,
                                                  std::string_view sharing) {
-  constexpr int kPascal = 6;
-  const device::TimeSliceRules rules =
-      device::usual_time_slices(device::device_config(programs.front().gpu).facts);
-  cost::SharedGpu gpu{
-      .side_by_side = sharing == "mps",
-      .switch_share =
-          to_seconds(rules.context_switch) / to_seconds(rules.quantum + rules.context_switch),
-      .time_slice = rules.quantum,
-      .interrupts_kernels = programs.front().gpu.compute_capability_major >= kPascal};
+  const device::TimeSliceRules rules = device::time_slices(programs.front().gpu);
+  cost::SharedGpu gpu{.side_by_side = sharing == "mps",
+                      .switch_share = to_seconds(rules.context_switch) /
+                                      to_seconds(rules.quantum + rules.context_switch),
+                      .time_slice = rules.quantum,
+                      .interrupts_kernels = programs.front().gpu.generation.interrupts_kernels};
   std::vector<cost::GpuLoad> predicted, least, most;
   for (const PredictAnswer& program : programs) {
     const predict::StepLoad load = predict::gpu_load(program.step);

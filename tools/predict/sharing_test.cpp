@@ -18,7 +18,7 @@ using std::chrono::milliseconds;
 PredictAnswer program(int step_ms, int compute_ms, Bytes memory = kGiB) {
   PredictAnswer answer{.gpu = {}, .program_run = nullptr, .step = {}, .why_other = {}};
   answer.gpu.name = "GPU";
-  answer.gpu.compute_capability_major = 8;
+  answer.gpu.generation = profile::generation_facts(8, 0).value();
   answer.gpu.memory_bytes = 4 * kGiB;
   run::ProgramRun seen;
   seen.peak_memory = memory;
@@ -82,7 +82,7 @@ TEST(Sharing, SideBySideNarrowKernelsFitBesideEachOther) {
 TEST(Sharing, MemoryIsSharedToo) {
   const SharingReport report =
       report_of({program(10, 5, 2 * kGiB), program(10, 5, 2 * kGiB)}, "time-slices");
-  EXPECT_EQ(report.answers[0].needed_memory(), 4 * kGiB + 2 * device::kContextBytes);
+  EXPECT_EQ(report.answers[0].needed_memory(), 4 * kGiB + 2 * 400 * kMiB);
   EXPECT_FALSE(report.answers[0].fits());
   EXPECT_EQ(sharing_json(report)["answers"][0]["programs"][0]["together"], nullptr);
   EXPECT_TRUE(sharing_text(report, {}).contains("need 4896 of 4096 MiB together: they do not fit"));

@@ -46,13 +46,10 @@ struct SmiDevice {
   }
 };
 
-/// Returns the word for whether MIG divides a device; "N/A" if it cannot. Source: NVIDIA
-/// Multi-Instance GPU User Guide, supported GPUs.
+/// Returns the word for whether MIG divides a device; "N/A" if it cannot.
 [[nodiscard]] inline std::string mig_mode_text(const SmiDevice& device, bool divided) {
   if (divided) return "Enabled";
-  const device::GpuFacts& facts = device.now.facts;
-  const bool has_mig = facts.compute_capability_major >= 8 && facts.compute_capability_minor == 0;
-  return has_mig ? "Disabled" : "N/A";
+  return device.now.facts.has_mig != 0 ? "Disabled" : "N/A";
 }
 
 [[nodiscard]] inline std::string mig_mode_text(const SmiDevice& device) {

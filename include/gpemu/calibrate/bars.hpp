@@ -7,8 +7,8 @@
 
 namespace gpemu::calibrate {
 
-/// Returns whether a bar is stated for predictions from other GPUs: not for GPUs before Maxwell,
-/// which share neither multiprocessors nor caches with any later one.
+/// Returns whether a bar is stated for predictions from other GPUs: if its generation
+/// informs other GPUs (GenerationFacts).
 [[nodiscard]] bool states_transferred_bar(const profile::GpuSpec& spec);
 
 /// Returns a bar for each of a protocol's steps that does not depend on that step: the bar of the

@@ -60,10 +60,10 @@ struct PublishedAnswer {
 [[nodiscard]] std::unique_ptr<Measurements> operation_times(
     std::span<const cost::PublishedStep> operations, const profile::GpuSpec& gpu);
 
-/// Returns the measured GPU whose parameters are the expected values for a GPU: the A100; for
-/// another Hopper, the H100; without TF32, the Quadro RTX 6000, with products in 16 bits of the RTX
-/// 3090. The host is the GPU's own if its file has one. Errors: those of `find`; kNotFound if such
-/// a GPU has no parameters.
+/// Returns the measured GPU whose parameters are the expected values for a GPU: that of its
+/// generation (GenerationFacts::fit_start); without one, the A100; without TF32, the Quadro RTX
+/// 6000, with products in 16 bits of the RTX 3090. The host is the GPU's own if its file has one.
+/// Errors: those of `find`; kNotFound if such a GPU has no parameters.
 [[nodiscard]] Result<profile::GpuSpec> start_of_fit(
     const profile::GpuSpec& gpu,
     const std::function<Result<profile::GpuSpec>(std::string_view)>& find);

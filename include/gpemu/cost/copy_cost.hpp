@@ -14,19 +14,9 @@ struct CopyCost {
   double pageable_share;  ///< the rate of a pageable copy as a share of a pinned one's.
 };
 
-/// Source: 5 to 10 us is commonly measured for small cudaMemcpy calls over PCIe. GPEmu (VLDB 2025)
-/// measured 4 to 6 GB/s, and 12 with pinned memory.
-inline constexpr CopyCost kUsualCopy = {.latency = std::chrono::microseconds(6),
-                                        .pageable_share = 0.42};
-
-/// Source: an H200 on PCIe 5.0 (tools/measure/measure_sharing.py, 2026-11-26). A copy of 64 KiB
-/// took 4.7 us beside others in a stream, its bytes 1.2 us of that; pageable copies had 17.6 GB/s
-/// to the device and 16.7 from it, pinned ones 55.4 and 55.3.
-inline constexpr CopyCost kHopperCopy = {.latency = Duration(3500), .pageable_share = 0.31};
-
-[[nodiscard]] inline const CopyCost& copy_cost(const profile::GpuSpec& spec) {
-  constexpr int kHopper = 9;
-  return spec.compute_capability_major == kHopper ? kHopperCopy : kUsualCopy;
+[[nodiscard]] inline CopyCost copy_cost(const profile::GpuSpec& spec) {
+  return {.latency = std::chrono::nanoseconds(spec.generation.copy_latency_ns),
+          .pageable_share = spec.generation.pageable_share};
 }
 
 }  // namespace gpemu::cost

@@ -7,14 +7,12 @@
 
 namespace gpemu::device {
 
-/// The device memory that a CUDA context takes on GPUs before Hopper. Source: 300 to 500 MB are
-/// commonly reported for PyTorch on Volta to Ampere, since CUDA 11.7 loads kernels when they are
-/// needed.
-inline constexpr Bytes kContextBytes = 400 * kMiB;
-
 /// Returns the device memory that a CUDA context takes with its first kernels, unless
 /// GPEMU_CONTEXT_MIB says otherwise.
 [[nodiscard]] Bytes context_bytes(const profile::GpuSpec& spec);
+
+/// Returns how a GPU divides its time among processes.
+[[nodiscard]] TimeSliceRules time_slices(const profile::GpuSpec& spec);
 
 /// Returns the configuration of an emulated device of the kind that `spec` describes.
 [[nodiscard]] DeviceConfig device_config(const profile::GpuSpec& spec);

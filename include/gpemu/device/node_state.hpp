@@ -78,9 +78,8 @@ enum class ComputeMode : std::uint8_t {
 /// --set-timeslice`.
 enum class TimeSliceLength : std::uint8_t { kDefault = 0, kShort = 1, kMedium = 2, kLong = 3 };
 
-/// How a GPU divides its time among processes. The values are those of GPUs for which there are no
-/// better ones. Source: measured on an RTX 3090 by G. Gilman and R. J. Walls, "Characterizing
-/// Concurrency Mechanisms for NVIDIA GPUs under Deep Learning Workloads" (2021).
+/// How a GPU divides its time among processes. The values are those of a device that was not made
+/// from a specification, as in tests: an RTX 3090's (catalog/generations.toml).
 struct TimeSliceRules {
   Duration quantum = std::chrono::milliseconds(2);           ///< the length of a time slice.
   Duration context_switch = std::chrono::microseconds(145);  ///< before another process's slice.
@@ -103,15 +102,17 @@ struct GpuFacts {
   std::int32_t pcie_generation = 0;
   std::int32_t pcie_lanes = 0;
   std::int32_t nvlink_links = 0;
-  std::int32_t nvlink_gpus = 0;  ///< how many GPUs of the node NVLink joins; 1 without NVLink.
+  std::int32_t nvlink_gpus = 0;      ///< how many GPUs of the node NVLink joins; 1 without NVLink.
+  std::int32_t nvlink_switches = 0;  ///< 1: NVSwitches join more than two GPUs.
+  std::int32_t has_mig = 0;          ///< 1: MIG can divide it.
+  std::int32_t nvml_architecture = 0;  ///< NVML_DEVICE_ARCH_...
   double base_clock_mhz = 0;
   double boost_clock_mhz = 0;
   double memory_clock_mhz = 0;
   Bytes reserved_memory_bytes = 0;  ///< which the driver keeps beside the device's memory.
+  double nvlink_version = 0;        ///< 2.2 for NVLink 2.2.
+  TimeSliceRules time_slices;       ///< how it divides its time.
 };
-
-/// Returns how a kind of GPU divides its time.
-[[nodiscard]] TimeSliceRules usual_time_slices(const GpuFacts& facts);
 
 /// What is set for a node, instead of what is usual for each GPU.
 struct TimeSliceSettings {
@@ -120,9 +121,8 @@ struct TimeSliceSettings {
 
   /// Returns how a GPU of the node divides its time.
   [[nodiscard]] TimeSliceRules on(const GpuFacts& facts) const {
-    const TimeSliceRules usual = usual_time_slices(facts);
-    return {.quantum = quantum.value_or(usual.quantum),
-            .context_switch = context_switch.value_or(usual.context_switch)};
+    return {.quantum = quantum.value_or(facts.time_slices.quantum),
+            .context_switch = context_switch.value_or(facts.time_slices.context_switch)};
   }
 };
 

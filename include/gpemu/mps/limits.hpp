@@ -42,10 +42,4 @@ struct Limits {
 /// one.
 [[nodiscard]] int multiprocessors_of(double percentage, int all);
 
-/// Returns how many clients may use a GPU of a compute capability at the same time. Source: the
-/// same document: 16 before Volta (7.0), 60 since CUDA 13.1.
-[[nodiscard]] constexpr int most_clients(int capability_major) {
-  return capability_major < 7 ? 16 : 60;
-}
-
 }  // namespace gpemu::mps

@@ -8,6 +8,8 @@
 #include <string>
 #include <string_view>
 
+#include "gpemu/profile/generation.hpp"
+
 namespace gpemu::profile {
 
 /// A positive number of a model that a fit chooses. Fits work with its natural logarithm: expected
@@ -77,6 +79,7 @@ struct Calibration {
   /// Of the measured GPU, as compute_capability() and bytes_per_clock() tell them.
   int compute_capability = 0;
   double bytes_per_clock = 0;
+  GenerationFacts generation;           ///< of the measured GPU.
   std::optional<CalibrationBars> bars;  ///< absent if the parameters were not evaluated.
   OperationParameters parameters{};
   /// The same for products, convolutions and attention in TF32 and in FP32, on a GPU on which all

@@ -11,6 +11,7 @@
 #include "gpemu/base/error.hpp"
 #include "gpemu/base/units.hpp"
 #include "gpemu/profile/calibration.hpp"
+#include "gpemu/profile/generation.hpp"
 #include "gpemu/profile/mig_profile.hpp"
 
 namespace gpemu::profile {
@@ -27,6 +28,7 @@ struct GpuSpec {
   std::string architecture;          ///< e.g. "Volta".
   int compute_capability_major = 0;
   int compute_capability_minor = 0;
+  GenerationFacts generation;  ///< what follows from the compute capability.
 
   int multiprocessors = 0;
   int cuda_cores = 0;                    ///< FP32 lanes of all multiprocessors together.
@@ -99,6 +101,16 @@ struct GpuSpec {
 /// Returns the compute capability as one number: 75 for 7.5.
 [[nodiscard]] inline int compute_capability(const GpuSpec& spec) {
   return 10 * spec.compute_capability_major + spec.compute_capability_minor;
+}
+
+/// Returns how far the compute capabilities of two GPUs are apart: above 0 if `other` is newer.
+[[nodiscard]] inline int capability_distance(const GpuSpec& spec, const GpuSpec& other) {
+  return compute_capability(other) - compute_capability(spec);
+}
+
+/// Returns whether a calibration is that of a GPU of the same compute capability.
+[[nodiscard]] inline bool has_same_capability(const GpuSpec& spec, const Calibration& calibration) {
+  return calibration.compute_capability == compute_capability(spec);
 }
 
 /// Returns the bytes of memory bandwidth per clock of a multiprocessor.

@@ -5,8 +5,8 @@
 
 namespace gpemu::profile {
 
-/// Returns the rate of one NVLink of a GPU, in bytes per second and direction. Has no meaning for a
-/// GPU without NVLink.
+/// Returns the rate of one NVLink of a GPU, in bytes per second and direction. 0
+/// without NVLink.
 [[nodiscard]] double nvlink_rate(const GpuSpec& gpu);
 
 /// Returns how many NVLinks make up a GPU's bandwidth; 0 without NVLink.

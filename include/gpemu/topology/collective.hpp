@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "gpemu/base/units.hpp"
+#include "gpemu/profile/generation.hpp"
 #include "gpemu/topology/shares.hpp"
 
 namespace gpemu::topology {
@@ -35,10 +36,9 @@ inline constexpr std::array<std::string_view, 4> kAlgorithmNames = {"ring", "tre
 enum class Protocol : std::uint8_t { kLl, kLl128, kSimple };
 inline constexpr std::array<std::string_view, 3> kProtocolNames = {"LL", "LL128", "Simple"};
 
-/// GPU generations between which NCCL's constants differ; those before Volta count as Volta.
-enum class Generation : std::uint8_t { kVolta, kAmpere, kHopper, kBlackwell };
-inline constexpr std::array<std::string_view, 4> kGenerationNames = {"volta", "ampere", "hopper",
-                                                                     "blackwell"};
+/// GPU generations between which NCCL's constants differ.
+using Generation = profile::NcclTuning;
+inline constexpr const auto& kGenerationNames = profile::kNcclTuningNames;
 
 /// What the GPUs of a communicator are joined by. All nodes have the same number of ranks.
 struct Fabric {

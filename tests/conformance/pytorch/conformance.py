@@ -87,7 +87,7 @@ def gpu_spec():
     for file in GPU_FILES.glob("*.toml"):
         with open(file, "rb") as content:
             spec = tomllib.load(content)
-        if spec["product_name"] == torch.cuda.get_device_name():
+        if spec.get("product_name") == torch.cuda.get_device_name():
             return {
                 name: entry["value"]
                 for table in spec.values()
