@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <fmt/ranges.h>
@@ -44,11 +45,18 @@ void print_spec(const profile::GpuSpec& spec, const World& world) {
   std::map<std::string_view, std::size_t> numbers;
   std::vector<std::string_view> sources;
   report::TextTable table({"", "value", "source"});
+  const auto add = [&](std::string path, std::string value, std::string_view source) {
+    const auto [entry, is_new] = numbers.try_emplace(source, sources.size() + 1);
+    if (is_new) sources.push_back(source);
+    table.add_row({std::move(path), std::move(value), fmt::format("[{}]", entry->second)});
+  };
   for (const SpecNumber& number : spec_numbers(spec)) {
-    const auto [entry, is_new] = numbers.try_emplace(number.source, sources.size() + 1);
-    if (is_new) sources.push_back(number.source);
-    table.add_row({std::string(number.path), fmt::format("{:.10g}", number.value),
-                   fmt::format("[{}]", entry->second)});
+    add(std::string(number.path), fmt::format("{:.10g}", number.value), number.source);
+  }
+  for (const profile::FactText& fact : profile::fact_texts(spec.generation)) {
+    const std::string path = fmt::format("generation.{}", fact.key);
+    const auto source = spec.sources.find(path);
+    if (source != spec.sources.end()) add(path, fact.value, source->second);
   }
   report::print_out("\n{}\n", table.str(world.terminal().output_columns));
   for (std::size_t i = 0; i < sources.size(); ++i)
@@ -64,11 +72,21 @@ json describe_spec(const profile::GpuSpec& spec) {
   for (const SpecNumber& number : spec_numbers(spec)) {
     numbers[std::string(number.path)] = {{"value", number.value}, {"source", number.source}};
   }
+  json facts = json::object();
+  for (const profile::FactText& fact : profile::fact_texts(spec.generation)) {
+    const auto source = spec.sources.find(fmt::format("generation.{}", fact.key));
+    if (source == spec.sources.end()) continue;
+    json value =
+        json::parse(fact.value, nullptr, false);  // A number or a truth value; else a word.
+    if (value.is_discarded()) value = fact.value;
+    facts[std::string(fact.key)] = {{"value", std::move(value)}, {"source", source->second}};
+  }
   return {{"name", spec.name},
           {"product_name", spec.product_name},
           {"aliases", spec.aliases},
           {"architecture", spec.architecture},
-          {"numbers", std::move(numbers)}};
+          {"numbers", std::move(numbers)},
+          {"generation", std::move(facts)}};
 }
 
 Result<void> show_spec(const ShowOptions& options, const World& world) {
