@@ -34,6 +34,12 @@ VENDOR_NAME = (r"\b((CU|NV|NCCL)[A-Z]*_[A-Z]\w+|CU[a-z]\w+|(cu|nv|nccl)\w+_t|(cu
 NOT_VENDOR = r"abi\.hpp$|^shims/(audit|clock)/"
 VENDOR_NUMBERS = "NVIDIA's statuses and numbers belong in abi.hpp"
 
+# A compute capability that is compared, or chosen by. Functions that compare two are in profile.
+CAPABILITY_COMPARED = (r"(\bcompute_capability(_major|_minor)?|(\.|->)(major|minor))\b"
+                       r"(\([^()]*\))?\s*(?<![<>-])([<>](?![<>])=?|[!=]=)"
+                       r"|(?<![<>-])([<>]|[<>!=]=)\s+[\w.>()\[\]-]*\bcompute_capability"
+                       r"|\bswitch \([^)]*(\bcompute_capability|(\.|->)(major|minor)\b)")
+
 # (what is forbidden, in which files, except in which, why). In C++ comments do not count.
 FORBIDDEN_CODE = [
     (r"\busing namespace (?!std::(chrono_|string_|string_view_)?literals\b)",
@@ -60,6 +66,10 @@ FORBIDDEN_CODE = [
      NOT_VENDOR, VENDOR_NUMBERS),
     (r"\b((flags|mode|option) ?([<>]=?|[!=]=) ?[1-9]|(side|uplo|trans|diag) ?[!=]= ?\d)",
      r"^shims/.*\.[ch]pp$", NOT_VENDOR, VENDOR_NUMBERS),
+    (CAPABILITY_COMPARED, r"^(include|src|shims|tools)/.*\.[ch]pp$",
+     # cudaChooseDevice() compares with what a program asks for.
+     r"^(src|include/gpemu)/profile/|_test\.cpp$|^shims/cudart/properties\.cpp$",
+     "what depends on it is a fact of catalog/generations.toml, GpuSpec::generation"),
     (r"\balive<.*\.find\(", r"^shims/.*\.[ch]pp$", r"/handle_table\.hpp$",
      "the object of a handle is find_object<Object>(handle)"),
 ]

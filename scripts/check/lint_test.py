@@ -119,6 +119,25 @@ class HouseRules(unittest.TestCase):
         self.check_good("shims/a/x.cpp", "enum class Step { kFirst };")
         self.check_good("shims/a/x.cpp", "Plan* plan = find_object<Plan>(handle);")
 
+    def test_finds_compute_capabilities_that_are_compared(self):
+        for line in ("if (spec.compute_capability_major >= 8) return;",
+                     "const bool old = facts.compute_capability_major < kAmpere;",
+                     "if (profile::compute_capability(gpu) == 90) return;",
+                     "return kAmpere <= gpu.compute_capability_major;",
+                     "switch (device.compute_capability_major) {",
+                     "switch (info->major) {",
+                     "return device.info.major == 9 ? 950 : 400;"):
+            for path in ("src/a/x.cpp", "shims/a/x.cpp", "tools/x.cpp"):
+                self.check_bad(path, line)
+            self.check_good("src/profile/x.cpp", line)
+            self.check_good("src/a/x_test.cpp", line)
+        for line in ("info.major = spec.compute_capability_major;",
+                     "facts.generation.cluster_launch ? 1 : 0;",
+                     "by_capability[profile::compute_capability(gpu)] = gpu;",
+                     'text << spec.compute_capability_major << ".";',
+                     "*major = known->compute_capability_major;"):
+            self.check_good("src/a/x.cpp", line)
+
     def test_finds_numbers_of_nvidia_outside_abi_hpp(self):
         def found(text, path="shims/a/x.cpp"):
             return [line for line, _ in lint.check_vendor_numbers(path, HEAD + text)]
