@@ -24,7 +24,7 @@ STANDARD = {
     "condition_variable": "condition_variable",
     "bit": "bit_cast",
     "cstddef": "byte size_t",
-    "cstdint": "int8_t int32_t int64_t uint8_t uint32_t uint64_t",
+    "cstdint": "int8_t int32_t int64_t uint8_t uint16_t uint32_t uint64_t",
     "cstdlib": "getenv",
     "cstring": "memcpy",
     "deque": "deque",

@@ -27,7 +27,7 @@ Carrier::~Carrier() {
 Result<Carrier::Number> Carrier::add(Wire wire) {
   const Lock lock(mutex_);
   if (!thread_.joinable()) {
-    bell_ = Socket(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+    bell_ = FileDescriptor(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
     if (bell_.get() < 0) {
       return fail(ErrorCode::kResourceLimit, "no eventfd for NCCL's network: {}",
                   errno_message(errno));

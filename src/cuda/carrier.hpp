@@ -9,12 +9,12 @@
 
 #include "gpemu/base/condition.hpp"
 #include "gpemu/base/error.hpp"
+#include "gpemu/base/file.hpp"
 #include "gpemu/base/mutex.hpp"
 #include "gpemu/base/units.hpp"
 #include "gpemu/sim/clock.hpp"
 
 #include "process.hpp"
-#include "socket.hpp"
 #include "wire.hpp"
 
 namespace gpemu::cuda {
@@ -73,7 +73,7 @@ class Carrier {
   std::map<Number, Line> lines_ GPEMU_GUARDED_BY(mutex_);
   Number next_ GPEMU_GUARDED_BY(mutex_) = 1;
   bool stops_ GPEMU_GUARDED_BY(mutex_) = false;
-  Socket bell_;  ///< an eventfd, made with the thread.
+  FileDescriptor bell_;  ///< an eventfd, made with the thread.
   std::thread thread_;
 };
 

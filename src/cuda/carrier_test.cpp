@@ -21,8 +21,8 @@ class CarrierTest : public testing::Test {
     std::array<int, 2> there{}, back{};
     EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, there.data()), 0);
     EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, back.data()), 0);
-    first_ = carrier_.add(Wire(Socket(there[0]), Socket(back[1]))).value();
-    second_ = carrier_.add(Wire(Socket(back[0]), Socket(there[1]))).value();
+    first_ = carrier_.add(Wire(FileDescriptor(there[0]), FileDescriptor(back[1]))).value();
+    second_ = carrier_.add(Wire(FileDescriptor(back[0]), FileDescriptor(there[1]))).value();
   }
 
   /// Carries a transfer; the future says whether it is through.

@@ -16,6 +16,7 @@
 #include "gpemu/base/mutex.hpp"
 #include "gpemu/cuda.h"
 #include "gpemu/device/rendezvous.hpp"
+#include "gpemu/net/address.hpp"
 #include "gpemu/topology/fabric.hpp"
 
 #include "carrier.hpp"
@@ -26,7 +27,6 @@
 #include "mailbox.hpp"
 #include "meeting.hpp"
 #include "process.hpp"
-#include "socket.hpp"
 #include "status.hpp"
 #include "wire.hpp"
 
@@ -46,9 +46,9 @@ struct Member {
   Status status = GPEMU_CUDA_SUCCESS;
   std::int32_t color = 0, order = 0;  ///< of a rank of a communicator that is divided.
   std::array<char, 64> gpu{};
-  SocketAddress address;  ///< on which the previous host calls, if the network is real.
-  std::uint64_t key = 0;  ///< what it then says.
-  Meeting::Id meetings;   ///< of rank 0, if the ranks meet at a named address: all later ones.
+  net::SocketAddress address;  ///< on which the previous host calls, if the network is real.
+  std::uint64_t key = 0;       ///< what it then says.
+  Meeting::Id meetings;        ///< of rank 0, if the ranks meet at a named address: all later ones.
 };
 static_assert(sizeof(Member) <= Meeting::kRecordBytes);
 

@@ -25,6 +25,7 @@
 #include "gpemu/base/file.hpp"
 #include "gpemu/base/text.hpp"
 #include "gpemu/base/variables.hpp"
+#include "gpemu/net/socket.hpp"
 
 #include "attach.hpp"
 #include "carrier.hpp"
@@ -33,8 +34,8 @@
 #include "job_fabric.hpp"
 #include "log.hpp"
 #include "mover.hpp"
+#include "network_interface.hpp"
 #include "recorder.hpp"
-#include "socket.hpp"
 #include "wire.hpp"
 
 namespace gpemu::cuda {
@@ -67,8 +68,8 @@ struct Rank {
   std::vector<Member> members;
   std::optional<topology::Fabric> fabric;  ///< if not all ranks are among the members.
   std::optional<Meeting::Host> host;       ///< of rank 0, if the address is named.
-  std::optional<Listener> listener;        ///< if the network is real.
-  Socket next;                             ///< to the next host.
+  std::optional<net::Listener> listener;   ///< if the network is real.
+  FileDescriptor next;                     ///< to the next host.
 
   [[nodiscard]] bool has_phantoms() const { return start.real_ranks < start.place.ranks; }
 };
@@ -334,9 +335,9 @@ Status call_next_host(Rank& rank) {
   if (!rank.listener || hosts.size() == 1 || !hosts.is_first(own)) return GPEMU_CUDA_SUCCESS;
   const int other = hosts.first_rank(hosts.next(hosts.host_of(own)));
   const Member& next = rank.members[static_cast<std::size_t>(other)];
-  auto socket = call_peer(next.address);
+  auto socket = net::call_peer(next.address);
   const Greeting greeting{.key = next.key};
-  if (!socket || !send_all(socket->get(), &greeting, sizeof(greeting))) {
+  if (!socket || !net::send_all(socket->get(), &greeting, sizeof(greeting))) {
     return status_of_meeting(
         Error{.code = ErrorCode::kUnavailable,
               .message = fmt::format("rank {} does not reach rank {} at {}: {}", own, other,
@@ -350,11 +351,11 @@ Status call_next_host(Rank& rank) {
 /// Answers the previous host, which has called already.
 Result<Wire> answer_previous_host(Rank& rank) {
   pollfd wait{.fd = rank.listener->socket.get(), .events = POLLIN, .revents = 0};
-  while (::poll(&wait, 1, kSocketSeconds * 1000) > 0) {
-    Socket caller = accept_peer(*rank.listener);
+  while (::poll(&wait, 1, net::kSocketSeconds * 1000) > 0) {
+    FileDescriptor caller = net::accept_peer(*rank.listener);
     const Greeting wanted{.key = rank.own.key};
     Greeting greeting;
-    if (caller.get() >= 0 && receive_all(caller.get(), &greeting, sizeof(greeting)) &&
+    if (caller.get() >= 0 && net::receive_all(caller.get(), &greeting, sizeof(greeting)) &&
         greeting.magic == wanted.magic && greeting.key == wanted.key) {
       return Wire(std::move(rank.next), std::move(caller));
     }
@@ -630,7 +631,7 @@ Status make_unique_id(Meeting::Id* id) {
     *id = *opened;
     return GPEMU_CUDA_SUCCESS;
   }
-  const auto address = parse_address(named);
+  const auto address = net::find_address(named);
   if (!address) {
     tell(
         fmt::format("NCCL_COMM_ID is \"{}\": {}; write ADDRESS:PORT, [ADDRESS]:PORT for IPv6, or "

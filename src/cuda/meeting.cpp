@@ -16,6 +16,9 @@
 
 #include "gpemu/base/text.hpp"
 #include "gpemu/base/thread.hpp"
+#include "gpemu/net/socket.hpp"
+
+#include "network_interface.hpp"
 
 namespace gpemu::cuda {
 namespace {
@@ -46,7 +49,7 @@ constexpr std::array<std::uint8_t, 16> kNamedKey = {'N', 'C', 'C', 'L', '_', 'C'
 class Meeting::Server {
  public:
   /// Starts one for the meetings with a key, or with those of add_meeting().
-  static Result<std::unique_ptr<Server>> start(Listener listener,
+  static Result<std::unique_ptr<Server>> start(net::Listener listener,
                                                std::set<std::array<std::uint8_t, 16>> keys);
   Server(const Server&) = delete;
   Server& operator=(const Server&) = delete;
@@ -67,7 +70,7 @@ class Meeting::Server {
  private:
   using Clock = std::chrono::steady_clock;
   struct Visitor {
-    Socket socket;
+    FileDescriptor socket;
     Clock::time_point deadline;
     std::size_t got = 0;
     Hello hello;
@@ -76,7 +79,7 @@ class Meeting::Server {
   using Visitors = std::list<Visitor>;
   using Topic = std::pair<std::array<std::uint8_t, 16>, std::array<std::uint64_t, 3>>;
 
-  Server(Listener listener, std::set<std::array<std::uint8_t, 16>> keys)
+  Server(net::Listener listener, std::set<std::array<std::uint8_t, 16>> keys)
       : listener_(std::move(listener)), keys_(std::move(keys)) {}
 
   void run();
@@ -91,26 +94,26 @@ class Meeting::Server {
   }
   static Topic topic_of(const Visitor& visitor) { return {visitor.hello.key, visitor.hello.topic}; }
   static void answer(const Visitor& visitor, Answer answer) {
-    static_cast<void>(send_all(visitor.socket.get(), &answer, sizeof(answer)));
+    static_cast<void>(net::send_all(visitor.socket.get(), &answer, sizeof(answer)));
   }
   /// Ends a meeting that cannot take place.
   void end(const Topic& topic, Answer why);
   /// Gives all their records if the last one has come.
   void end_if_complete(const Topic& topic, int ranks);
 
-  Listener listener_;
+  net::Listener listener_;
   Visitors visitors_;
   std::map<Topic, Answer> ended_;  ///< meetings that failed.
   Mutex mutex_;
   std::set<std::array<std::uint8_t, 16>> keys_ GPEMU_GUARDED_BY(mutex_);
-  Socket stop_;  ///< an event, which ends the thread.
+  FileDescriptor stop_;  ///< an event, which ends the thread.
   std::thread thread_;
 };
 
 Result<std::unique_ptr<Meeting::Server>> Meeting::Server::start(
-    Listener listener, std::set<std::array<std::uint8_t, 16>> keys) {
+    net::Listener listener, std::set<std::array<std::uint8_t, 16>> keys) {
   std::unique_ptr<Server> server(new Server(std::move(listener), std::move(keys)));
-  server->stop_ = Socket(::eventfd(0, EFD_CLOEXEC));
+  server->stop_ = FileDescriptor(::eventfd(0, EFD_CLOEXEC));
   if (server->stop_.get() >= 0) {
     server->thread_ = start_thread("gpemu meeting", [own = server.get()] { own->run(); });
   }
@@ -135,7 +138,7 @@ Result<Meeting::Server*> Meeting::Server::get() {
   static pid_t owner = 0;
   const Lock lock(*mutex);
   if (server == nullptr || owner != ::getpid()) {
-    GPEMU_ASSIGN(Listener listener, listen_for_peers(kMostVisitors));
+    GPEMU_ASSIGN(net::Listener listener, listen_for_peers(kMostVisitors));
     GPEMU_ASSIGN(auto started, start(std::move(listener), {}));
     server = started.release();
     owner = ::getpid();
@@ -175,7 +178,7 @@ void Meeting::Server::run() {
 }
 
 void Meeting::Server::accept_one() {
-  Socket socket = accept_peer(listener_);
+  FileDescriptor socket = net::accept_peer(listener_);
   if (socket.get() < 0) {
     // Without a descriptor for it, the call stays; do not ask for it again at once.
     if (errno == EMFILE || errno == ENFILE)
@@ -183,7 +186,7 @@ void Meeting::Server::accept_one() {
     return;
   }
   visitors_.push_back({.socket = std::move(socket),
-                       .deadline = Clock::now() + std::chrono::seconds(kSocketSeconds)});
+                       .deadline = Clock::now() + std::chrono::seconds(net::kSocketSeconds)});
 }
 
 bool Meeting::Server::read_from(Visitor& visitor) {
@@ -246,7 +249,7 @@ void Meeting::Server::end_if_complete(const Topic& topic, int ranks) {
     if (!takes_part(visitor)) continue;
     answer(visitor, Answer::kComplete);
     static_cast<void>(
-        send_all(visitor.socket.get(), records.data(), records.size() * sizeof(Record)));
+        net::send_all(visitor.socket.get(), records.data(), records.size() * sizeof(Record)));
   }
   std::erase_if(visitors_, takes_part);
 }
@@ -260,7 +263,7 @@ Meeting::Host::Host(std::unique_ptr<Server> server) : server_(std::move(server))
 Meeting::Host::Host(Host&&) noexcept = default;
 Meeting::Host::~Host() = default;
 
-Meeting::Id Meeting::at(const SocketAddress& address) {
+Meeting::Id Meeting::at(const net::SocketAddress& address) {
   return {.magic = kMeetingMagic, .address = address, .key = kNamedKey};
 }
 
@@ -269,7 +272,7 @@ bool Meeting::has_named_address(const Id& id) {
 }
 
 Result<Meeting::Host> Meeting::host(const Id& id) {
-  auto listener = listen_at(id.address, kMostVisitors);
+  auto listener = net::listen_at(id.address, kMostVisitors);
   if (!listener) {
     return fail(ErrorCode::kUnavailable, "rank 0 cannot listen at {}, which NCCL_COMM_ID names: {}",
                 id.address.to_string(), listener.error().message);
@@ -282,13 +285,13 @@ Result<Meeting::Visit> Meeting::visit(const Part& part, const Record& record) {
   if (part.id.magic != kMeetingMagic || !part.id.address.is_usable()) {
     return fail(ErrorCode::kInvalidArgument, "the unique id was not made by this NCCL");
   }
-  auto socket = call_peer(part.id.address);
+  auto socket = net::call_peer(part.id.address);
   const Hello hello{.key = part.id.key,
                     .topic = part.topic,
                     .rank = part.rank,
                     .ranks = part.ranks,
                     .record = record};
-  if (!socket || !send_all(socket->get(), &hello, sizeof(hello))) {
+  if (!socket || !net::send_all(socket->get(), &hello, sizeof(hello))) {
     return fail(ErrorCode::kNotFound, "no process with NCCL's ranks answers at {}: {}",
                 part.id.address.to_string(),
                 socket ? errno_message(errno) : socket.error().message);
@@ -317,7 +320,7 @@ Result<std::vector<Meeting::Record>> Meeting::Visit::records(
   }
   Answer answer{};
   std::vector<Record> records(static_cast<std::size_t>(ranks_));
-  const bool has_answer = receive_all(socket_, &answer, sizeof(answer));
+  const bool has_answer = net::receive_all(socket_, &answer, sizeof(answer));
   if (has_answer && answer == Answer::kConflict) {
     return fail(ErrorCode::kInvalidArgument,
                 "two processes came as the same rank, or with different numbers of ranks");
@@ -327,7 +330,7 @@ Result<std::vector<Meeting::Record>> Meeting::Visit::records(
                 "the process that made the unique id has ended before all ranks came");
   }
   if (answer != Answer::kComplete ||
-      !receive_all(socket_, records.data(), records.size() * sizeof(Record))) {
+      !net::receive_all(socket_, records.data(), records.size() * sizeof(Record))) {
     return fail(ErrorCode::kUnavailable, "a rank has ended before all ranks came");
   }
   return records;

@@ -15,8 +15,7 @@
 #include "gpemu/base/error.hpp"
 #include "gpemu/base/mutex.hpp"
 #include "gpemu/base/units.hpp"
-
-#include "socket.hpp"
+#include "gpemu/net/address.hpp"
 
 namespace gpemu::cuda {
 
@@ -34,7 +33,7 @@ class Meeting {
   /// Where processes meet. Whoever knows it may come.
   struct Id {
     std::uint64_t magic = 0;
-    SocketAddress address;
+    net::SocketAddress address;
     std::array<std::uint8_t, 16> key{};
   };
 
@@ -91,7 +90,7 @@ class Meeting {
   [[nodiscard]] static Result<Id> open();
 
   /// Returns the id of the meetings at an address, which is the same in all processes.
-  [[nodiscard]] static Id at(const SocketAddress& address);
+  [[nodiscard]] static Id at(const net::SocketAddress& address);
   [[nodiscard]] static bool has_named_address(const Id& id);
 
   /// Serves the meetings of an id whose address was named. Errors: kUnavailable.

@@ -9,43 +9,10 @@
 
 #include <gtest/gtest.h>
 
+#include "gpemu/net/socket.hpp"
+
 namespace gpemu::cuda {
 namespace {
-
-std::optional<SocketAddress> choose(std::vector<std::pair<std::string, int>> interfaces,
-                                    std::string_view named, std::string_view family = "") {
-  std::vector<InterfaceAddress> addresses;
-  for (const auto& [name, kind] : interfaces) {
-    SocketAddress address{.family = static_cast<std::uint16_t>(kind)};
-    address.number[0] = static_cast<std::uint8_t>(addresses.size());
-    addresses.push_back({name, address});
-  }
-  return choose_address(addresses, named, family);
-}
-/// Returns the index of the chosen interface, -1 for none.
-int chosen(std::vector<std::pair<std::string, int>> interfaces, std::string_view named,
-           std::string_view family = "") {
-  const auto address = choose(std::move(interfaces), named, family);
-  return address ? address->number[0] : -1;
-}
-
-TEST(Meeting, ChoosesTheInterfaceAsNcclDoes) {
-  const std::vector<std::pair<std::string, int>> all = {{"lo", AF_INET},    {"docker0", AF_INET},
-                                                        {"eth0", AF_INET6}, {"eth0", AF_INET},
-                                                        {"eth01", AF_INET}, {"ib0", AF_INET}};
-  EXPECT_EQ(chosen(all, ""), 5);
-  EXPECT_EQ(chosen(all, "eth"), 2);
-  EXPECT_EQ(chosen(all, "eth", "AF_INET"), 3);
-  EXPECT_EQ(chosen(all, "=eth01"), 4);
-  EXPECT_EQ(chosen(all, "nothing,docker"), 1);
-  EXPECT_EQ(chosen(all, "^lo,docker"), 2);
-  EXPECT_EQ(chosen(all, "^=lo,eth0,ib0"), 1);
-  EXPECT_EQ(chosen(all, "nothing"), -1);
-  EXPECT_EQ(chosen({{"lo", AF_INET}, {"docker0", AF_INET}, {"eth0", AF_INET}}, ""), 2);
-  EXPECT_EQ(chosen({{"lo", AF_INET}, {"docker0", AF_INET}}, ""), 1);
-  EXPECT_EQ(chosen({{"lo", AF_INET}}, ""), 0);
-  EXPECT_EQ(chosen({}, ""), -1);
-}
 
 Meeting::Record record_of(int number) {
   Meeting::Record record{};
@@ -132,10 +99,10 @@ TEST(Meeting, AVisitCanBeCancelled) {
 }
 
 /// Returns an address of this machine at which nobody listens.
-SocketAddress free_address() {
-  SocketAddress loopback{.family = AF_INET};
+net::SocketAddress free_address() {
+  net::SocketAddress loopback{.family = AF_INET};
   loopback.number = {127, 0, 0, 1};
-  const auto listener = listen_at(loopback, 1);
+  const auto listener = net::listen_at(loopback, 1);
   EXPECT_TRUE(listener.has_value());
   return listener ? listener->address : loopback;
 }
@@ -171,20 +138,6 @@ TEST(Meeting, AFailureAtANamedAddressDoesNotStay) {
   auto alone = Meeting::visit({.id = id, .rank = 0, .ranks = 1}, record_of(5));
   ASSERT_TRUE(alone);
   EXPECT_EQ(alone->records()->front(), record_of(5));
-}
-
-TEST(Meeting, ReadsAddresses) {
-  const auto read = [](const char* text) {
-    const auto address = parse_address(text);
-    return address ? address->to_string() : "error";
-  };
-  EXPECT_EQ(read("127.0.0.1:80"), "127.0.0.1:80");
-  EXPECT_EQ(read("[::1]:29500"), "[::1]:29500");
-  for (const char* wrong :
-       {"", ":", "127.0.0.1", "127.0.0.1:", ":80", "::1:80", "[127.0.0.1]:80", "127.0.0.1:0",
-        "127.0.0.1:http", "127.0.0.1:70000", "[::1:80", "[]:1"}) {
-    EXPECT_EQ(read(wrong), "error") << wrong;
-  }
 }
 
 TEST(Meeting, StrangersAreSentAway) {

@@ -20,7 +20,7 @@ constexpr int kPieces = 16;
 
 }  // namespace
 
-Wire::Wire(Socket next, Socket previous)
+Wire::Wire(FileDescriptor next, FileDescriptor previous)
     : next_(std::move(next)), previous_(std::move(previous)), scratch_(kPiece) {}
 
 void Wire::begin(const Transfer& transfer) {

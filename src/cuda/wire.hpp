@@ -7,9 +7,8 @@
 #include <poll.h>
 #include <vector>
 
+#include "gpemu/base/file.hpp"
 #include "gpemu/base/units.hpp"
-
-#include "socket.hpp"
 
 namespace gpemu::cuda {
 
@@ -34,7 +33,7 @@ class Wire {
   };
 
   /// Takes sockets of any kind that carry streams of bytes.
-  Wire(Socket next, Socket previous);
+  Wire(FileDescriptor next, FileDescriptor previous);
 
   /// Begins a transfer. Requires: the state is not kBusy.
   void begin(const Transfer& transfer);
@@ -52,7 +51,7 @@ class Wire {
   Bytes send();
   Bytes receive();
 
-  Socket next_, previous_;
+  FileDescriptor next_, previous_;
   State state_ = State::kIdle;
   Transfer transfer_;
   Bytes sent_ = 0, received_ = 0;

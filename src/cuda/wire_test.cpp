@@ -15,12 +15,12 @@ namespace {
 
 /// Hosts in a ring, whose connections are pairs of sockets.
 std::vector<Wire> ring_of(std::size_t hosts) {
-  std::vector<Socket> next(hosts), previous(hosts);
+  std::vector<FileDescriptor> next(hosts), previous(hosts);
   for (std::size_t host = 0; host < hosts; ++host) {
     std::array<int, 2> pair{};
     EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair.data()), 0);
-    next[host] = Socket(pair[0]);
-    previous[(host + 1) % hosts] = Socket(pair[1]);
+    next[host] = FileDescriptor(pair[0]);
+    previous[(host + 1) % hosts] = FileDescriptor(pair[1]);
   }
   std::vector<Wire> wires;
   for (std::size_t host = 0; host < hosts; ++host) {

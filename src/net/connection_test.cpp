@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "connection.hpp"
+#include "gpemu/net/connection.hpp"
 
 #include <array>
 #include <atomic>
@@ -8,7 +8,7 @@
 
 #include <gtest/gtest.h>
 
-namespace gpemu::peers {
+namespace gpemu::net {
 namespace {
 
 using namespace std::chrono_literals;
@@ -109,4 +109,4 @@ TEST_F(ConnectionTest, CallersThatSayAPartKeepNobodyWaiting) {
 }
 
 }  // namespace
-}  // namespace gpemu::peers
+}  // namespace gpemu::net

@@ -1,21 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "connection.hpp"
+#include "gpemu/net/connection.hpp"
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <charconv>
 #include <chrono>
 #include <cstring>
 #include <fcntl.h>
-#include <memory>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/socket.h>
+#include <utility>
 
-namespace gpemu::peers {
+#include "gpemu/net/socket.hpp"
+
+namespace gpemu::net {
 namespace {
 
 using namespace std::chrono_literals;
@@ -23,19 +24,11 @@ using namespace std::chrono_literals;
 /// More connections than nodes of a group that have said nothing yet; the oldest one makes room.
 constexpr std::size_t kMostSilent = 128;
 
-using AddressList = std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)>;
-
-Result<AddressList> resolve(const Address& address, int flags) {
-  addrinfo hints{};
-  hints.ai_socktype = SOCK_STREAM;
-  hints.ai_flags = flags | AI_NUMERICSERV;
-  addrinfo* found = nullptr;
-  const int code =
-      ::getaddrinfo(address.host.c_str(), fmt::to_string(address.port).c_str(), &hints, &found);
-  if (code != 0) {
-    return fail(ErrorCode::kUnavailable, "{}: {}", address.str(), ::gai_strerror(code));
-  }
-  return AddressList(found, &::freeaddrinfo);
+/// Errors: kUnavailable naming the place.
+Result<std::vector<SocketAddress>> find(const HostPort& place) {
+  auto found = resolve(place);
+  if (found) return found;
+  return fail(ErrorCode::kUnavailable, "{}: {}", place.str(), found.error().message);
 }
 
 template <typename T>
@@ -53,20 +46,15 @@ void set_options(const FileDescriptor& socket) {
   set(socket, IPPROTO_TCP, TCP_USER_TIMEOUT, 1000 * kCutNetworkS);
 }
 
-Address address_of(const FileDescriptor& socket, int (*name)(int, sockaddr*, socklen_t*)) {
-  sockaddr_storage storage{};
-  socklen_t size = sizeof storage;
+HostPort address_of(const FileDescriptor& socket, int (*name)(int, sockaddr*, socklen_t*)) {
+  SystemAddress system;
   std::array<char, NI_MAXHOST> host{};
-  std::array<char, NI_MAXSERV> port{};
-  auto* generic = reinterpret_cast<sockaddr*>(&storage);
-  if (name(socket.get(), generic, &size) != 0 ||
-      ::getnameinfo(generic, size, host.data(), host.size(), port.data(), port.size(),
-                    NI_NUMERICHOST | NI_NUMERICSERV) != 0) {
+  if (name(socket.get(), system.get(), &system.bytes) != 0 ||
+      ::getnameinfo(system.get(), system.bytes, host.data(), host.size(), nullptr, 0,
+                    NI_NUMERICHOST) != 0) {
     return {};
   }
-  Address address{.host = host.data()};
-  std::from_chars(port.data(), port.data() + std::strlen(port.data()), address.port);
-  return address;
+  return {.host = host.data(), .port = from_system(system.get()).port};
 }
 
 int milliseconds(const Wait& wait) {
@@ -74,13 +62,15 @@ int milliseconds(const Wait& wait) {
 }
 
 /// Returns a connected socket, or the error number.
-int connect_once(const AddressList& addresses, const Wait& wait, FileDescriptor& socket) {
+int connect_once(const std::vector<SocketAddress>& addresses, const Wait& wait,
+                 FileDescriptor& socket) {
   int error = EADDRNOTAVAIL;
-  for (const addrinfo* place = addresses.get(); place != nullptr; place = place->ai_next) {
+  for (const SocketAddress& address : addresses) {
     socket =
-        FileDescriptor(::socket(place->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+        FileDescriptor(::socket(address.family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
     if (!socket.valid()) return errno;
-    if (::connect(socket.get(), place->ai_addr, place->ai_addrlen) == 0) return 0;
+    const SystemAddress to = to_system(address);
+    if (::connect(socket.get(), to.get(), to.bytes) == 0) return 0;
     error = errno;
     if (error != EINPROGRESS) continue;
     pollfd polled{.fd = socket.get(), .events = POLLOUT, .revents = 0};
@@ -107,46 +97,12 @@ Result<FileDescriptor> accept_one(const FileDescriptor& listener) {
 
 }  // namespace
 
-std::string Address::str() const {
-  return host.contains(':') ? fmt::format("[{}]:{}", host, port) : fmt::format("{}:{}", host, port);
-}
-
-Result<Address> parse_address(std::string_view text) {
-  const std::size_t colon = text.rfind(':');
-  Address address;
-  if (colon != std::string_view::npos && colon > 0) {
-    std::string_view host = text.substr(0, colon);
-    if (host.size() > 2 && host.front() == '[' && host.back() == ']') {
-      host = host.substr(1, host.size() - 2);
-    }
-    address.host = host;
-    const std::string_view port = text.substr(colon + 1);
-    const auto [end, error] = std::from_chars(port.data(), port.data() + port.size(), address.port);
-    if (error == std::errc() && end == port.data() + port.size() && address.port > 0) {
-      return address;
-    }
-  }
-  return fail(ErrorCode::kInvalidArgument,
-              "'{}' is no address: write HOST:PORT, e.g. 10.77.0.1:29500", text);
-}
-
-bool is_number(const Address& address) {
-  return resolve(address, AI_NUMERICHOST).has_value();
-}
-
-Result<FileDescriptor> listen_at(const Address& address) {
-  GPEMU_ASSIGN(const AddressList addresses, resolve(address, AI_PASSIVE));
-  const addrinfo& place = *addresses;
-  FileDescriptor socket(::socket(place.ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  if (socket.valid()) {
-    set(socket, SOL_SOCKET, SO_REUSEADDR, 1);
-    if (::bind(socket.get(), place.ai_addr, place.ai_addrlen) == 0 &&
-        ::listen(socket.get(), SOMAXCONN) == 0) {
-      return socket;
-    }
-  }
+Result<FileDescriptor> listen_at(const HostPort& address) {
+  GPEMU_ASSIGN(const std::vector<SocketAddress> places, find(address));
+  auto listener = listen_at(places.front(), SOMAXCONN);
+  if (listener) return std::move(listener->socket);
   return fail(ErrorCode::kUnavailable, "cannot listen at {}: {}", address.str(),
-              errno_message(errno));
+              listener.error().message);
 }
 
 bool Greeter::read(Caller& caller) const {
@@ -203,8 +159,8 @@ Result<Greeter::Greeting> Greeter::next(const FileDescriptor& listener, const Wa
   return Greeting{};
 }
 
-Result<FileDescriptor> connect_to(const Address& address, const Wait& wait) {
-  GPEMU_ASSIGN(const AddressList addresses, resolve(address, 0));
+Result<FileDescriptor> connect_to(const HostPort& address, const Wait& wait) {
+  GPEMU_ASSIGN(const std::vector<SocketAddress> addresses, find(address));
   while (true) {
     FileDescriptor socket;
     const int error = connect_once(addresses, wait, socket);
@@ -221,11 +177,11 @@ Result<FileDescriptor> connect_to(const Address& address, const Wait& wait) {
   }
 }
 
-Address peer_of(const FileDescriptor& socket) {
+HostPort peer_of(const FileDescriptor& socket) {
   return address_of(socket, ::getpeername);
 }
 
-Address own_of(const FileDescriptor& socket) {
+HostPort own_of(const FileDescriptor& socket) {
   return address_of(socket, ::getsockname);
 }
 
@@ -295,4 +251,4 @@ Result<std::vector<std::byte>> receive_message(const FileDescriptor& socket, Byt
   return message;
 }
 
-}  // namespace gpemu::peers
+}  // namespace gpemu::net

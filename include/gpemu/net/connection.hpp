@@ -4,16 +4,15 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
-#include <string>
-#include <string_view>
 #include <vector>
 
 #include "gpemu/base/error.hpp"
 #include "gpemu/base/file.hpp"
 #include "gpemu/base/units.hpp"
+#include "gpemu/net/address.hpp"
 #include "gpemu/sim/patience.hpp"
 
-namespace gpemu::peers {
+namespace gpemu::net {
 
 /// For how long a connection survives a network that is cut: some times what a read from a busy
 /// disk takes.
@@ -21,22 +20,9 @@ inline constexpr int kCutNetworkS = 10;
 
 using sim::Wait;
 
-/// The address of a TCP socket. The host is a name or a number.
-struct Address {
-  std::string host;
-  std::uint16_t port = 0;
-
-  [[nodiscard]] std::string str() const;
-};
-
-/// Errors: kInvalidArgument saying what is wrong with the text, e.g. "10.77.0.1:29500".
-[[nodiscard]] Result<Address> parse_address(std::string_view text);
-
-/// Returns whether the host is a number, which needs not be looked up.
-[[nodiscard]] bool is_number(const Address& address);
-
 /// Errors: kUnavailable naming the address.
-[[nodiscard]] Result<FileDescriptor> listen_at(const Address& address);
+[[nodiscard]] Result<FileDescriptor> listen_at(const HostPort& address);
+
 /// Takes the first message of whoever connects. A connection that says only a part of it, or
 /// nothing, keeps nobody waiting: the oldest of them makes room.
 ///
@@ -70,11 +56,11 @@ class Greeter {
 /// Connects, and tries again as long as nobody listens there and the wait is not over.
 ///
 /// Errors: kUnavailable naming the address.
-[[nodiscard]] Result<FileDescriptor> connect_to(const Address& address, const Wait& wait);
+[[nodiscard]] Result<FileDescriptor> connect_to(const HostPort& address, const Wait& wait);
 
 /// Return the numbers of the socket's other and own end.
-[[nodiscard]] Address peer_of(const FileDescriptor& socket);
-[[nodiscard]] Address own_of(const FileDescriptor& socket);
+[[nodiscard]] HostPort peer_of(const FileDescriptor& socket);
+[[nodiscard]] HostPort own_of(const FileDescriptor& socket);
 
 /// Move all bytes before the wait is over.
 ///
@@ -90,4 +76,4 @@ class Greeter {
 [[nodiscard]] Result<std::vector<std::byte>> receive_message(const FileDescriptor& socket,
                                                              Bytes most, const Wait& wait);
 
-}  // namespace gpemu::peers
+}  // namespace gpemu::net
