@@ -4,6 +4,7 @@
 #include "capture.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <map>
 #include <thread>
 #include <unordered_set>
@@ -14,6 +15,7 @@
 #include "graph.hpp"
 #include "kernel_execution.hpp"
 #include "log.hpp"
+#include "made_once.hpp"
 #include "stream_state.hpp"
 
 namespace gpemu::cuda {
@@ -44,9 +46,17 @@ constexpr std::uint32_t kExternal = 1;
 
 thread_local std::int32_t capture_mode = kGlobal;
 
-std::map<std::uint64_t, Capture>& captures() GPEMU_REQUIRES(graph_mutex()) {
-  return process().captures.get().open;
+Captures& all_captures() GPEMU_REQUIRES(graph_mutex()) {
+  static constinit MadeOnce<Captures> made;
+  return made.get();
 }
+
+std::map<std::uint64_t, Capture>& captures() GPEMU_REQUIRES(graph_mutex()) {
+  return all_captures().open;
+}
+
+/// How many there are. Written under the lock of graphs.
+constinit std::atomic<int> capture_count{0};
 
 Capture* capture_of(std::uint64_t id) GPEMU_REQUIRES(graph_mutex()) {
   const auto found = captures().find(id);
@@ -64,7 +74,7 @@ void finish(std::uint64_t id, std::vector<gpemu_cuda_user_object*>& released, bo
   capture.graph->is_captured_into = false;
   if (!keep_graph && !capture.into_given) destroy_graph(*capture.graph, released);
   captures().erase(id);
-  --process().capture_count;
+  --capture_count;
 }
 
 /// Returns whether all work of the capture's other streams comes before the next work of its first
@@ -109,7 +119,7 @@ Status refuse(Status status, std::initializer_list<Capture*> broken) GPEMU_REQUI
 /// Refuses a call because of the captures for which `is_broken` holds.
 template <typename IsBroken>
 Status refuse_if(IsBroken is_broken) {
-  if (process().capture_count == 0) return GPEMU_CUDA_SUCCESS;
+  if (capture_count == 0) return GPEMU_CUDA_SUCCESS;
   const Lock lock(graph_mutex());
   Status status = GPEMU_CUDA_SUCCESS;
   for (auto& [id, capture] : captures()) {
@@ -148,8 +158,7 @@ Status capture_work(gpemu_cuda_stream& stream, NodeWork work) GPEMU_REQUIRES(gra
 }  // namespace
 
 Status check_legacy_stream(const gpemu_cuda_stream& stream, bool invalidate) {
-  if (process().capture_count == 0 || stream.device->default_stream != &stream)
-    return GPEMU_CUDA_SUCCESS;
+  if (capture_count == 0 || stream.device->default_stream != &stream) return GPEMU_CUDA_SUCCESS;
   const Lock lock(graph_mutex());
   Status status = GPEMU_CUDA_SUCCESS;
   for (auto& [id, capture] : captures()) {
@@ -308,14 +317,14 @@ Status begin_capture(gpemu_cuda_stream& stream, std::int32_t mode, gpemu_cuda_gr
   }
   if (into->is_captured_into || into->is_child) return GPEMU_CUDA_ERROR_INVALID_VALUE;
   into->is_captured_into = true;
-  const std::uint64_t id = process().captures.get().next++;
+  const std::uint64_t id = all_captures().next++;
   captures()[id] = {.graph = into,
                     .into_given = graph != nullptr,
                     .mode = mode,
                     .thread = std::this_thread::get_id(),
                     .origin = &stream,
                     .streams = {&stream}};
-  ++process().capture_count;
+  ++capture_count;
   stream.frontier.clear();
   stream.capture_id = id;
   return GPEMU_CUDA_SUCCESS;

@@ -14,6 +14,7 @@
 #include "gpemu/base/units.hpp"
 #include "gpemu/sim/clock.hpp"
 
+#include "made_once.hpp"
 #include "process.hpp"
 #include "wire.hpp"
 
@@ -79,7 +80,8 @@ class Carrier {
 
 /// Returns that of this process. Requires: the process has attached.
 [[nodiscard]] inline Carrier& carrier() {
-  return process().carrier.get(*process().clock);
+  static constinit MadeOnce<Carrier> made;
+  return made.get(*process().clock);
 }
 
 }  // namespace gpemu::cuda

@@ -24,6 +24,7 @@
 #include "device_state.hpp"
 #include "handle_table.hpp"
 #include "host_ring.hpp"
+#include "made_once.hpp"
 #include "mailbox.hpp"
 #include "meeting.hpp"
 #include "process.hpp"
@@ -214,7 +215,8 @@ namespace gpemu::cuda {
 inline constexpr std::size_t kMaxCommunicators = 1 << 12;
 
 [[nodiscard]] inline HandleTable<gpemu_cuda_comm>& communicators() {
-  return process().communicators.get(kMaxCommunicators);
+  static constinit MadeOnce<HandleTable<gpemu_cuda_comm>> table;
+  return table.get(kMaxCommunicators);
 }
 
 }  // namespace gpemu::cuda

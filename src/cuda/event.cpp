@@ -23,7 +23,7 @@ bool are_apart(const DeviceState* a, const DeviceState* b) {
 Status wait_for_event(gpemu_cuda_stream& stream, gpemu_cuda_event& event, std::uint32_t flags) {
   if (capturing(stream) || event.capture_id != 0) return capture_wait(stream, event, flags);
   stream.stream->wait(event.current());
-  record_event_use(event, stream, true);
+  record_event_use(event, stream.id, true);
   follow(stream, &event.host_calls);
   return GPEMU_CUDA_SUCCESS;
 }
@@ -33,7 +33,7 @@ Status record_event(gpemu_cuda_event& event, gpemu_cuda_stream& stream, std::uin
   if (capturing(stream)) return capture_record(event, stream, flags);
   forget_capture(event);
   stream.stream->record(event.event);
-  record_event_use(event, stream, false);
+  record_event_use(event, stream.id, false);
   follow(stream);
   copy_host_calls(stream, event.host_calls);
   event.publish();

@@ -13,6 +13,7 @@
 #include "device_state.hpp"
 #include "handle_table.hpp"
 #include "host_calls.hpp"
+#include "made_once.hpp"
 #include "process.hpp"
 
 struct gpemu_cuda_event {
@@ -51,7 +52,8 @@ inline constexpr std::uint32_t kAllEventFlags = 7;
 inline constexpr std::size_t kMaxEvents = 1 << 20;
 
 [[nodiscard]] inline HandleTable<gpemu_cuda_event>& events() {
-  return process().events.get(kMaxEvents);
+  static constinit MadeOnce<HandleTable<gpemu_cuda_event>> table;
+  return table.get(kMaxEvents);
 }
 
 /// Returns the live event that a handle names, or null.

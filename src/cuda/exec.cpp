@@ -20,6 +20,7 @@
 #include "handle_table.hpp"
 #include "host_functions.hpp"
 #include "kernel_execution.hpp"
+#include "made_once.hpp"
 #include "stream.hpp"
 #include "waits.hpp"
 
@@ -257,7 +258,8 @@ Status run_steps(gpemu_cuda_exec& exec, gpemu_cuda_stream& stream,
 }
 
 HandleTable<gpemu_cuda_exec>& execs() {
-  return process().execs.get(kMaxExecs);
+  static constinit MadeOnce<HandleTable<gpemu_cuda_exec>> table;
+  return table.get(kMaxExecs);
 }
 
 }  // namespace

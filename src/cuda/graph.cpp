@@ -14,6 +14,7 @@
 #include "handle_table.hpp"
 #include "kernel.hpp"
 #include "kernel_execution.hpp"
+#include "made_once.hpp"
 #include "prices.hpp"
 #include "recorder.hpp"
 #include "stream_state.hpp"
@@ -26,11 +27,13 @@ constexpr std::size_t kMaxGraphs = 1 << 16;
 constexpr std::size_t kMaxNodes = 1 << 22;
 
 HandleTable<gpemu_cuda_graph>& graphs() {
-  return process().graphs.get(kMaxGraphs);
+  static constinit MadeOnce<HandleTable<gpemu_cuda_graph>> table;
+  return table.get(kMaxGraphs);
 }
 
 HandleTable<gpemu_cuda_node>& nodes() {
-  return process().nodes.get(kMaxNodes);
+  static constinit MadeOnce<HandleTable<gpemu_cuda_node>> table;
+  return table.get(kMaxNodes);
 }
 
 Status describe_set(NodeWork* work) {

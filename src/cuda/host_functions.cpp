@@ -14,6 +14,7 @@
 #include "gpemu/base/thread.hpp"
 
 #include "attach.hpp"
+#include "made_once.hpp"
 #include "mover.hpp"
 #include "waits.hpp"
 
@@ -31,7 +32,7 @@ class HostFunctions {
     if (!thread_.joinable()) return false;
     const std::uint64_t order = next_++;
     open_.insert(order);
-    process().open_host_calls.store(open_.size(), std::memory_order_release);
+    open_host_calls.store(open_.size(), std::memory_order_release);
     calls_.push_back({time, order, function, data});
     if (stream != nullptr) follow_locked(*stream, {order});
     changed_.notify_all();
@@ -171,7 +172,7 @@ class HostFunctions {
       in_host_function = false;
       lock.lock();
       open_.erase(call.order);
-      process().open_host_calls.store(open_.size(), std::memory_order_release);
+      open_host_calls.store(open_.size(), std::memory_order_release);
       done_.notify_all();
       lock.unlock();
       mover().look_again();
@@ -194,7 +195,8 @@ class HostFunctions {
 namespace {
 
 HostFunctions& host_functions() {
-  return process().host_functions.get();
+  static constinit MadeOnce<HostFunctions> made;
+  return made.get();
 }
 
 }  // namespace

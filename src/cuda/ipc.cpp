@@ -22,6 +22,7 @@
 #include "allocation.hpp"
 #include "context.hpp"
 #include "event_state.hpp"
+#include "made_once.hpp"
 #include "memory_content.hpp"
 
 namespace gpemu::cuda {
@@ -73,7 +74,8 @@ constexpr std::array<char, 8> kMagic = {'g', 'p', 'e', 'm', 'u', 'i', 'p', 'c'};
 static_assert(sizeof(Ticket) <= sizeof(gpemu_cuda_ipc));
 
 Imports& imports() {
-  return process().imports.get();
+  static constinit MadeOnce<Imports> made;
+  return made.get();
 }
 
 void write_ticket(Ticket ticket, gpemu_cuda_ipc* ipc) {

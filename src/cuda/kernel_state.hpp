@@ -21,6 +21,7 @@
 #include "handle_table.hpp"
 #include "image.hpp"
 #include "launch_facts.hpp"
+#include "made_once.hpp"
 #include "process.hpp"
 
 struct gpemu_cuda_module {
@@ -77,13 +78,16 @@ inline constexpr std::size_t kMaxKernels = 1 << 20;
 inline constexpr std::size_t kMaxModules = 1 << 16;
 
 [[nodiscard]] inline HandleTable<gpemu_cuda_kernel>& kernels() {
-  return process().kernels.get(kMaxKernels);
+  static constinit MadeOnce<HandleTable<gpemu_cuda_kernel>> table;
+  return table.get(kMaxKernels);
 }
 [[nodiscard]] inline HandleTable<gpemu_cuda_module>& modules() {
-  return process().modules.get(kMaxModules);
+  static constinit MadeOnce<HandleTable<gpemu_cuda_module>> table;
+  return table.get(kMaxModules);
 }
 [[nodiscard]] inline KernelRegistry& registry() {
-  return process().registry.get();
+  static constinit MadeOnce<KernelRegistry> made;
+  return made.get();
 }
 
 }  // namespace gpemu::cuda

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <type_traits>
 #include <utility>
 
 #include "gpemu/base/mutex.hpp"
@@ -37,5 +38,7 @@ class MadeOnce {
   std::atomic<Object*> made_{nullptr};
   Mutex mutex_;
 };
+// Threads of the program may call while it exits.
+static_assert(std::is_trivially_destructible_v<MadeOnce<int>>);
 
 }  // namespace gpemu::cuda

@@ -17,6 +17,7 @@
 #include "gpemu/device/pinned_memory.hpp"
 
 #include "content.hpp"
+#include "made_once.hpp"
 #include "process.hpp"
 #include "stale_pages.hpp"
 
@@ -122,7 +123,8 @@ struct Memory {
 };
 
 [[nodiscard]] inline Memory& memory() {
-  return process().memory.get();
+  static constinit MadeOnce<Memory> made;
+  return made.get();
 }
 
 [[nodiscard]] constexpr Bytes round_up(Bytes bytes, Bytes unit) {

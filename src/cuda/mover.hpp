@@ -18,6 +18,7 @@
 #include "gpemu/device/moment.hpp"
 #include "gpemu/kernels/kernel_work.hpp"
 
+#include "made_once.hpp"
 #include "process.hpp"
 
 namespace gpemu::cuda {
@@ -167,7 +168,8 @@ class Mover {
 
 /// Returns the mover of the process, whose threads run until the process ends.
 [[nodiscard]] inline Mover& mover() {
-  return process().mover.get();
+  static constinit MadeOnce<Mover> made;
+  return made.get();
 }
 
 }  // namespace gpemu::cuda

@@ -17,6 +17,7 @@
 #include "capture.hpp"
 #include "context.hpp"
 #include "handle_table.hpp"
+#include "made_once.hpp"
 #include "memory_state.hpp"
 #include "peer.hpp"
 #include "recorder.hpp"
@@ -59,7 +60,8 @@ struct Pools {
 namespace {
 
 Pools& pools() {
-  return process().pools.get();
+  static constinit MadeOnce<Pools> made;
+  return made.get();
 }
 
 /// Frees memory for which `is_idle` holds until a pool keeps no more than `keep`. Requires: the

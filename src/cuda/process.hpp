@@ -16,36 +16,19 @@
 #include "made_once.hpp"
 #include "settings.hpp"
 
-struct gpemu_cuda_comm;
-struct gpemu_cuda_exec;
-struct gpemu_cuda_graph;
-struct gpemu_cuda_node;
-struct gpemu_cuda_user_object;
-
 namespace gpemu::cuda {
 
-class Carrier;
-template <typename Object>
-class HandleTable;
-class HostFunctions;
-class Mover;
 class MpsMember;
-struct Captures;
-struct Imports;
-struct KernelRegistry;
 struct Logs;
-struct Memory;
-struct PhysicalMemory;
-struct Pools;
 struct Recorder;
 struct Writers;
 
 /// The state of this process's attachment to its node.
 enum class Phase : int { kDetached, kAttached, kForked, kFailed };
 
-/// Everything that exists once per process. The comment above each part names the files that define
-/// and use it. What a MadeOnce makes has its own locks, unless the comment names another. Never
-/// destroyed, because threads of the program may call while it exits.
+/// What exists once per process and all of this module use. The comment above each part names the
+/// files that define and use it. What a MadeOnce makes has its own locks. Never destroyed, because
+/// threads of the program may call while it exits.
 struct Process {
   // Of attach.hpp and context.hpp. `mutex` guards changes of `phase`, and the making and the end of
   // contexts. What follows `phase` is written under `mutex` before `phase` becomes kAttached and is
@@ -64,45 +47,8 @@ struct Process {
   /// Why the process could not attach.
   std::atomic<gpemu_cuda_status> failure{GPEMU_CUDA_ERROR_NO_DEVICE};
 
-  // Of stream_state.hpp and event_state.hpp.
-  MadeOnce<HandleTable<gpemu_cuda_stream>> streams;
-  std::atomic<std::uint64_t> next_stream_id{1};
-  MadeOnce<HandleTable<gpemu_cuda_event>> events;
-
-  // Of memory_state.hpp and, guarded by the mutex of `memory`, of vmm.cpp.
-  MadeOnce<Memory> memory;
-  MadeOnce<PhysicalMemory> physical_memory;
-
-  // Of pool.cpp, ipc.cpp, mover.hpp and content.cpp.
-  MadeOnce<Pools> pools;
-  MadeOnce<Imports> imports;
-  MadeOnce<Mover> mover;
+  // Of content.cpp.
   MadeOnce<Writers> writers;
-
-  // Of communicator.hpp and carrier.hpp.
-  MadeOnce<HandleTable<gpemu_cuda_comm>> communicators;
-  MadeOnce<Carrier> carrier;
-
-  // Of host_calls.hpp and host_functions.cpp.
-  /// How many host functions have been queued and have not returned. Written under the lock of
-  /// `host_functions`.
-  std::atomic<std::uint64_t> open_host_calls{0};
-  MadeOnce<HostFunctions> host_functions;
-
-  // Of kernel_state.hpp.
-  MadeOnce<HandleTable<gpemu_cuda_kernel>> kernels;
-  MadeOnce<HandleTable<gpemu_cuda_module>> modules;
-  MadeOnce<KernelRegistry> registry;
-
-  // Of graph.hpp, user_objects.hpp, exec.hpp and capture.cpp. For what `graph_mutex` guards, see
-  // graph_mutex().
-  Mutex graph_mutex;
-  MadeOnce<HandleTable<gpemu_cuda_graph>> graphs;
-  MadeOnce<HandleTable<gpemu_cuda_node>> nodes;
-  MadeOnce<HandleTable<gpemu_cuda_user_object>> user_objects;
-  MadeOnce<HandleTable<gpemu_cuda_exec>> execs;
-  MadeOnce<Captures> captures;
-  std::atomic<int> capture_count{0};  ///< written under `graph_mutex`.
 
   // Of recorder.cpp. A child after fork makes its own recorder.
   Mutex recorder_mutex;
@@ -131,11 +77,6 @@ inline constinit ProcessStorage process_storage;
 /// Returns the state of this process.
 [[nodiscard]] inline Process& process() {
   return detail::process_storage.process;
-}
-
-/// Guards all graphs, captures and user objects, and the capture state of streams and events.
-[[nodiscard]] inline Mutex& graph_mutex() {
-  return process().graph_mutex;
 }
 
 }  // namespace gpemu::cuda

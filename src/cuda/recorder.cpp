@@ -37,7 +37,6 @@
 #include "process.hpp"
 #include "read_counts.hpp"
 #include "settings.hpp"
-#include "stream_state.hpp"
 
 namespace gpemu::cuda {
 
@@ -449,11 +448,11 @@ std::int64_t recorded_not_computed_bytes() {
   return bytes.load(std::memory_order_relaxed);
 }
 
-void write_event_use(const gpemu_cuda_event& event, const gpemu_cuda_stream& stream, bool waits) {
+void write_event_use(const gpemu_cuda_event& event, std::uint64_t stream_id, bool waits) {
   Recorder& state = recorder();
   if (state.lines == nullptr) return;
   add_line(state, event_line(waits ? "event_wait" : "event_record",
-                             reinterpret_cast<std::uintptr_t>(&event), stream.id,
+                             reinterpret_cast<std::uintptr_t>(&event), stream_id,
                              process().clock->now(), thread_number()));
 }
 

@@ -80,13 +80,12 @@ void end_if_strict(std::string_view where);
 [[nodiscard]] std::int64_t recorded_not_computed_bytes();
 
 /// As record_event_use, if the run keeps its operations.
-void write_event_use(const gpemu_cuda_event& event, const gpemu_cuda_stream& stream, bool waits);
+void write_event_use(const gpemu_cuda_event& event, std::uint64_t stream_id, bool waits);
 
 /// Records that an event was recorded in a stream, or that a stream waits for one. Requires:
 /// attached.
-inline void record_event_use(const gpemu_cuda_event& event, const gpemu_cuda_stream& stream,
-                             bool waits) {
-  if (process().settings->record.operations) write_event_use(event, stream, waits);
+inline void record_event_use(const gpemu_cuda_event& event, std::uint64_t stream_id, bool waits) {
+  if (process().settings->record.operations) write_event_use(event, stream_id, waits);
 }
 
 /// Records a mark of the program. Requires: attached.

@@ -1,9 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "stream_state.hpp"
 
+#include <atomic>
+#include <cstdint>
+
 #include "gpemu/base/error.hpp"
 
 namespace gpemu::cuda {
+namespace {
+
+std::uint64_t next_id() {
+  static constinit std::atomic<std::uint64_t> next{1};
+  return next++;
+}
+
+}  // namespace
 
 gpemu_cuda_stream* create_stream(DeviceState& device, std::uint32_t flags, std::int32_t priority) {
   gpemu_cuda_stream* const created = streams().create();
@@ -17,7 +28,7 @@ gpemu_cuda_stream* create_stream(DeviceState& device, std::uint32_t flags, std::
   created->flags = flags;
   created->priority = priority;
   if (priority != 0) device.has_priorities.store(true, std::memory_order_relaxed);
-  created->id = process().next_stream_id++;
+  created->id = next_id();
   return created;
 }
 
@@ -26,7 +37,7 @@ void make_default_stream(DeviceState& device) {
   GPEMU_CHECK(device.default_stream != nullptr, "no slot for a default stream");
   device.default_stream->device = &device;
   device.default_stream->stream = &device.device->default_stream();
-  device.default_stream->id = process().next_stream_id++;
+  device.default_stream->id = next_id();
 }
 
 }  // namespace gpemu::cuda

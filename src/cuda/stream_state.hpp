@@ -14,6 +14,7 @@
 #include "device_state.hpp"
 #include "handle_table.hpp"
 #include "host_calls.hpp"
+#include "made_once.hpp"
 #include "process.hpp"
 
 namespace gpemu::cuda {
@@ -42,7 +43,8 @@ namespace gpemu::cuda {
 inline constexpr std::size_t kMaxStreams = 1 << 16;
 
 [[nodiscard]] inline HandleTable<gpemu_cuda_stream>& streams() {
-  return process().streams.get(kMaxStreams);
+  static constinit MadeOnce<HandleTable<gpemu_cuda_stream>> table;
+  return table.get(kMaxStreams);
 }
 
 /// Returns a new stream of a device, or null if there are too many.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "user_objects.hpp"
 
+#include "made_once.hpp"
 #include "process.hpp"
 
 namespace gpemu::cuda {
@@ -12,7 +13,8 @@ constexpr std::size_t kMaxUserObjects = 1 << 16;
 }  // namespace
 
 HandleTable<gpemu_cuda_user_object>& user_objects() {
-  return process().user_objects.get(kMaxUserObjects);
+  static constinit MadeOnce<HandleTable<gpemu_cuda_user_object>> table;
+  return table.get(kMaxUserObjects);
 }
 
 void end_if_unheld(gpemu_cuda_user_object& object, std::vector<gpemu_cuda_user_object*>& released) {

@@ -20,6 +20,12 @@ struct gpemu_cuda_user_object {
 
 namespace gpemu::cuda {
 
+/// Guards all graphs, captures and user objects, and the capture state of streams and events.
+[[nodiscard]] inline Mutex& graph_mutex() {
+  static constinit Mutex mutex;
+  return mutex;
+}
+
 /// Objects of the program with the references that a graph holds to each. All of them are guarded
 /// by the lock of graphs.
 using UserObjects = std::map<gpemu_cuda_user_object*, std::uint32_t>;

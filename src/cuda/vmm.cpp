@@ -22,6 +22,7 @@
 
 #include "allocation.hpp"
 #include "attach.hpp"
+#include "made_once.hpp"
 #include "managed.hpp"
 #include "memory_content.hpp"
 #include "mover.hpp"
@@ -68,7 +69,8 @@ constexpr Bytes kFileFactor = 4;
 constexpr Bytes kEntry = sizeof(std::uint64_t);
 
 PhysicalMemory& physical_state() {
-  return process().physical_memory.get();
+  static constinit MadeOnce<PhysicalMemory> made;
+  return made.get();
 }
 
 File* file_of(const DeviceState& device) {
