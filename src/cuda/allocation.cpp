@@ -11,14 +11,14 @@
 #include <vector>
 
 #include "gpemu/base/mutex.hpp"
+#include "gpemu/process/attach.hpp"
+#include "gpemu/process/log.hpp"
+#include "gpemu/process/recorder.hpp"
+#include "gpemu/process/thread_state.hpp"
 
-#include "attach.hpp"
-#include "log.hpp"
 #include "managed.hpp"
 #include "memory_content.hpp"
 #include "mover.hpp"
-#include "recorder.hpp"
-#include "thread_state.hpp"
 #include "waits.hpp"
 
 namespace gpemu::cuda {
@@ -34,7 +34,7 @@ constexpr Bytes kAlignment = 512;
 constexpr Bytes kAddressSpaceFactor = 8;
 
 /// Gives back all memory that was allocated on a device.
-void release_blocks(DeviceState& device) {
+void release_blocks(process::DeviceState& device) {
   std::vector<std::uint64_t> addresses;
   {
     const Memory& state = memory();
@@ -47,7 +47,7 @@ void release_blocks(DeviceState& device) {
   for (const std::uint64_t address : addresses) static_cast<void>(free_block(address, false));
 }
 
-AddressSpace* space_of(Memory& state, DeviceState& device) GPEMU_REQUIRES(state.mutex) {
+AddressSpace* space_of(Memory& state, process::DeviceState& device) GPEMU_REQUIRES(state.mutex) {
   AddressSpace& space = state.spaces[device.ordinal];
   if (space.base != 0) return &space;
   const Bytes size = round_up(device.info.total_memory * kAddressSpaceFactor, kPage);
@@ -72,7 +72,7 @@ AddressSpace* space_of(Memory& state, DeviceState& device) GPEMU_REQUIRES(state.
   space.base = reinterpret_cast<std::uint64_t>(base);
   space.size = size;
   forget_unmapped(state, space.base, size);
-  device.end_with_context(ContextPart::kMemory, release_blocks);
+  device.end_with_context(process::ContextPart::kMemory, release_blocks);
   return &space;
 }
 
@@ -92,8 +92,9 @@ struct TakenMemory {
 };
 
 /// Takes whole pages of a device. Returns nothing if there is no room.
-std::optional<TakenMemory> take_pages(Memory& state, DeviceState& device, AddressSpace& space,
-                                      Bytes bytes) GPEMU_REQUIRES(state.mutex) {
+std::optional<TakenMemory> take_pages(Memory& state, process::DeviceState& device,
+                                      AddressSpace& space, Bytes bytes)
+    GPEMU_REQUIRES(state.mutex) {
   auto ledger = device.device->allocate(bytes);
   if (!ledger && evict_managed(state, device, bytes)) ledger = device.device->allocate(bytes);
   if (!ledger) return std::nullopt;
@@ -107,8 +108,8 @@ std::optional<TakenMemory> take_pages(Memory& state, DeviceState& device, Addres
 }
 
 /// Takes a part of a page that small allocations share; makes one if all are full.
-std::optional<TakenMemory> take_part(Memory& state, DeviceState& device, AddressSpace& space,
-                                     Bytes bytes) GPEMU_REQUIRES(state.mutex) {
+std::optional<TakenMemory> take_part(Memory& state, process::DeviceState& device,
+                                     AddressSpace& space, Bytes bytes) GPEMU_REQUIRES(state.mutex) {
   for (auto& [start, page] : space.shared_pages) {
     if (const auto part = take_range(page.free, bytes)) return TakenMemory{*part, page.ledger};
   }
@@ -139,11 +140,11 @@ std::optional<TakenMemory> take_addresses(Memory& state, AddressSpace& space, By
 std::uint32_t access_of(const Block& block) {
   constexpr std::uint32_t kReadAndWrite = 3;
   if (block.handle == 0) return kReadAndWrite;
-  const auto found = block.access.find(thread_state.current_device());
+  const auto found = block.access.find(process::thread_state.current_device());
   return found == block.access.end() ? 0 : found->second;
 }
 
-void give_back_pages(DeviceState& device, AddressSpace& space, const TakenMemory& place,
+void give_back_pages(process::DeviceState& device, AddressSpace& space, const TakenMemory& place,
                      Bytes bytes) {
   give_back_range(space.free, place.start, bytes);
   space.held -= bytes;
@@ -152,7 +153,8 @@ void give_back_pages(DeviceState& device, AddressSpace& space, const TakenMemory
 }
 
 /// Gives back a part of a shared page, and the page with its last part.
-void give_back_part(DeviceState& device, AddressSpace& space, std::uint64_t start, Bytes bytes) {
+void give_back_part(process::DeviceState& device, AddressSpace& space, std::uint64_t start,
+                    Bytes bytes) {
   const auto page = std::prev(space.shared_pages.upper_bound(start));
   FreeRanges& free = page->second.free;
   give_back_range(free, start, bytes);
@@ -178,7 +180,7 @@ void finish_moves(std::uint64_t address) {
   wait_for_moves_on(whole);
 }
 
-Status free_block(std::uint64_t address, bool host) {
+process::Status free_block(std::uint64_t address, bool host) {
   finish_moves(address);
   Memory& state = memory();
   const Lock lock(state.mutex);
@@ -208,8 +210,8 @@ Status free_block(std::uint64_t address, bool host) {
     state.blocks.erase(found);
     return GPEMU_CUDA_SUCCESS;
   }
-  record_allocation(block.device, address, -static_cast<std::int64_t>(block.bytes));
-  DeviceState& device = device_at(block.device);
+  process::record_allocation(block.device, address, -static_cast<std::int64_t>(block.bytes));
+  process::DeviceState& device = process::device_at(block.device);
   if (is_small(block.bytes)) {
     give_back_part(device, space, address, bytes);
   } else {
@@ -219,7 +221,8 @@ Status free_block(std::uint64_t address, bool host) {
   return GPEMU_CUDA_SUCCESS;
 }
 
-Status allocate_on(DeviceState& device, Bytes bytes, Origin origin, std::uint64_t* address) {
+process::Status allocate_on(process::DeviceState& device, Bytes bytes, Origin origin,
+                            std::uint64_t* address) {
   const bool managed = origin == Origin::kManaged;
   const bool moves = managed && shares_managed(device);
   if (bytes > device.info.total_memory * (moves ? kAddressSpaceFactor : 1)) {
@@ -247,18 +250,19 @@ Status allocate_on(DeviceState& device, Bytes bytes, Origin origin, std::uint64_
   node.mapped().ledger = place->ledger;
   state.blocks.insert(std::move(node));
   if (managed && !moves) add_managed(state, place->start, bytes, false);
-  if (!moves) record_allocation(device.ordinal, place->start, static_cast<std::int64_t>(bytes));
+  if (!moves)
+    process::record_allocation(device.ordinal, place->start, static_cast<std::int64_t>(bytes));
   *address = place->start;
   return GPEMU_CUDA_SUCCESS;
 }
 
-Status allocate_host(Bytes bytes, std::uint32_t flags, void** pointer) {
+process::Status allocate_host(Bytes bytes, std::uint32_t flags, void** pointer) {
   auto pinned = device::PinnedMemory::allocate(bytes);
   if (!pinned) {
-    tell(pinned.error().message);
+    process::tell(pinned.error().message);
     return GPEMU_CUDA_ERROR_OUT_OF_MEMORY;
   }
-  if (!pinned->locked()) record_not_locked(bytes);
+  if (!pinned->locked()) process::record_not_locked(bytes);
   void* const start = pinned->bytes().data();
   Memory& state = memory();
   const Lock lock(state.mutex);
@@ -272,10 +276,10 @@ Status allocate_host(Bytes bytes, std::uint32_t flags, void** pointer) {
   return GPEMU_CUDA_SUCCESS;
 }
 
-Status register_host(void* pointer, Bytes bytes, std::uint32_t flags) {
+process::Status register_host(void* pointer, Bytes bytes, std::uint32_t flags) {
   const auto address = reinterpret_cast<std::uint64_t>(pointer);
   Memory& state = memory();
-  const TellLater later;
+  const process::TellLater later;
   const Lock lock(state.mutex);
   const auto next = state.blocks.lower_bound(address);
   if (block_at(state, address) != nullptr ||
@@ -284,17 +288,17 @@ Status register_host(void* pointer, Bytes bytes, std::uint32_t flags) {
   }
   const auto locked = device::lock_pages({static_cast<std::byte*>(pointer), bytes});
   if (!locked) {
-    tell(locked.error().message);
+    process::tell(locked.error().message);
     return GPEMU_CUDA_ERROR_OUT_OF_MEMORY;
   }
-  if (!*locked) record_not_locked(bytes);
+  if (!*locked) process::record_not_locked(bytes);
   state.blocks.emplace(
       address,
       Block{.bytes = bytes, .kind = GPEMU_CUDA_MEMORY_HOST, .flags = flags, .id = state.next_id++});
   return GPEMU_CUDA_SUCCESS;
 }
 
-Status unregister_host(void* pointer) {
+process::Status unregister_host(void* pointer) {
   finish_moves(reinterpret_cast<std::uint64_t>(pointer));
   Memory& state = memory();
   const Lock lock(state.mutex);

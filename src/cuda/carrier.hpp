@@ -12,10 +12,10 @@
 #include "gpemu/base/file.hpp"
 #include "gpemu/base/mutex.hpp"
 #include "gpemu/base/units.hpp"
+#include "gpemu/process/made_once.hpp"
+#include "gpemu/process/process.hpp"
 #include "gpemu/sim/clock.hpp"
 
-#include "made_once.hpp"
-#include "process.hpp"
 #include "wire.hpp"
 
 namespace gpemu::cuda {
@@ -80,8 +80,8 @@ class Carrier {
 
 /// Returns that of this process. Requires: the process has attached.
 [[nodiscard]] inline Carrier& carrier() {
-  static constinit MadeOnce<Carrier> made;
-  return made.get(*process().clock);
+  static constinit process::MadeOnce<Carrier> made;
+  return made.get(*process::process().clock);
 }
 
 }  // namespace gpemu::cuda

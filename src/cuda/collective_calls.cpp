@@ -9,14 +9,15 @@
 #include <utility>
 #include <vector>
 
-#include "attach.hpp"
+#include "gpemu/process/attach.hpp"
+#include "gpemu/process/faults.hpp"
+#include "gpemu/process/recorder.hpp"
+
 #include "capture.hpp"
 #include "communicator_start.hpp"
 #include "exchange.hpp"
-#include "faults.hpp"
 #include "host_functions.hpp"
 #include "link_traffic.hpp"
-#include "recorder.hpp"
 #include "stream.hpp"
 
 namespace gpemu::cuda {
@@ -45,8 +46,8 @@ bool has_root(gpemu_cuda_collective kind) {
 
 /// Finds a call's stream. NULL and 1 are the default stream of the communicator's device. Errors:
 /// INVALID_HANDLE, INVALID_VALUE for a stream of another device.
-Status find_stream(const gpemu_cuda_comm_call& from, CheckedCall& checked) {
-  DeviceState& device = checked.communicator->device();
+process::Status find_stream(const gpemu_cuda_comm_call& from, CheckedCall& checked) {
+  process::DeviceState& device = checked.communicator->device();
   if (reinterpret_cast<std::uintptr_t>(from.stream) <= 1) {
     checked.stream = device.default_stream;
     GPEMU_CUDA_TRY(check_legacy_stream(*checked.stream, true));
@@ -64,7 +65,7 @@ bool has_memory(const CheckedCall& checked) {
                                         : checked.communicator->place());
 }
 
-Status check_call(const gpemu_cuda_comm_call& from, CheckedCall* checked) {
+process::Status check_call(const gpemu_cuda_comm_call& from, CheckedCall* checked) {
   const gpemu_cuda_comm* const found = communicators().find(from.comm);
   if (found == nullptr) return GPEMU_CUDA_ERROR_INVALID_HANDLE;
   checked->communicator = found->communicator;
@@ -94,13 +95,13 @@ Status check_call(const gpemu_cuda_comm_call& from, CheckedCall* checked) {
   // Ranks that pass data on, as in a pipeline, do not do the same.
   if (checked->communicator->has_phantoms() && checked->is_transfer() &&
       checked->other >= checked->communicator->real_ranks()) {
-    record_not_supported("libnccl.so.2",
-                         "a send to or receive from a rank that does not run (--ranks-for-real)");
+    process::record_not_supported(
+        "libnccl.so.2", "a send to or receive from a rank that does not run (--ranks-for-real)");
     return GPEMU_CUDA_ERROR_NOT_SUPPORTED;
   }
   if (call.kind == GPEMU_CUDA_SCATTER && call.root >= checked->communicator->real_ranks()) {
-    record_not_supported("libnccl.so.2",
-                         "a scatter from a rank that does not run (--ranks-for-real)");
+    process::record_not_supported("libnccl.so.2",
+                                  "a scatter from a rank that does not run (--ranks-for-real)");
     return GPEMU_CUDA_ERROR_NOT_SUPPORTED;
   }
   if (!has_memory(*checked)) return GPEMU_CUDA_ERROR_INVALID_VALUE;
@@ -112,24 +113,26 @@ std::function<void(const device::RoundTimes&)> record_round(const Communicator& 
                                                             const CheckedCall& checked,
                                                             std::uint64_t number) {
   const Place place = checked.communicator->place();
-  const RecordedCollective work{.device = &communicator.device(),
-                                .stream_id = checked.stream->id,
-                                .name = collective_name(checked.call.kind),
-                                .type = comm_type_name(checked.call.type),
-                                .bytes = collective_bytes(checked.call, place.ranks),
-                                .bus_factor = bus_factor_of(checked.call.kind, place.ranks),
-                                .rank = place.rank,
-                                .ranks = place.ranks,
-                                .peer = checked.is_transfer() ? checked.other : -1,
-                                .communicator = communicator.tag(),
-                                .number = number,
-                                .asked = process().clock->now()};
-  const std::uint64_t recorded = record_collective(work);
+  const process::RecordedCollective work{
+      .device = &communicator.device(),
+      .stream_id = checked.stream->id,
+      .name = collective_name(checked.call.kind),
+      .type = comm_type_name(checked.call.type),
+      .bytes = collective_bytes(checked.call, place.ranks),
+      .bus_factor = bus_factor_of(checked.call.kind, place.ranks),
+      .rank = place.rank,
+      .ranks = place.ranks,
+      .peer = checked.is_transfer() ? checked.other : -1,
+      .communicator = communicator.tag(),
+      .number = number,
+      .asked = process::process().clock->now()};
+  const std::uint64_t recorded = process::record_collective(work);
   // The communicator outlives its rounds.
   return [work, recorded, &communicator, call = checked.call](const device::RoundTimes& times) {
     count_collective(communicator, call, {work.rank, work.ranks});
     if (recorded == 0) return;
-    record_collective_end(work, recorded, times, communicator.members()[times.last].device);
+    process::record_collective_end(work, recorded, times,
+                                   communicator.members()[times.last].device);
   };
 }
 
@@ -149,10 +152,11 @@ void find_mismatch(const Exchange& exchange) {
 }
 
 /// Queues one collective, or a transfer of a pair's communicator.
-Status run_round(const std::shared_ptr<Communicator>& communicator, const CheckedCall& checked,
-                 device::Stream& stream, const CollectiveCost& cost, device::Moment* end) {
-  count_for_faults(communicator->device());
-  GPEMU_CUDA_TRY(check_device(communicator->device()));
+process::Status run_round(const std::shared_ptr<Communicator>& communicator,
+                          const CheckedCall& checked, device::Stream& stream,
+                          const CollectiveCost& cost, device::Moment* end) {
+  process::count_for_faults(communicator->device());
+  GPEMU_CUDA_TRY(process::check_device(communicator->device()));
   GPEMU_CUDA_TRY(check_links(*communicator));
   Exchange exchange{.communicator = communicator, .call = checked.call, .stream = checked.stream};
   GPEMU_CUDA_TRY(communicator->begin(&exchange.number));
@@ -160,7 +164,7 @@ Status run_round(const std::shared_ptr<Communicator>& communicator, const Checke
   communicator->mailbox().announce(exchange.number, exchange.call);
   const std::vector<Communicator::Awaiting> awaiting = post_source(exchange);
   find_mismatch(exchange);
-  const Status arrived = communicator->arrive(
+  const process::Status arrived = communicator->arrive(
       stream, cost, record_round(*communicator, checked, exchange.number), end);
   Communicator::ring_soon(awaiting);
   if (arrived != GPEMU_CUDA_SUCCESS) return arrived;
@@ -168,7 +172,7 @@ Status run_round(const std::shared_ptr<Communicator>& communicator, const Checke
   return GPEMU_CUDA_SUCCESS;
 }
 
-Status run_collective(const CheckedCall& checked) {
+process::Status run_collective(const CheckedCall& checked) {
   // A collective of nothing takes no part in NCCL either.
   if (checked.call.count == 0) return GPEMU_CUDA_SUCCESS;
   device::Moment end;
@@ -177,7 +181,7 @@ Status run_collective(const CheckedCall& checked) {
 }
 
 /// Makes the communicators of pairs that have none.
-Status make_pairs(std::span<const CheckedCall> transfers) {
+process::Status make_pairs(std::span<const CheckedCall> transfers) {
   std::vector<CommunicatorStart> starts;
   std::vector<const CheckedCall*> first;
   for (const CheckedCall& transfer : transfers) {
@@ -204,7 +208,7 @@ Status make_pairs(std::span<const CheckedCall> transfers) {
 
 /// Queues transfers, which run side by side: in streams of their own, which begin where the
 /// program's streams are and for which these wait.
-Status run_transfers(std::span<const CheckedCall> transfers) {
+process::Status run_transfers(std::span<const CheckedCall> transfers) {
   GPEMU_CUDA_TRY(make_pairs(transfers));
   struct Load {
     Bytes sent = 0, received = 0;
@@ -237,40 +241,41 @@ Status run_transfers(std::span<const CheckedCall> transfers) {
 }
 
 /// Queues a call, or has a graph do so at each launch.
-Status queue_collective(const CheckedCall& checked) {
+process::Status queue_collective(const CheckedCall& checked) {
   if (!capturing(*checked.stream)) return run_collective(checked);
-  return capture_call(*checked.stream, [checked](gpemu_cuda_stream& stream) -> Status {
+  return capture_call(*checked.stream, [checked](gpemu_cuda_stream& stream) -> process::Status {
     CheckedCall launched = checked;
     launched.stream = &stream;
     if (!has_memory(launched)) return GPEMU_CUDA_ERROR_INVALID_VALUE;
-    const Status status = run_collective(launched);
+    const process::Status status = run_collective(launched);
     return status == GPEMU_CUDA_SUCCESS ? status : launched.communicator->note(status);
   });
 }
 
 /// The same for the transfers of a group. A graph has one node for all of them. Errors:
 /// STREAM_CAPTURE_UNSUPPORTED.
-Status queue_transfers(std::span<const CheckedCall> transfers) {
+process::Status queue_transfers(std::span<const CheckedCall> transfers) {
   gpemu_cuda_stream& stream = *transfers.front().stream;
   const auto is_captured = [](const CheckedCall& call) { return capturing(*call.stream); };
   if (std::ranges::none_of(transfers, is_captured)) return run_transfers(transfers);
   if (std::ranges::any_of(transfers,
                           [&stream](const CheckedCall& call) { return call.stream != &stream; })) {
-    record_not_supported("libnccl.so.2", "one group's transfers in several streams in a graph");
+    process::record_not_supported("libnccl.so.2",
+                                  "one group's transfers in several streams in a graph");
     return GPEMU_CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
   }
   // Ranks connect when they first call, captured or not: a launch must not wait for another host.
   GPEMU_CUDA_TRY(make_pairs(transfers));
   std::vector<CheckedCall> captured(transfers.begin(), transfers.end());
-  return capture_call(stream,
-                      [captured = std::move(captured)](gpemu_cuda_stream& launching) -> Status {
-                        std::vector<CheckedCall> launched = captured;
-                        for (CheckedCall& call : launched) {
-                          call.stream = &launching;
-                          if (!has_memory(call)) return GPEMU_CUDA_ERROR_INVALID_VALUE;
-                        }
-                        return run_transfers(launched);
-                      });
+  return capture_call(
+      stream, [captured = std::move(captured)](gpemu_cuda_stream& launching) -> process::Status {
+        std::vector<CheckedCall> launched = captured;
+        for (CheckedCall& call : launched) {
+          call.stream = &launching;
+          if (!has_memory(call)) return GPEMU_CUDA_ERROR_INVALID_VALUE;
+        }
+        return run_transfers(launched);
+      });
 }
 
 /// Phantoms that are roots of broadcasts have what their models have. If the model is a root in the
@@ -298,8 +303,9 @@ void broadcast_from_models(std::vector<CheckedCall>& calls) {
 
 }  // namespace
 
-Status find_expected_time(std::span<const gpemu_cuda_comm_call> calls, double* microseconds) {
-  GPEMU_CUDA_TRY(attach());
+process::Status find_expected_time(std::span<const gpemu_cuda_comm_call> calls,
+                                   double* microseconds) {
+  GPEMU_CUDA_TRY(process::attach());
   double expected = -1;
   for (const gpemu_cuda_comm_call& call : calls) {
     CheckedCall checked;
@@ -314,8 +320,8 @@ Status find_expected_time(std::span<const gpemu_cuda_comm_call> calls, double* m
   return GPEMU_CUDA_SUCCESS;
 }
 
-Status run_collectives(std::span<const gpemu_cuda_comm_call> calls) {
-  GPEMU_CUDA_TRY(attach());
+process::Status run_collectives(std::span<const gpemu_cuda_comm_call> calls) {
+  GPEMU_CUDA_TRY(process::attach());
   std::vector<CheckedCall> collectives, transfers;
   for (const gpemu_cuda_comm_call& call : calls) {
     CheckedCall checked;
@@ -328,11 +334,11 @@ Status run_collectives(std::span<const gpemu_cuda_comm_call> calls) {
   }
   broadcast_from_models(collectives);
   for (const CheckedCall& call : collectives) {
-    const Status status = queue_collective(call);
+    const process::Status status = queue_collective(call);
     if (status != GPEMU_CUDA_SUCCESS) return call.communicator->note(status);
   }
   if (transfers.empty()) return GPEMU_CUDA_SUCCESS;
-  const Status status = queue_transfers(transfers);
+  const process::Status status = queue_transfers(transfers);
   if (status == GPEMU_CUDA_SUCCESS) return status;
   for (const CheckedCall& call : transfers) static_cast<void>(call.communicator->note(status));
   return status;

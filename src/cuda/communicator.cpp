@@ -13,16 +13,16 @@
 
 #include <fmt/format.h>
 
+#include "gpemu/process/attach.hpp"
+#include "gpemu/process/faults.hpp"
+#include "gpemu/process/log.hpp"
+#include "gpemu/process/peer.hpp"
+#include "gpemu/process/recorder.hpp"
 #include "gpemu/topology/collective.hpp"
 #include "gpemu/topology/network.hpp"
 #include "gpemu/topology/traffic.hpp"
 
-#include "attach.hpp"
-#include "faults.hpp"
-#include "log.hpp"
 #include "mover.hpp"
-#include "peer.hpp"
-#include "recorder.hpp"
 #include "waits.hpp"
 
 namespace gpemu::cuda {
@@ -42,18 +42,19 @@ std::vector<Member> neighbours(const Communicator::Parts& parts) {
 
 /// Returns the slowest link that joins this rank to another one of its host. As all ranks of a kind
 /// of GPU have the same links, and others have none, it is that of a ring through all.
-topology::LinkClass slowest_link(const DeviceState& device, std::span<const Member> members) {
+topology::LinkClass slowest_link(const process::DeviceState& device,
+                                 std::span<const Member> members) {
   auto slowest = topology::LinkClass::kNvlink;
   for (const Member& member : members) {
     if (member.device == device.index) continue;
-    slowest = std::max(slowest, peer_path(device, gpu_of(member), member.device).link);
+    slowest = std::max(slowest, process::peer_path(device, gpu_of(member), member.device).link);
   }
   return slowest;
 }
 
 /// Returns what joins `ranks` ranks of this rank's host.
 topology::Fabric fabric_within(const Communicator::Parts& parts, int ranks) {
-  const DeviceState& device = *parts.device;
+  const process::DeviceState& device = *parts.device;
   const std::vector<Member> members = neighbours(parts);
   if (device.machine != nullptr) {
     std::vector<int> gpus;
@@ -78,7 +79,7 @@ topology::Fabric fabric_between(const Communicator::Parts& parts) {
   if (ranks_of_host.size() == 1) return host;
   // Ranks of several hosts do not meet without a network.
   return topology::across(host, static_cast<int>(ranks_of_host.size()),
-                          process().settings->network.value());
+                          process::process().settings->network.value());
 }
 
 topology::Collective collective_of(gpemu_cuda_collective kind) {
@@ -124,7 +125,7 @@ topology::Traffic traffic_from(int host, const Communicator& communicator,
 
 /// Returns what faults leave of the rate of the slowest link between a communicator's ranks.
 double slowest_link_share(const Communicator& communicator) {
-  const DeviceState& device = communicator.device();
+  const process::DeviceState& device = communicator.device();
   double share = 1;
   if (!device.has_faults) return share;
   for (const Member& one : communicator.members()) {
@@ -132,7 +133,7 @@ double slowest_link_share(const Communicator& communicator) {
       // A network joins hosts.
       if (one.device == other.device || one.computer != other.computer) continue;
       const auto link = communicator.fabric().inside;
-      share = std::min(share, link_share(one.device, other.device, link));
+      share = std::min(share, process::link_share(one.device, other.device, link));
     }
   }
   return share;
@@ -142,7 +143,7 @@ double slowest_link_share(const Communicator& communicator) {
 std::vector<std::uint64_t> to_ring(std::span<const Communicator::Awaiting> processes) {
   std::vector<std::uint64_t> others;
   if (processes.empty()) return others;
-  const device::Node& node = *process().node;
+  const device::Node& node = *process::process().node;
   for (const Communicator::Awaiting& one : processes) {
     if (one.identity == node.identity()) {
       mover().look_again();
@@ -155,8 +156,8 @@ std::vector<std::uint64_t> to_ring(std::span<const Communicator::Awaiting> proce
 
 }  // namespace
 
-Status check_links(const Communicator& communicator) {
-  DeviceState& device = communicator.device();
+process::Status check_links(const Communicator& communicator) {
+  process::DeviceState& device = communicator.device();
   if (!device.has_faults || communicator.fabric().inside != topology::LinkClass::kNvlink) {
     return GPEMU_CUDA_SUCCESS;
   }
@@ -165,7 +166,7 @@ Status check_links(const Communicator& communicator) {
           .members()[static_cast<std::size_t>(communicator.model_of(communicator.place().rank))];
   for (const Member& other : communicator.members()) {
     if (other.device == device.index || other.computer != own.computer) continue;
-    GPEMU_CUDA_TRY(check_nvlink(device, other.device));
+    GPEMU_CUDA_TRY(process::check_nvlink(device, other.device));
   }
   return GPEMU_CUDA_SUCCESS;
 }
@@ -210,7 +211,7 @@ Communicator::Communicator(Parts parts)
     : parts_(std::move(parts)),
       hosts_(hosts_of(parts_.members)),
       fabric_(parts_.fabric ? *parts_.fabric : fabric_between(parts_)) {
-  expect_collectives();
+  process::expect_collectives();
 }
 
 Communicator::~Communicator() {
@@ -218,11 +219,11 @@ Communicator::~Communicator() {
 }
 
 bool Communicator::crosses_network() const {
-  const auto& network = process().settings->network;
+  const auto& network = process::process().settings->network;
   return hosts_.size() > 1 && network && network->is_real;
 }
 
-Status Communicator::begin(std::uint64_t* number) {
+process::Status Communicator::begin(std::uint64_t* number) {
   if (is_aborted()) return GPEMU_CUDA_ERROR_ILLEGAL_STATE;
   const Lock lock(mutex_);
   if (!mailbox().has_room(next_number_)) return GPEMU_CUDA_ERROR_OUT_OF_MEMORY;
@@ -255,15 +256,15 @@ Result<device::Moment> Communicator::queue_round(
 void Communicator::lose_network() {
   if (is_aborted() || is_cut_.exchange(true)) return;
   const int host = hosts_.host_of(place().rank);
-  tell(fmt::format("rank {} of {}: a connection to the host of rank {} or {} has ended",
-                   place().rank, place().ranks, hosts_.first_rank(hosts_.previous(host)),
-                   hosts_.first_rank(hosts_.next(host))));
+  process::tell(fmt::format("rank {} of {}: a connection to the host of rank {} or {} has ended",
+                            place().rank, place().ranks, hosts_.first_rank(hosts_.previous(host)),
+                            hosts_.first_rank(hosts_.next(host))));
   static_cast<void>(note(GPEMU_CUDA_ERROR_NOT_FOUND));
 }
 
-Status Communicator::arrive(device::Stream& stream, const CollectiveCost& cost,
-                            std::function<void(const device::RoundTimes&)> observer,
-                            device::Moment* end) {
+process::Status Communicator::arrive(device::Stream& stream, const CollectiveCost& cost,
+                                     std::function<void(const device::RoundTimes&)> observer,
+                                     device::Moment* end) {
   if (is_cut_) return GPEMU_CUDA_ERROR_NOT_FOUND;
   std::string message;
   {
@@ -277,7 +278,7 @@ Status Communicator::arrive(device::Stream& stream, const CollectiveCost& cost,
     message = std::move(arrived.error().message);
   }
   if (is_aborted()) return GPEMU_CUDA_ERROR_ILLEGAL_STATE;
-  tell(fmt::format("rank {} of {}: {}", place().rank, place().ranks, message));
+  process::tell(fmt::format("rank {} of {}: {}", place().rank, place().ranks, message));
   return GPEMU_CUDA_ERROR_NOT_FOUND;
 }
 
@@ -286,17 +287,17 @@ std::vector<Communicator::Awaiting> Communicator::awaiting(std::uint64_t number)
   for (int rank = 0; rank < real_ranks(); ++rank) {
     if (!mailbox().is_awaited_by(rank, number)) continue;
     const std::uint64_t identity = members()[static_cast<std::size_t>(rank)].identity;
-    processes.push_back({identity, process().node->times_rung(identity)});
+    processes.push_back({identity, process::process().node->times_rung(identity)});
   }
   return processes;
 }
 
 void Communicator::ring(std::span<const Awaiting> processes) {
-  process().node->ring(to_ring(processes));
+  process::process().node->ring(to_ring(processes));
 }
 
 void Communicator::ring_soon(std::span<const Awaiting> processes) {
-  process().node->ring_soon(to_ring(processes));
+  process::process().node->ring_soon(to_ring(processes));
 }
 
 std::vector<std::shared_ptr<Communicator>> Communicator::pairs() const {
@@ -326,24 +327,25 @@ void Communicator::finalize() {
   constexpr Duration kBetweenLooks = std::chrono::milliseconds(100);
   Result<void> ended;
   do {
-    if (is_cut_ || is_lost(device())) return abort();
-    ended =
-        parts_.rendezvous->wait(last, crosses_network() ? kBetweenLooks : time_to_loss(device()));
+    if (is_cut_ || process::is_lost(device())) return abort();
+    ended = parts_.rendezvous->wait(
+        last, crosses_network() ? kBetweenLooks : process::time_to_loss(device()));
   } while (!ended && ended.error().code == ErrorCode::kNotReady);
   if (!ended) {
-    tell(fmt::format("rank {} of {}: {}", place().rank, place().ranks, ended.error().message));
+    process::tell(
+        fmt::format("rank {} of {}: {}", place().rank, place().ranks, ended.error().message));
     return abort();
   }
   wait_for_moves(last.time());
 }
 
-Status Communicator::note(Status status) {
+process::Status Communicator::note(process::Status status) {
   const Lock lock(mutex_);
   if (error_ == GPEMU_CUDA_SUCCESS) error_ = status;
   return status;
 }
 
-Status Communicator::error() const {
+process::Status Communicator::error() const {
   const Lock lock(mutex_);
   return error_;
 }
@@ -398,11 +400,11 @@ void Communicator::tell_mismatch(const CollectiveCall& own, int other_rank,
   } else if (!own_ends) {
     result = "all its ranks wait from now on";
   }
-  tell(fmt::format(
+  process::tell(fmt::format(
       "the calls of a communicator do not match: rank {} called {}, rank {} called {}; as with "
       "NCCL, {}",
       place().rank, own.to_string(), other_rank, other.to_string(), result));
-  if (!own_ends || !other_ends) end_if_strict("at collectives that do not match");
+  if (!own_ends || !other_ends) process::end_if_strict("at collectives that do not match");
 }
 
 std::shared_ptr<Communicator> Communicator::pair(int sender, int receiver) const {

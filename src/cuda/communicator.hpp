@@ -17,18 +17,18 @@
 #include "gpemu/cuda.h"
 #include "gpemu/device/rendezvous.hpp"
 #include "gpemu/net/address.hpp"
+#include "gpemu/process/device_state.hpp"
+#include "gpemu/process/handle_table.hpp"
+#include "gpemu/process/made_once.hpp"
+#include "gpemu/process/process.hpp"
+#include "gpemu/process/status.hpp"
 #include "gpemu/topology/fabric.hpp"
 
 #include "carrier.hpp"
 #include "collective.hpp"
-#include "device_state.hpp"
-#include "handle_table.hpp"
 #include "host_ring.hpp"
-#include "made_once.hpp"
 #include "mailbox.hpp"
 #include "meeting.hpp"
-#include "process.hpp"
-#include "status.hpp"
 #include "wire.hpp"
 
 namespace gpemu::cuda {
@@ -44,7 +44,7 @@ struct Member {
   Mailbox::Ticket mailbox;
   std::int32_t device = 0;  ///< in the node.
   std::uint64_t bus = 0;    ///< the device's address on its bus.
-  Status status = GPEMU_CUDA_SUCCESS;
+  process::Status status = GPEMU_CUDA_SUCCESS;
   std::int32_t color = 0, order = 0;  ///< of a rank of a communicator that is divided.
   std::array<char, 64> gpu{};
   net::SocketAddress address;  ///< on which the previous host calls, if the network is real.
@@ -71,7 +71,7 @@ class Communicator {
   /// What the ranks have agreed on.
   struct Parts {
     Place place;
-    DeviceState* device = nullptr;
+    process::DeviceState* device = nullptr;
     Meeting::Id id;
     std::vector<Member> members;  ///< by rank; phantoms, which come last, are not among them.
     std::optional<topology::Fabric> fabric;  ///< if the members do not tell.
@@ -86,7 +86,7 @@ class Communicator {
   ~Communicator();
 
   [[nodiscard]] Place place() const { return parts_.place; }
-  [[nodiscard]] DeviceState& device() const { return *parts_.device; }
+  [[nodiscard]] process::DeviceState& device() const { return *parts_.device; }
   [[nodiscard]] const Meeting::Id& id() const { return parts_.id; }
   [[nodiscard]] std::uint64_t tag() const { return parts_.members.front().tag; }
   [[nodiscard]] const std::vector<Member>& members() const { return parts_.members; }
@@ -105,13 +105,13 @@ class Communicator {
 
   /// Returns the number of the next collective. Errors: ILLEGAL_STATE after an abort,
   /// OUT_OF_MEMORY if this rank is too far ahead.
-  [[nodiscard]] Status begin(std::uint64_t* number) GPEMU_EXCLUDES(mutex_);
+  [[nodiscard]] process::Status begin(std::uint64_t* number) GPEMU_EXCLUDES(mutex_);
 
   /// Queues the round of a collective in a stream. `observer`: as of Rendezvous::arrive. Errors:
   /// NOT_FOUND after a rank has ended, or the network between hosts is cut.
-  [[nodiscard]] Status arrive(device::Stream& stream, const CollectiveCost& cost,
-                              std::function<void(const device::RoundTimes&)> observer,
-                              device::Moment* end) GPEMU_EXCLUDES(mutex_);
+  [[nodiscard]] process::Status arrive(device::Stream& stream, const CollectiveCost& cost,
+                                       std::function<void(const device::RoundTimes&)> observer,
+                                       device::Moment* end) GPEMU_EXCLUDES(mutex_);
 
   /// A process that waits for a post, and how often it had been rung for at that time.
   struct Awaiting {
@@ -134,8 +134,8 @@ class Communicator {
   void finalize() GPEMU_EXCLUDES(mutex_);
 
   /// Keeps the status of a call that has failed; the first one stays.
-  Status note(Status status) GPEMU_EXCLUDES(mutex_);
-  [[nodiscard]] Status error() const GPEMU_EXCLUDES(mutex_);
+  process::Status note(process::Status status) GPEMU_EXCLUDES(mutex_);
+  [[nodiscard]] process::Status error() const GPEMU_EXCLUDES(mutex_);
 
   /// Returns the number of the next division.
   [[nodiscard]] std::uint64_t next_division() GPEMU_EXCLUDES(mutex_);
@@ -180,7 +180,7 @@ class Communicator {
   std::map<std::set<int>, std::uint64_t> without_ GPEMU_GUARDED_BY(mutex_);
   bool has_meetings_ GPEMU_GUARDED_BY(mutex_) = false;
   device::Moment last_ GPEMU_GUARDED_BY(mutex_);  ///< the end of the last round.
-  Status error_ GPEMU_GUARDED_BY(mutex_) = GPEMU_CUDA_SUCCESS;
+  process::Status error_ GPEMU_GUARDED_BY(mutex_) = GPEMU_CUDA_SUCCESS;
   std::map<std::pair<int, int>, std::shared_ptr<Communicator>> pairs_ GPEMU_GUARDED_BY(mutex_);
   std::unique_ptr<device::Stream> stream_ GPEMU_GUARDED_BY(mutex_);
 };
@@ -190,7 +190,7 @@ class Communicator {
 
 /// Errors: NVLINK_UNCORRECTABLE if the NVLinks between this rank's GPU and another rank's are
 /// broken.
-[[nodiscard]] Status check_links(const Communicator& communicator);
+[[nodiscard]] process::Status check_links(const Communicator& communicator);
 
 /// Returns what a collective takes. `moved`: the bytes that this rank sends or receives, whichever
 /// are more, in transfers that run at the same time; 0 for collectives.
@@ -214,8 +214,8 @@ namespace gpemu::cuda {
 /// More than any program keeps alive.
 inline constexpr std::size_t kMaxCommunicators = 1 << 12;
 
-[[nodiscard]] inline HandleTable<gpemu_cuda_comm>& communicators() {
-  static constinit MadeOnce<HandleTable<gpemu_cuda_comm>> table;
+[[nodiscard]] inline process::HandleTable<gpemu_cuda_comm>& communicators() {
+  static constinit process::MadeOnce<process::HandleTable<gpemu_cuda_comm>> table;
   return table.get(kMaxCommunicators);
 }
 

@@ -26,16 +26,16 @@
 #include "gpemu/base/text.hpp"
 #include "gpemu/base/variables.hpp"
 #include "gpemu/net/socket.hpp"
+#include "gpemu/process/attach.hpp"
+#include "gpemu/process/log.hpp"
+#include "gpemu/process/recorder.hpp"
 
-#include "attach.hpp"
 #include "carrier.hpp"
 #include "context.hpp"
 #include "host_ring.hpp"
 #include "job_fabric.hpp"
-#include "log.hpp"
 #include "mover.hpp"
 #include "network_interface.hpp"
-#include "recorder.hpp"
 #include "wire.hpp"
 
 namespace gpemu::cuda {
@@ -61,7 +61,7 @@ constexpr Duration kBetweenLooks = std::chrono::milliseconds(1);
 /// A rank on its way.
 struct Rank {
   CommunicatorStart start;
-  DeviceState* device = nullptr;
+  process::DeviceState* device = nullptr;
   Member own;
   std::unique_ptr<Mailbox> mailbox;
   std::unique_ptr<device::Rendezvous> rendezvous;
@@ -114,9 +114,9 @@ std::uint64_t own_computer() {
 /// Returns a number that is the same for processes of one node.
 std::uint64_t own_node_number() {
   struct stat file{};
-  const auto path = process().node->place_of_clock().first;
+  const auto path = process::process().node->place_of_clock().first;
   if (path.empty() || ::stat(path.c_str(), &file) != 0) {
-    return std::hash<std::string>()(fmt::format("private {}", process().node->identity()));
+    return std::hash<std::string>()(fmt::format("private {}", process::process().node->identity()));
   }
   return std::hash<std::string>()(fmt::format("{} {}", file.st_dev, file.st_ino));
 }
@@ -167,7 +167,8 @@ bool pause_for(Duration time, const IsCancelled& is_cancelled) {
 
 /// The same as meet_once(). At a named address, rank 0 may come later than others.
 template <typename Rank, typename PartOf>
-Status meet_all(std::vector<Rank>& ranks, PartOf part_of, const IsCancelled& is_cancelled) {
+process::Status meet_all(std::vector<Rank>& ranks, PartOf part_of,
+                         const IsCancelled& is_cancelled) {
   for (int call = 1;; ++call) {
     const auto met = meet_once(ranks, part_of, is_cancelled);
     if (met) return GPEMU_CUDA_SUCCESS;
@@ -180,21 +181,21 @@ Status meet_all(std::vector<Rank>& ranks, PartOf part_of, const IsCancelled& is_
 }
 
 bool network_is_real() {
-  const auto& network = process().settings->network;
+  const auto& network = process::process().settings->network;
   return network && network->is_real;
 }
 
 /// Finds out what joins the ranks of a job, most of which do not come. Errors: INVALID_VALUE,
 /// NOT_SUPPORTED.
-Status find_fabric(Rank& rank) {
+process::Status find_fabric(Rank& rank) {
   if (network_is_real()) {
-    tell(fmt::format(
+    process::tell(fmt::format(
         "ranks that do not run (--ranks-for-real) send nothing over a real network: give "
         "{} a modelled one, e.g. rdma:200gbit",
         variable::kNetwork));
     return GPEMU_CUDA_ERROR_NOT_SUPPORTED;
   }
-  const Process& state = process();
+  const process::Process& state = process::process();
   std::vector<int> gpus;
   for (const auto& device : state.devices) gpus.push_back(device->index);
   const bool is_alone = state.settings->node.empty();
@@ -210,7 +211,7 @@ Status find_fabric(Rank& rank) {
 
 /// Lets ranks meet at a named address until they are made, and elsewhere afterwards, because the
 /// first rank of another communicator may listen there then.
-Status open_named_meeting(Rank& rank) {
+process::Status open_named_meeting(Rank& rank) {
   auto host = Meeting::host(rank.start.id);
   if (!host) return status_of_meeting(host.error());
   rank.host.emplace(*std::move(host));
@@ -221,13 +222,13 @@ Status open_named_meeting(Rank& rank) {
 }
 
 /// Makes what a rank needs before it meets the others.
-Status prepare(Rank& rank) {
+process::Status prepare(Rank& rank) {
   GPEMU_CUDA_TRY(device_with_context(rank.start.device, &rank.device));
   Member& own = rank.own;
   own.host = own_host();
   own.computer = own_computer();
   own.node = own_node_number();
-  own.identity = process().node->identity();
+  own.identity = process::process().node->identity();
   own.device = rank.device->index;
   own.bus = bus_number(rank.device->info);
   const std::string& gpu = rank.device->spec.name;
@@ -247,7 +248,7 @@ Status prepare(Rank& rank) {
   }
   if (rank.start.place.rank != 0) return GPEMU_CUDA_SUCCESS;
   if (Meeting::has_named_address(rank.start.id)) GPEMU_CUDA_TRY(open_named_meeting(rank));
-  const auto group = device::Rendezvous::create_group(*process().node, real_ranks);
+  const auto group = device::Rendezvous::create_group(*process::process().node, real_ranks);
   if (!group) return status_of_meeting(group.error());
   own.group = *group;
   own.tag = random_number();
@@ -255,13 +256,13 @@ Status prepare(Rank& rank) {
 }
 
 /// Returns the status that all ranks get for the network that joins their hosts.
-Status check_network(const std::vector<Member>& members) {
+process::Status check_network(const std::vector<Member>& members) {
   const auto is_elsewhere = [&members](const Member& member) {
     return member.computer != members.front().computer;
   };
   if (std::ranges::none_of(members, is_elsewhere)) return GPEMU_CUDA_SUCCESS;
-  if (!process().settings->network) {
-    tell(fmt::format(
+  if (!process::process().settings->network) {
+    process::tell(fmt::format(
         "the ranks of a communicator have different host names: set {} to the network that joins "
         "the hosts, e.g. rdma:200gbit",
         variable::kNetwork));
@@ -271,14 +272,16 @@ Status check_network(const std::vector<Member>& members) {
     return member.address.is_usable() == network_is_real();
   };
   if (!std::ranges::all_of(members, has_same)) {
-    tell(
+    process::tell(
         fmt::format("for some ranks of a communicator, {} is a real network, and for others not: "
                     "give all the same",
                     variable::kNetwork));
     return GPEMU_CUDA_ERROR_INVALID_VALUE;
   }
-  if (!network_is_real() || process().node->clock_page().skipping == 0) return GPEMU_CUDA_SUCCESS;
-  record_not_supported("libnccl.so.2", "a real network between hosts with --clock virtual");
+  if (!network_is_real() || process::process().node->clock_page().skipping == 0)
+    return GPEMU_CUDA_SUCCESS;
+  process::record_not_supported("libnccl.so.2",
+                                "a real network between hosts with --clock virtual");
   return GPEMU_CUDA_ERROR_NOT_SUPPORTED;
 }
 
@@ -295,23 +298,23 @@ void warn(std::string text) {
   const std::scoped_lock lock(mutex);
   const std::string& warning = *kept.insert(std::move(text)).first;
   thread_warning() = warning.c_str();
-  tell(warning);
+  process::tell(warning);
 }
 
 /// Returns the status that all ranks get for what they have said of themselves.
-Status check_members(const Rank& own) {
+process::Status check_members(const Rank& own) {
   const std::vector<Member>& members = own.members;
   const auto failed = std::ranges::find_if(
       members, [](const Member& member) { return member.status != GPEMU_CUDA_SUCCESS; });
   if (failed != members.end()) {
-    tell(fmt::format("rank {} of a new communicator has failed: status {}",
-                     failed - members.begin(), failed->status));
+    process::tell(fmt::format("rank {} of a new communicator has failed: status {}",
+                              failed - members.begin(), failed->status));
     return failed->status;
   }
   std::map<int, int> devices;  // with the first rank on each.
   for (const Member& member : members) {
     if (member.host != members.front().host || member.node != members.front().node) {
-      record_not_supported("libnccl.so.2", "ranks in several nodes");
+      process::record_not_supported("libnccl.so.2", "ranks in several nodes");
       return GPEMU_CUDA_ERROR_NOT_SUPPORTED;
     }
     const auto rank = static_cast<int>(&member - members.data());
@@ -329,7 +332,7 @@ Status check_members(const Rank& own) {
 }
 
 /// Calls the next host, if the rank is the first one of several hosts.
-Status call_next_host(Rank& rank) {
+process::Status call_next_host(Rank& rank) {
   const HostRing hosts = hosts_of(rank.members);
   const int own = rank.start.place.rank;
   if (!rank.listener || hosts.size() == 1 || !hosts.is_first(own)) return GPEMU_CUDA_SUCCESS;
@@ -365,23 +368,23 @@ Result<Wire> answer_previous_host(Rank& rank) {
 }
 
 /// Joins the others, about whom the rank now knows.
-Status join(Rank& rank) {
+process::Status join(Rank& rank) {
   for (int other = 0; other < rank.start.real_ranks; ++other) {
     if (other == rank.start.place.rank) continue;
     const auto opened =
         rank.mailbox->open_peer(other, rank.members[static_cast<std::size_t>(other)].mailbox);
     if (!opened) return status_of_meeting(opened.error());
   }
-  auto joined = device::Rendezvous::join(process().node, rank.members.front().group,
-                                         rank.start.place.rank, clock());
+  auto joined = device::Rendezvous::join(process::process().node, rank.members.front().group,
+                                         rank.start.place.rank, process::clock());
   if (!joined) return status_of_meeting(joined.error());
   rank.rendezvous = *std::move(joined);
   return call_next_host(rank);
 }
 
 /// Makes the communicator of a rank that has joined the others.
-Status finish(Rank& rank, std::vector<Member> members,
-              std::vector<std::shared_ptr<Communicator>>* made) {
+process::Status finish(Rank& rank, std::vector<Member> members,
+                       std::vector<std::shared_ptr<Communicator>>* made) {
   const bool is_named = Meeting::has_named_address(rank.start.id);
   Communicator::Parts parts{.place = rank.start.place,
                             .device = rank.device,
@@ -410,7 +413,8 @@ Meeting::Part part_of_meeting(const CommunicatorStart& start, std::uint64_t read
 /// Lets posts of other processes start jobs of the mover.
 void listen_for_posts() {
   static std::once_flag once;
-  std::call_once(once, [] { process().node->call_when_rung([] { mover().look_again(); }); });
+  std::call_once(once,
+                 [] { process::process().node->call_when_rung([] { mover().look_again(); }); });
 }
 
 }  // namespace
@@ -419,8 +423,8 @@ const char* last_warning() {
   return thread_warning();
 }
 
-Status status_of_meeting(const Error& error) {
-  tell(error.message);
+process::Status status_of_meeting(const Error& error) {
+  process::tell(error.message);
   switch (error.code) {
     case ErrorCode::kInvalidArgument:
       return GPEMU_CUDA_ERROR_INVALID_VALUE;
@@ -436,27 +440,27 @@ Status status_of_meeting(const Error& error) {
   }
 }
 
-Status find_real_ranks(Place place, int* real_ranks) {
-  GPEMU_CUDA_TRY(attach());
-  const std::optional<Job>& job = process().settings->job;
+process::Status find_real_ranks(Place place, int* real_ranks) {
+  GPEMU_CUDA_TRY(process::attach());
+  const std::optional<process::Job>& job = process::process().settings->job;
   if (job && (place.ranks != job->ranks || place.rank != job->rank)) {
-    record_not_supported("libnccl.so.2",
-                         "a communicator of some of a job's ranks with --ranks-for-real");
+    process::record_not_supported("libnccl.so.2",
+                                  "a communicator of some of a job's ranks with --ranks-for-real");
     return GPEMU_CUDA_ERROR_NOT_SUPPORTED;
   }
   *real_ranks = job ? job->real_ranks : place.ranks;
   return GPEMU_CUDA_SUCCESS;
 }
 
-Status start_communicators(std::span<const CommunicatorStart> starts,
-                           std::vector<std::shared_ptr<Communicator>>* made,
-                           const IsCancelled& is_cancelled) {
+process::Status start_communicators(std::span<const CommunicatorStart> starts,
+                                    std::vector<std::shared_ptr<Communicator>>* made,
+                                    const IsCancelled& is_cancelled) {
   std::vector<Rank> ranks;
-  GPEMU_CUDA_TRY(attach());
+  GPEMU_CUDA_TRY(process::attach());
   const auto has_others = [](const CommunicatorStart& start) { return start.real_ranks > 1; };
-  if (!process().time_is_real && std::ranges::any_of(starts, has_others)) {
+  if (!process::process().time_is_real && std::ranges::any_of(starts, has_others)) {
     // Each process of a run with this clock has its own time.
-    record_not_supported("libnccl.so.2", "several ranks with --clock gpu-only");
+    process::record_not_supported("libnccl.so.2", "several ranks with --clock gpu-only");
     return GPEMU_CUDA_ERROR_NOT_SUPPORTED;
   }
   listen_for_posts();
@@ -487,9 +491,9 @@ Status start_communicators(std::span<const CommunicatorStart> starts,
   return GPEMU_CUDA_SUCCESS;
 }
 
-Status divide_communicators(std::span<const CommunicatorDivision> divisions,
-                            std::vector<std::optional<CommunicatorStart>>* starts,
-                            const IsCancelled& is_cancelled) {
+process::Status divide_communicators(std::span<const CommunicatorDivision> divisions,
+                                     std::vector<std::optional<CommunicatorStart>>* starts,
+                                     const IsCancelled& is_cancelled) {
   struct Divided {
     std::shared_ptr<Communicator> parent;
     std::uint64_t number = 0;
@@ -499,8 +503,8 @@ Status divide_communicators(std::span<const CommunicatorDivision> divisions,
   std::vector<Divided> ranks;
   for (const CommunicatorDivision& division : divisions) {
     if (division.parent->has_phantoms() && division.color >= 0) {
-      record_not_supported("libnccl.so.2",
-                           "dividing a communicator with ranks that do not run (--ranks-for-real)");
+      process::record_not_supported(
+          "libnccl.so.2", "dividing a communicator with ranks that do not run (--ranks-for-real)");
       return GPEMU_CUDA_ERROR_NOT_SUPPORTED;
     }
     Divided& rank = ranks.emplace_back();
@@ -558,8 +562,8 @@ int first_of(const CommunicatorRemainder& remainder) {
 }
 
 /// Waits until a rank lets others meet at it.
-Status find_meetings(const Communicator& communicator, int rank, const IsCancelled& is_cancelled,
-                     Meeting::Id* id) {
+process::Status find_meetings(const Communicator& communicator, int rank,
+                              const IsCancelled& is_cancelled, Meeting::Id* id) {
   while (true) {
     if (const auto notice = communicator.mailbox().notice(rank)) {
       std::memcpy(id, notice->data(), sizeof(*id));
@@ -574,11 +578,11 @@ Status find_meetings(const Communicator& communicator, int rank, const IsCancell
   }
 }
 
-Status check_remainder(const CommunicatorRemainder& remainder) {
+process::Status check_remainder(const CommunicatorRemainder& remainder) {
   const Communicator& parent = *remainder.parent;
   if (parent.has_phantoms()) {
-    record_not_supported("libnccl.so.2",
-                         "a part of a communicator with ranks that do not run (--ranks-for-real)");
+    process::record_not_supported(
+        "libnccl.so.2", "a part of a communicator with ranks that do not run (--ranks-for-real)");
     return GPEMU_CUDA_ERROR_NOT_SUPPORTED;
   }
   const bool exist =
@@ -598,8 +602,9 @@ std::uint64_t number_of(const std::set<int>& ranks) {
 
 }  // namespace
 
-Status find_remainders(std::span<const CommunicatorRemainder> remainders,
-                       std::vector<CommunicatorStart>* starts, const IsCancelled& is_cancelled) {
+process::Status find_remainders(std::span<const CommunicatorRemainder> remainders,
+                                std::vector<CommunicatorStart>* starts,
+                                const IsCancelled& is_cancelled) {
   // Ranks of this process may wait for each other.
   for (const CommunicatorRemainder& remainder : remainders) {
     GPEMU_CUDA_TRY(check_remainder(remainder));
@@ -623,7 +628,7 @@ Status find_remainders(std::span<const CommunicatorRemainder> remainders,
   return GPEMU_CUDA_SUCCESS;
 }
 
-Status make_unique_id(Meeting::Id* id) {
+process::Status make_unique_id(Meeting::Id* id) {
   const char* const named = std::getenv("NCCL_COMM_ID");
   if (named == nullptr || *named == '\0') {
     const auto opened = Meeting::open();
@@ -633,7 +638,7 @@ Status make_unique_id(Meeting::Id* id) {
   }
   const auto address = net::find_address(named);
   if (!address) {
-    tell(
+    process::tell(
         fmt::format("NCCL_COMM_ID is \"{}\": {}; write ADDRESS:PORT, [ADDRESS]:PORT for IPv6, or "
                     "HOST:PORT",
                     named, address.error().message));

@@ -41,32 +41,33 @@ struct CommunicatorRemainder {
 /// Finds out how many ranks of a communicator come. Errors: NOT_SUPPORTED if some ranks of the job
 /// are phantoms and the communicator does not have all of the job's ranks, because nobody says
 /// which ones it has.
-[[nodiscard]] Status find_real_ranks(Place place, int* real_ranks);
+[[nodiscard]] process::Status find_real_ranks(Place place, int* real_ranks);
 
 /// Makes several ranks at once, so that they may be of one communicator. Blocks until all ranks of
 /// their communicators come. Errors: those of gpemu_cuda_comm_start_all.
-[[nodiscard]] Status start_communicators(std::span<const CommunicatorStart> starts,
-                                         std::vector<std::shared_ptr<Communicator>>* made,
-                                         const IsCancelled& is_cancelled = nullptr);
+[[nodiscard]] process::Status start_communicators(std::span<const CommunicatorStart> starts,
+                                                  std::vector<std::shared_ptr<Communicator>>* made,
+                                                  const IsCancelled& is_cancelled = nullptr);
 
 /// Finds out which ranks the parts of divided communicators have. Yields nothing for a rank that
 /// takes no part. Blocks until all ranks of the communicators come. Errors: NOT_FOUND,
 /// ILLEGAL_STATE if it was cancelled.
-[[nodiscard]] Status divide_communicators(std::span<const CommunicatorDivision> divisions,
-                                          std::vector<std::optional<CommunicatorStart>>* starts,
-                                          const IsCancelled& is_cancelled = nullptr);
+[[nodiscard]] process::Status divide_communicators(
+    std::span<const CommunicatorDivision> divisions,
+    std::vector<std::optional<CommunicatorStart>>* starts,
+    const IsCancelled& is_cancelled = nullptr);
 
 /// Finds out where the remaining ranks of communicators meet. Blocks until the first of them comes.
 /// Errors: INVALID_VALUE for ranks that there are not, and if the rank itself is excluded;
 /// NOT_SUPPORTED with ranks that do not run; NOT_FOUND if the first one has ended; ILLEGAL_STATE if
 /// it was cancelled.
-[[nodiscard]] Status find_remainders(std::span<const CommunicatorRemainder> remainders,
-                                     std::vector<CommunicatorStart>* starts,
-                                     const IsCancelled& is_cancelled = nullptr);
+[[nodiscard]] process::Status find_remainders(std::span<const CommunicatorRemainder> remainders,
+                                              std::vector<CommunicatorStart>* starts,
+                                              const IsCancelled& is_cancelled = nullptr);
 
 /// Returns the id by which the ranks of a new communicator find each other: a new one or, with
 /// NCCL_COMM_ID, that of the address in it. Errors: INVALID_VALUE, OPERATING_SYSTEM.
-[[nodiscard]] Status make_unique_id(Meeting::Id* id);
+[[nodiscard]] process::Status make_unique_id(Meeting::Id* id);
 
 /// Returns the start of a pair's rank; see Communicator::pair.
 [[nodiscard]] CommunicatorStart start_of_pair(const Communicator& communicator, int sender,
@@ -76,6 +77,6 @@ struct CommunicatorRemainder {
 [[nodiscard]] const char* last_warning();
 
 /// Returns the status for an error, which is told to the user.
-[[nodiscard]] Status status_of_meeting(const Error& error);
+[[nodiscard]] process::Status status_of_meeting(const Error& error);
 
 }  // namespace gpemu::cuda

@@ -4,8 +4,6 @@
 #include <atomic>
 #include <cstdint>
 #include <map>
-#include <string>
-#include <string_view>
 
 #include "gpemu/base/mutex.hpp"
 #include "gpemu/base/units.hpp"
@@ -34,14 +32,6 @@ enum class Content : std::uint8_t {
   return content == Content::kKept || content == Content::kZeros;
 }
 
-using kernels::WriterId;
-
-/// Returns the number of a kernel's or a library function's name; the same for the same name.
-[[nodiscard]] WriterId writer_id(std::string_view name);
-
-/// Returns the name for a number from writer_id(), or "" for 0.
-[[nodiscard]] std::string writer_name(WriterId id);
-
 /// Keeps the state of all devices' memory, by address. Addresses that were never assigned are
 /// zeros. Thread safety: any thread.
 class ContentMap {
@@ -49,7 +39,7 @@ class ContentMap {
   struct Range {
     std::uint64_t end = 0;
     Content content = Content::kZeros;
-    WriterId writer = 0;
+    kernels::WriterId writer = 0;
 
     bool operator==(const Range&) const = default;
     [[nodiscard]] bool goes_on_as(const Range& other) const {
@@ -61,11 +51,11 @@ class ContentMap {
   struct Part {
     Content content = Content::kZeros;
     Bytes bytes = 0;
-    WriterId writer = 0;  ///< of content that is not computed or not updated.
+    kernels::WriterId writer = 0;  ///< of content that is not computed or not updated.
   };
 
   /// Sets the state of a range. Requires: bytes > 0.
-  void assign(std::uint64_t start, Bytes bytes, Content content, WriterId writer = 0)
+  void assign(std::uint64_t start, Bytes bytes, Content content, kernels::WriterId writer = 0)
       GPEMU_EXCLUDES(mutex_) {
     assign_range(start, {start + bytes, content, writer});
   }

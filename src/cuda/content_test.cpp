@@ -23,14 +23,14 @@ TEST(ContentMapTest, AgreesWithOneContentPerByte) {
   constexpr std::uint64_t kSize = 64;
   constexpr int kRounds = 5000;
   ContentMap map;
-  using Byte = std::pair<Content, WriterId>;
+  using Byte = std::pair<Content, kernels::WriterId>;
   std::vector<Byte> bytes(kSize, Byte{Content::kZeros, 0});
   sim::Rng rng(1);
   for (int round = 0; round < kRounds; ++round) {
     const std::uint64_t start = rng.below(kSize);
     const Bytes count = 1 + rng.below(kSize - start);
     const auto content = static_cast<Content>(rng.below(5));
-    const auto writer = static_cast<WriterId>(is_known(content) ? 0 : rng.below(2));
+    const auto writer = static_cast<kernels::WriterId>(is_known(content) ? 0 : rng.below(2));
     const std::uint64_t changes = map.changes();
     const std::vector<Byte> before = bytes;
     map.assign(start, count, content, writer);
@@ -56,14 +56,6 @@ TEST(ContentMapTest, AgreesWithOneContentPerByte) {
     ASSERT_EQ(map.all_known(a - bytes.begin(), length), std::all_of(a, a + size, known))
         << "round " << round;
   }
-}
-
-TEST(WriterId, IsTheSameForTheSameName) {
-  const WriterId add = writer_id("add"), all = writer_id("all");
-  EXPECT_NE(add, all);
-  EXPECT_EQ(writer_id("add"), add);
-  EXPECT_EQ(writer_name(all), "all");
-  EXPECT_EQ(writer_name(0), "");
 }
 
 }  // namespace

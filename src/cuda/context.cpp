@@ -5,11 +5,11 @@
 
 #include "gpemu/base/mutex.hpp"
 #include "gpemu/device/device_config.hpp"
+#include "gpemu/process/faults.hpp"
+#include "gpemu/process/log.hpp"
+#include "gpemu/process/mps.hpp"
+#include "gpemu/process/recorder.hpp"
 
-#include "faults.hpp"
-#include "log.hpp"
-#include "mps.hpp"
-#include "recorder.hpp"
 #include "stream_state.hpp"
 
 namespace gpemu::cuda {
@@ -17,18 +17,18 @@ namespace {
 
 /// Makes the primary context of a device if necessary. Errors: DEVICE_UNAVAILABLE, NO_DEVICE,
 /// OUT_OF_MEMORY.
-Status make_context(DeviceState& device) {
-  Process& state = process();
+process::Status make_context(process::DeviceState& device) {
+  process::Process& state = process::process();
   Lock lock(state.mutex);
   if (device.active) return GPEMU_CUDA_SUCCESS;
   std::unique_ptr<device::Device> first;
   if (device.device == nullptr) {
     if (device.mps_client) {
-      const Status allowed = state.mps->enter(device);
+      const process::Status allowed = state.mps->enter(device);
       if (allowed != GPEMU_CUDA_SUCCESS) {
         lock.unlock();
-        tell(fmt::format("the MPS server refuses a context on GPU {} ({})", device.index,
-                         static_cast<int>(allowed)));
+        process::tell(fmt::format("the MPS server refuses a context on GPU {} ({})", device.index,
+                                  static_cast<int>(allowed)));
         return allowed;
       }
     }
@@ -37,7 +37,7 @@ Status make_context(DeviceState& device) {
                                                     device.mps_client);
     if (!opened) {
       lock.unlock();
-      tell(opened.error().message);
+      process::tell(opened.error().message);
       const bool has_no_place = opened.error().code == ErrorCode::kResourceLimit;
       if (device.mps_client && has_no_place) return GPEMU_CUDA_ERROR_MPS_MAX_CONNECTIONS_REACHED;
       return opened.error().code == ErrorCode::kUnavailable ? GPEMU_CUDA_ERROR_DEVICE_UNAVAILABLE
@@ -50,7 +50,7 @@ Status make_context(DeviceState& device) {
   const auto context = (first ? first : device.device)->allocate(bytes);
   if (!context) {
     lock.unlock();
-    tell(context.error().message);
+    process::tell(context.error().message);
     return GPEMU_CUDA_ERROR_OUT_OF_MEMORY;
   }
   device.context = *context;
@@ -58,28 +58,29 @@ Status make_context(DeviceState& device) {
   if (is_first) {
     device.device = std::move(first);
     make_default_stream(device);
-    record_device(device);
+    process::record_device(device);
     device.device->observe(
-        [&device](const device::StartedWork& work) { record_start(device, work); });
+        [&device](const device::StartedWork& work) { process::record_start(device, work); });
   }
   device.active = true;
   lock.unlock();
-  if (is_first) start_faults(device);
+  if (is_first) process::start_faults(device);
   return GPEMU_CUDA_SUCCESS;
 }
 
 /// As device_with_context, for a device that has no context or may be lost. Apart, so that the
 /// usual case is small enough to be inlined.
-[[gnu::noinline]] Status check_and_make_context(DeviceState& device) {
-  GPEMU_CUDA_TRY(check_device(device));
+[[gnu::noinline]] process::Status check_and_make_context(process::DeviceState& device) {
+  GPEMU_CUDA_TRY(process::check_device(device));
   return device.active.load(std::memory_order_acquire) ? GPEMU_CUDA_SUCCESS : make_context(device);
 }
 
 /// Yields the first device whose compute mode allows this process, as a thread gets that has chosen
 /// none. Source: CUDA C++ Programming Guide, Compute Modes.
-[[gnu::noinline]] Status first_available(DeviceState** device) {
-  Status status = GPEMU_CUDA_ERROR_DEVICE_UNAVAILABLE;
-  for (int i = 0; i < device_count() && status == GPEMU_CUDA_ERROR_DEVICE_UNAVAILABLE; ++i) {
+[[gnu::noinline]] process::Status first_available(process::DeviceState** device) {
+  process::Status status = GPEMU_CUDA_ERROR_DEVICE_UNAVAILABLE;
+  for (int i = 0; i < process::device_count() && status == GPEMU_CUDA_ERROR_DEVICE_UNAVAILABLE;
+       ++i) {
     status = device_with_context(i, device);
   }
   return status;
@@ -87,22 +88,22 @@ Status make_context(DeviceState& device) {
 
 }  // namespace
 
-Status device_with_context(int ordinal, DeviceState** device) {
-  GPEMU_CUDA_TRY(attach());
-  if (ordinal < 0 || ordinal >= device_count()) return GPEMU_CUDA_ERROR_INVALID_DEVICE;
-  DeviceState& found = device_at(ordinal);
+process::Status device_with_context(int ordinal, process::DeviceState** device) {
+  GPEMU_CUDA_TRY(process::attach());
+  if (ordinal < 0 || ordinal >= process::device_count()) return GPEMU_CUDA_ERROR_INVALID_DEVICE;
+  process::DeviceState& found = process::device_at(ordinal);
   *device = &found;
   const bool is_usual = found.active.load(std::memory_order_acquire) && !found.has_faults;
   return is_usual ? GPEMU_CUDA_SUCCESS : check_and_make_context(found);
 }
 
-Status current_device(DeviceState** device) {
-  return device_with_context(thread_state.current_device(), device);
+process::Status current_device(process::DeviceState** device) {
+  return device_with_context(process::thread_state.current_device(), device);
 }
 
-Status enter_context(DeviceState** device) {
-  ThreadState& thread = thread_state;  // Finding it takes a call.
-  Status status = device_with_context(thread.current_device(), device);
+process::Status enter_context(process::DeviceState** device) {
+  process::ThreadState& thread = process::thread_state;  // Finding it takes a call.
+  process::Status status = device_with_context(thread.current_device(), device);
   if (status == GPEMU_CUDA_ERROR_DEVICE_UNAVAILABLE && thread.depth == 0) {
     status = first_available(device);
   }
@@ -110,12 +111,12 @@ Status enter_context(DeviceState** device) {
   return thread.depth == 0 ? thread.push((*device)->ordinal) : GPEMU_CUDA_SUCCESS;
 }
 
-void end_context(DeviceState& device) {
+void end_context(process::DeviceState& device) {
   for (const auto& part : device.parts) {
-    const DeviceState::EndPart end = part.load(std::memory_order_acquire);
+    const process::DeviceState::EndPart end = part.load(std::memory_order_acquire);
     if (end != nullptr) end(device);
   }
-  Process& state = process();
+  process::Process& state = process::process();
   const Lock lock(state.mutex);
   if (!device.active.exchange(false)) return;
   const auto freed = device.device->free(device.context);

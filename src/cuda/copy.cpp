@@ -10,18 +10,18 @@
 
 #include "gpemu/base/mutex.hpp"
 #include "gpemu/cost/copy_cost.hpp"
+#include "gpemu/process/attach.hpp"
+#include "gpemu/process/faults.hpp"
+#include "gpemu/process/peer.hpp"
+#include "gpemu/process/recorder.hpp"
 
-#include "attach.hpp"
 #include "copy_rule.hpp"
-#include "faults.hpp"
 #include "host_functions.hpp"
 #include "link_traffic.hpp"
 #include "managed.hpp"
 #include "memory_content.hpp"
 #include "mover.hpp"
-#include "peer.hpp"
 #include "prices.hpp"
-#include "recorder.hpp"
 #include "stream.hpp"
 #include "waits.hpp"
 
@@ -135,7 +135,7 @@ void move_beside(Movement&& movement, const gpemu_cuda_stream& stream, bool stag
     if (!data.empty()) movement.copy.source = reinterpret_cast<std::uint64_t>(data.data());
     movement.run();
     if (movement.bytes < kLargeCopy) return;
-    record_move(movement.bytes, std::chrono::steady_clock::now() - start, end.time());
+    process::record_move(movement.bytes, std::chrono::steady_clock::now() - start, end.time());
   };
   mover().add(std::move(job));
 }
@@ -153,7 +153,7 @@ void move_in_order(Movement&& movement, const gpemu_cuda_stream& stream, bool st
 /// Waits for the earlier work of a stream.
 void wait_for_stream(gpemu_cuda_stream& stream) {
   wait_until(stream.stream->tail(), stream.device);
-  if (!is_lost(*stream.device)) wait_for_host_functions(stream);
+  if (!process::is_lost(*stream.device)) wait_for_host_functions(stream);
 }
 
 bool fits_kind(gpemu_cuda_copy_kind kind, const Side& to, const Side& from) {
@@ -185,7 +185,7 @@ Duration beside_others(const gpemu_cuda_stream& stream,
                        const std::vector<topology::SharedLink>& links, Bytes bytes,
                        Duration alone) {
   if (links.empty()) return alone;
-  const TimePoint start = std::max(clock().now(), stream.stream->tail().time());
+  const TimePoint start = std::max(process::clock().now(), stream.stream->tail().time());
   Duration longest = alone;
   for (const topology::SharedLink& link : links) {
     const auto engine =
@@ -193,7 +193,7 @@ Duration beside_others(const gpemu_cuda_stream& stream,
     const Duration own = from_seconds(static_cast<double>(bytes) / link.bytes_per_s);
     Duration on_link = own;
     for (const int other : link.others) {
-      on_link += process().node->work_after(other, engine, start, own);
+      on_link += process::process().node->work_after(other, engine, start, own);
     }
     longest = std::max(longest, on_link);
   }
@@ -203,12 +203,12 @@ Duration beside_others(const gpemu_cuda_stream& stream,
 /// Queues a copy between host and device. `link`: its rate there, in bytes/s.
 device::QueuedWork queue_over_link(gpemu_cuda_stream& stream, Bytes bytes, double link,
                                    device::Engine engine) {
-  const DeviceState& device = *stream.device;
+  const process::DeviceState& device = *stream.device;
   const bool to_device = engine == device::Engine::kCopyHostToDevice;
   const Duration alone =
       cost::copy_cost(device.spec).latency +
       from_seconds(static_cast<double>(bytes) /
-                   (link * link_share(device, -1, topology::LinkClass::kPciePeer)));
+                   (link * process::link_share(device, -1, topology::LinkClass::kPciePeer)));
   const auto& links = to_device ? device.links_from_host : device.links_to_host;
   return enqueue(stream, engine, bytes, beside_others(stream, links, bytes, alone),
                  to_device ? "copy host to device" : "copy device to host");
@@ -217,7 +217,7 @@ device::QueuedWork queue_over_link(gpemu_cuda_stream& stream, Bytes bytes, doubl
 /// Not inlined: in its caller, g++ assumes that it is rarely used and makes it small and slow.
 [[gnu::noinline]] device::QueuedWork queue_copy(gpemu_cuda_stream& stream, const Side& to,
                                                 const Side& from, Bytes bytes) {
-  const DeviceState& device = *stream.device;
+  const process::DeviceState& device = *stream.device;
   const bool pinned =
       to.kind != GPEMU_CUDA_MEMORY_UNREGISTERED && from.kind != GPEMU_CUDA_MEMORY_UNREGISTERED;
   const double link = device.spec.pinned_copy_bytes_per_s *
@@ -233,33 +233,34 @@ device::QueuedWork queue_over_link(gpemu_cuda_stream& stream, Bytes bytes, doubl
                    price_on(device, described).estimate.time, described.operation.name);
   }
   if (to.on_device() && from.on_device()) {
-    const DeviceState& target = device_at(to.device);
-    const DeviceState& source = device_at(from.device);
-    const topology::PeerCopy copy = peer_copy(target, source);
-    const double rate =
-        copy.rate * link_share(target, source.index, peer_path(target, source).link);
+    const process::DeviceState& target = process::device_at(to.device);
+    const process::DeviceState& source = process::device_at(from.device);
+    const topology::PeerCopy copy = process::peer_copy(target, source);
+    const double rate = copy.rate * process::link_share(target, source.index,
+                                                        process::peer_path(target, source).link);
     const Duration alone = copy.latency + from_seconds(static_cast<double>(bytes) / rate);
     count_peer_copy(target, source, bytes);
-    return enqueue_peer_copy(stream, bytes,
-                             beside_others(stream, links_between(target, source), bytes, alone));
+    return enqueue_peer_copy(
+        stream, bytes, beside_others(stream, process::links_between(target, source), bytes, alone));
   }
   return to.on_device() ? queue_over_link(stream, bytes, link, device::Engine::kCopyHostToDevice)
                         : queue_over_link(stream, bytes, link, device::Engine::kCopyDeviceToHost);
 }
 
 /// Errors: NVLINK_UNCORRECTABLE if a copy crosses a broken link.
-Status check_link_between(const Side& to, const Side& from) {
+process::Status check_link_between(const Side& to, const Side& from) {
   if (!to.on_device() || !from.on_device() || to.device == from.device) return GPEMU_CUDA_SUCCESS;
-  DeviceState& target = device_at(to.device);
-  const DeviceState& source = device_at(from.device);
-  if (!target.has_faults || peer_path(target, source).link != topology::LinkClass::kNvlink) {
+  process::DeviceState& target = process::device_at(to.device);
+  const process::DeviceState& source = process::device_at(from.device);
+  if (!target.has_faults ||
+      process::peer_path(target, source).link != topology::LinkClass::kNvlink) {
     return GPEMU_CUDA_SUCCESS;
   }
-  return check_nvlink(target, source.index);
+  return process::check_nvlink(target, source.index);
 }
 
 /// Checks that a range lies in memory that a device can use.
-Status check_range(std::uint64_t address, Bytes bytes, Side* found) {
+process::Status check_range(std::uint64_t address, Bytes bytes, Side* found) {
   const Memory& state = memory();
   const Lock lock(state.mutex);
   const Side side(state, address, bytes);
@@ -303,7 +304,7 @@ void set_rows(gpemu_cuda_node_parameters node, Bytes width, const Side& side) {
 }
 
 /// Finds what a copy moves between which memory.
-Status describe_movement(const gpemu_cuda_copy& copy, Movement* movement) {
+process::Status describe_movement(const gpemu_cuda_copy& copy, Movement* movement) {
   const auto to_extent = extent_of(copy, copy.destination_pitch, copy.destination_plane_pitch);
   const auto from_extent = extent_of(copy, copy.source_pitch, copy.source_plane_pitch);
   Bytes bytes = 0;
@@ -321,7 +322,8 @@ Status describe_movement(const gpemu_cuda_copy& copy, Movement* movement) {
   if (!fits_kind(copy.kind, to, from)) return GPEMU_CUDA_ERROR_INVALID_MEMCPY_DIRECTION;
   const bool plain = copy.height == 1 && copy.depth == 1;
   const bool dropped = bytes >= kLargeCopy && from.kind == GPEMU_CUDA_MEMORY_HOST &&
-                       to.on_device() && !to.shared && plain && process().settings->drop_data;
+                       to.on_device() && !to.shared && plain &&
+                       process::process().settings->drop_data;
   *movement = {.copy = copy,
                .to = to,
                .from = from,
@@ -353,20 +355,20 @@ void move_queued(Movement movement, gpemu_cuda_stream& stream, CopyRoute route, 
 }
 
 /// Moves content while the host waits for the end of the copy.
-Status move_and_wait(const Movement& movement, gpemu_cuda_stream& stream,
-                     const device::QueuedWork& queued, bool blocking) {
+process::Status move_and_wait(const Movement& movement, gpemu_cuda_stream& stream,
+                              const device::QueuedWork& queued, bool blocking) {
   const device::Moment end = stream.stream->last_end();
   // The host copies while the device does, unless it must wait for a host function. Until that
   // has returned, it does not matter whether the copy starts later than expected.
   if (!have_returned(movement.calls)) {
     wait_until(device::Moment(queued.expected.start), stream.device);
-    GPEMU_CUDA_TRY(check_device(*stream.device));
+    GPEMU_CUDA_TRY(process::check_device(*stream.device));
     wait_for_host_functions(movement.calls);
   }
   move_now(movement);
-  record_late_wait(clock().now() - end.time());
+  process::record_late_wait(process::clock().now() - end.time());
   wait_until(end, stream.device);
-  GPEMU_CUDA_TRY(check_device(*stream.device));
+  GPEMU_CUDA_TRY(process::check_device(*stream.device));
   if (blocking) wait_for_host_functions(stream);
   return GPEMU_CUDA_SUCCESS;
 }
@@ -379,7 +381,7 @@ void queue_migration(gpemu_cuda_stream& stream, Bytes bytes, bool to_device) {
       to_device ? device::Engine::kCopyHostToDevice : device::Engine::kCopyDeviceToHost));
 }
 
-Status run_copy(const gpemu_cuda_copy& copy, gpemu_cuda_stream& stream, bool blocking) {
+process::Status run_copy(const gpemu_cuda_copy& copy, gpemu_cuda_stream& stream, bool blocking) {
   if (copy.width_bytes == 0 || copy.height == 0 || copy.depth == 0) return GPEMU_CUDA_SUCCESS;
   Movement movement;
   GPEMU_CUDA_TRY(describe_movement(copy, &movement));
@@ -390,7 +392,7 @@ Status run_copy(const gpemu_cuda_copy& copy, gpemu_cuda_stream& stream, bool blo
                                                            : CopyCall::kAsynchronous);
   if (rule.wait == CopyWait::kEarlierWork) {
     wait_for_stream(stream);
-    GPEMU_CUDA_TRY(check_device(*stream.device));
+    GPEMU_CUDA_TRY(process::check_device(*stream.device));
   }
   if (route == CopyRoute::kWithinHost) {
     move_within_host(std::move(movement), stream, rule.wait);
@@ -410,7 +412,7 @@ Status run_copy(const gpemu_cuda_copy& copy, gpemu_cuda_stream& stream, bool blo
   return GPEMU_CUDA_SUCCESS;
 }
 
-Status run_set(const gpemu_cuda_node_parameters& node, gpemu_cuda_stream& stream) {
+process::Status run_set(const gpemu_cuda_node_parameters& node, gpemu_cuda_stream& stream) {
   Bytes width = 0, extent = 0;
   if (node.set_count == 0 || node.set_height == 0) return GPEMU_CUDA_SUCCESS;
   if (__builtin_mul_overflow(node.set_count, node.set_element_bytes, &width) ||
@@ -451,7 +453,7 @@ Status run_set(const gpemu_cuda_node_parameters& node, gpemu_cuda_stream& stream
   return GPEMU_CUDA_SUCCESS;
 }
 
-Status poke(std::uint64_t address, const void* data, Bytes bytes) {
+process::Status poke(std::uint64_t address, const void* data, Bytes bytes) {
   if (bytes == 0) return GPEMU_CUDA_SUCCESS;
   Side side;
   GPEMU_CUDA_TRY(check_range(address, bytes, &side));
@@ -462,7 +464,7 @@ Status poke(std::uint64_t address, const void* data, Bytes bytes) {
   return GPEMU_CUDA_SUCCESS;
 }
 
-Status peek(std::uint64_t address, void* data, Bytes bytes) {
+process::Status peek(std::uint64_t address, void* data, Bytes bytes) {
   Side side;
   GPEMU_CUDA_TRY(check_range(address, bytes, &side));
   const std::array read{Access{.start = address, .bytes = bytes}};

@@ -17,8 +17,8 @@
 
 #include "gpemu/base/units.hpp"
 #include "gpemu/cuda.h"
+#include "gpemu/process/attach.hpp"
 
-#include "attach.hpp"
 #include "kernel_execution.hpp"
 #include "memory_content.hpp"
 #include "mover.hpp"
@@ -51,7 +51,7 @@ TEST_F(CopyTest, CopiesAndSetsOfUnwrittenMemoryTakeNoHostMemory) {
 }
 
 TEST_F(CopyTest, DropsLargeCopiesFromPinnedMemoryWhereAskedToAndSaysSo) {
-  process().settings->drop_data = true;
+  process::process().settings->drop_data = true;
   constexpr Bytes kSize = 8 * kMiB;
   void* pinned = nullptr;
   ASSERT_EQ(gpemu_cuda_host_alloc(kSize, 0, &pinned), GPEMU_CUDA_SUCCESS);
@@ -79,7 +79,7 @@ TEST_F(CopyTest, DropsLargeCopiesFromPinnedMemoryWhereAskedToAndSaysSo) {
   ASSERT_EQ(gpemu_cuda_free(address), GPEMU_CUDA_SUCCESS);
   ASSERT_EQ(gpemu_cuda_free(second), GPEMU_CUDA_SUCCESS);
   ASSERT_EQ(gpemu_cuda_host_free(pinned), GPEMU_CUDA_SUCCESS);
-  process().settings->drop_data = false;
+  process::process().settings->drop_data = false;
 }
 
 TEST_F(CopyTest, CopiesRowsAndPlanes) {
@@ -115,32 +115,33 @@ TEST_F(CopyTest, BlockingCopiesWaitForWhatCudaSaysTheyDo) {
                                     .shape = {1 << 24, 1 << 24, 1},
                                     .name = "operation"};
     EXPECT_EQ(gpemu_cuda_submit(&operation, nullptr), GPEMU_CUDA_SUCCESS);
-    return clock().now();
+    return process::clock().now();
   };
   // Alone, to learn how long the operation takes.
   const TimePoint alone = queue_work();
   ASSERT_EQ(gpemu_cuda_device_synchronize(), GPEMU_CUDA_SUCCESS);
-  const Duration work = clock().now() - alone;
+  const Duration work = process::clock().now() - alone;
   ASSERT_GT(work, Duration::zero());
 
   TimePoint start = queue_work();
   ASSERT_EQ(copy(memory, bits(pageable.data()), kSmall), GPEMU_CUDA_SUCCESS);
-  EXPECT_EQ(clock().now() - start, work) << "for what was queued, but not for the copy itself";
+  EXPECT_EQ(process::clock().now() - start, work)
+      << "for what was queued, but not for the copy itself";
   EXPECT_EQ(gpemu_cuda_stream_query(nullptr), GPEMU_CUDA_ERROR_NOT_READY);
 
   start = queue_work();
   ASSERT_EQ(copy(memory, memory + kSmall, kSmall), GPEMU_CUDA_SUCCESS);
-  EXPECT_EQ(clock().now(), start) << "between devices the host waits for nothing";
+  EXPECT_EQ(process::clock().now(), start) << "between devices the host waits for nothing";
 
   start = queue_work();
   ASSERT_EQ(
       gpemu_cuda_memcpy(memory, bits(pageable.data()), kSmall, GPEMU_CUDA_COPY_DEFAULT, nullptr, 0),
       GPEMU_CUDA_SUCCESS);
-  EXPECT_EQ(clock().now(), start) << "asynchronous and small";
+  EXPECT_EQ(process::clock().now(), start) << "asynchronous and small";
 
   start = queue_work();
   ASSERT_EQ(copy(bits(pageable.data()), memory, kSmall), GPEMU_CUDA_SUCCESS);
-  EXPECT_GT(clock().now() - start, work) << "to the host";
+  EXPECT_GT(process::clock().now() - start, work) << "to the host";
   EXPECT_EQ(gpemu_cuda_stream_query(nullptr), GPEMU_CUDA_SUCCESS);
   ASSERT_EQ(gpemu_cuda_free(memory), GPEMU_CUDA_SUCCESS);
 }
@@ -236,7 +237,7 @@ TEST_F(MoverTest, LargeCopiesReturnBeforeTheirBytesAreMoved) {
   gpemu_cuda_event_handle event = nullptr;
   ASSERT_EQ(gpemu_cuda_event_create(0, &event), GPEMU_CUDA_SUCCESS);
   ASSERT_EQ(gpemu_cuda_event_record(event, stream_, 0), GPEMU_CUDA_SUCCESS);
-  clock().wait_until(clock().now() + std::chrono::seconds(1));
+  process::clock().wait_until(process::clock().now() + std::chrono::seconds(1));
   EXPECT_EQ(gpemu_cuda_stream_query(stream_), GPEMU_CUDA_ERROR_NOT_READY);
   EXPECT_EQ(gpemu_cuda_event_query(event), GPEMU_CUDA_ERROR_NOT_READY);
   EXPECT_TRUE(all_are(0, kSize, 0));
@@ -259,9 +260,9 @@ TEST_F(MoverTest, TakeNoLongerOnTheTimelineThanTheLink) {
     ASSERT_EQ(gpemu_cuda_event_record(end, stream_, 0), GPEMU_CUDA_SUCCESS);
     ASSERT_EQ(gpemu_cuda_event_synchronize(end), GPEMU_CUDA_SUCCESS);
     ASSERT_EQ(gpemu_cuda_event_elapsed(start, end, &time), GPEMU_CUDA_SUCCESS);
-    process().settings->drop_data = true;
+    process::process().settings->drop_data = true;
   }
-  process().settings->drop_data = false;
+  process::process().settings->drop_data = false;
   EXPECT_EQ(times[0], times[1]);
   EXPECT_GT(times[0], 0);
 }

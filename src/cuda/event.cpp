@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "event.hpp"
 
+#include "gpemu/process/recorder.hpp"
+
 #include "capture.hpp"
 #include "host_functions.hpp"
-#include "recorder.hpp"
 #include "stream_state.hpp"
 #include "waits.hpp"
 
@@ -14,33 +15,36 @@ constexpr std::uint32_t kDisableTiming = 2;
 
 /// Source: CUDA C++ Programming Guide, "Multi-Device System": events are recorded in streams of
 /// their device and timed against its events; any event can be waited for.
-bool are_apart(const DeviceState* a, const DeviceState* b) {
+bool are_apart(const process::DeviceState* a, const process::DeviceState* b) {
   return a != nullptr && b != nullptr && a != b;
 }
 
 }  // namespace
 
-Status wait_for_event(gpemu_cuda_stream& stream, gpemu_cuda_event& event, std::uint32_t flags) {
+process::Status wait_for_event(gpemu_cuda_stream& stream, gpemu_cuda_event& event,
+                               std::uint32_t flags) {
   if (capturing(stream) || event.capture_id != 0) return capture_wait(stream, event, flags);
   stream.stream->wait(event.current());
-  record_event_use(event, stream.id, true);
+  process::record_event_use(event, stream.id, true);
   follow(stream, &event.host_calls);
   return GPEMU_CUDA_SUCCESS;
 }
 
-Status record_event(gpemu_cuda_event& event, gpemu_cuda_stream& stream, std::uint32_t flags) {
+process::Status record_event(gpemu_cuda_event& event, gpemu_cuda_stream& stream,
+                             std::uint32_t flags) {
   if (are_apart(event.device, stream.device)) return GPEMU_CUDA_ERROR_INVALID_HANDLE;
   if (capturing(stream)) return capture_record(event, stream, flags);
   forget_capture(event);
   stream.stream->record(event.event);
-  record_event_use(event, stream.id, false);
+  process::record_event_use(event, stream.id, false);
   follow(stream);
   copy_host_calls(stream, event.host_calls);
   event.publish();
   return GPEMU_CUDA_SUCCESS;
 }
 
-Status time_between(const gpemu_cuda_event& start, const gpemu_cuda_event& end, Duration* elapsed) {
+process::Status time_between(const gpemu_cuda_event& start, const gpemu_cuda_event& end,
+                             Duration* elapsed) {
   if (are_apart(start.device, end.device)) return GPEMU_CUDA_ERROR_INVALID_HANDLE;
   GPEMU_CUDA_TRY(refuse_captured(start));
   GPEMU_CUDA_TRY(refuse_captured(end));
@@ -55,7 +59,7 @@ Status time_between(const gpemu_cuda_event& start, const gpemu_cuda_event& end, 
   return GPEMU_CUDA_SUCCESS;
 }
 
-Status wait_in_graph(gpemu_cuda_event_handle event, gpemu_cuda_stream& stream) {
+process::Status wait_in_graph(gpemu_cuda_event_handle event, gpemu_cuda_stream& stream) {
   const gpemu_cuda_event* const found = find_event(event);
   if (found == nullptr) return GPEMU_CUDA_ERROR_INVALID_HANDLE;
   stream.stream->wait(found->current());
@@ -63,7 +67,7 @@ Status wait_in_graph(gpemu_cuda_event_handle event, gpemu_cuda_stream& stream) {
   return GPEMU_CUDA_SUCCESS;
 }
 
-Status record_in_graph(gpemu_cuda_event_handle event, gpemu_cuda_stream& stream) {
+process::Status record_in_graph(gpemu_cuda_event_handle event, gpemu_cuda_stream& stream) {
   gpemu_cuda_event* const found = find_event(event);
   if (found == nullptr) return GPEMU_CUDA_ERROR_INVALID_HANDLE;
   stream.stream->record(found->event);

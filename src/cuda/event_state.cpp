@@ -3,7 +3,7 @@
 
 namespace gpemu::cuda {
 
-gpemu_cuda_event* create_event(DeviceState& device, std::uint32_t flags) {
+gpemu_cuda_event* create_event(process::DeviceState& device, std::uint32_t flags) {
   gpemu_cuda_event* const created = events().create();
   if (created == nullptr) return nullptr;
   created->flags = flags;

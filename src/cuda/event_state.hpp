@@ -9,17 +9,17 @@
 #include "gpemu/base/units.hpp"
 #include "gpemu/cuda.h"
 #include "gpemu/device/device.hpp"
+#include "gpemu/process/device_state.hpp"
+#include "gpemu/process/handle_table.hpp"
+#include "gpemu/process/made_once.hpp"
+#include "gpemu/process/process.hpp"
 
-#include "device_state.hpp"
-#include "handle_table.hpp"
 #include "host_calls.hpp"
-#include "made_once.hpp"
-#include "process.hpp"
 
 struct gpemu_cuda_event {
   gpemu::device::Event event;
-  gpemu::cuda::DeviceState* device = nullptr;  ///< its own; null for another process's.
-  gpemu::cuda::HostCalls host_calls;           ///< of this process, for which it stands.
+  gpemu::process::DeviceState* device = nullptr;  ///< its own; null for another process's.
+  gpemu::cuda::HostCalls host_calls;              ///< of this process, for which it stands.
   std::uint32_t flags = 0;
   std::atomic<std::uint64_t> capture_id{
       0};                                  ///< the capture in which it was last recorded; 0: none.
@@ -51,8 +51,8 @@ inline constexpr std::uint32_t kAllEventFlags = 7;
 /// More than any program keeps alive; an unused slot costs only address space.
 inline constexpr std::size_t kMaxEvents = 1 << 20;
 
-[[nodiscard]] inline HandleTable<gpemu_cuda_event>& events() {
-  static constinit MadeOnce<HandleTable<gpemu_cuda_event>> table;
+[[nodiscard]] inline process::HandleTable<gpemu_cuda_event>& events() {
+  static constinit process::MadeOnce<process::HandleTable<gpemu_cuda_event>> table;
   return table.get(kMaxEvents);
 }
 
@@ -62,6 +62,6 @@ inline constexpr std::size_t kMaxEvents = 1 << 20;
 }
 
 /// Returns a new event of a device, or null if there are too many.
-[[nodiscard]] gpemu_cuda_event* create_event(DeviceState& device, std::uint32_t flags);
+[[nodiscard]] gpemu_cuda_event* create_event(process::DeviceState& device, std::uint32_t flags);
 
 }  // namespace gpemu::cuda

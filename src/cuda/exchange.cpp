@@ -8,6 +8,8 @@
 #include <utility>
 #include <vector>
 
+#include "gpemu/process/writers.hpp"
+
 #include "host_functions.hpp"
 #include "kernel_memory.hpp"
 #include "memory_content.hpp"
@@ -120,8 +122,8 @@ bool is_large(const Source& source) {
   return !is_unkept(source.start, source.bytes);
 }
 
-WriterId writer_of(const CollectiveCall& call) {
-  return writer_id(collective_name(call.kind));
+kernels::WriterId writer_of(const CollectiveCall& call) {
+  return process::writer_id(collective_name(call.kind));
 }
 
 /// A rank's destination that is being filled.
@@ -202,7 +204,7 @@ class Take {
       exchange_.communicator->slowest.store(rank, std::memory_order_relaxed);
     }
     if (before >= 0 && mailbox().stop_awaiting(before, exchange_.number)) {
-      process().node->ring(process().node->identity());
+      process::process().node->ring(process::process().node->identity());
     }
   }
 

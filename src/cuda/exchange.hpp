@@ -5,8 +5,9 @@
 #include <memory>
 #include <vector>
 
+#include "gpemu/process/status.hpp"
+
 #include "communicator.hpp"
-#include "status.hpp"
 #include "stream_state.hpp"
 
 namespace gpemu::cuda {

@@ -11,16 +11,16 @@
 #include <vector>
 
 #include "gpemu/base/mutex.hpp"
+#include "gpemu/process/attach.hpp"
+#include "gpemu/process/handle_table.hpp"
+#include "gpemu/process/made_once.hpp"
 
-#include "attach.hpp"
 #include "capture.hpp"
 #include "copy.hpp"
 #include "event.hpp"
 #include "graph.hpp"
-#include "handle_table.hpp"
 #include "host_functions.hpp"
 #include "kernel_execution.hpp"
-#include "made_once.hpp"
 #include "stream.hpp"
 #include "waits.hpp"
 
@@ -35,15 +35,16 @@ constexpr std::size_t kMaxExecs = 1 << 16;
 /// stream. Source: NVIDIA Technical Blog, "Getting Started with CUDA Graphs", 2019, V100: 3.4 us
 /// instead of 3.8 us a kernel. Of Hopper: an H200, 0.68 us instead of 1.63 us
 /// (tools/measure/measure_sharing.py, 2026-11-26).
-Duration saved_per_kernel(const DeviceState& device) {
+Duration saved_per_kernel(const process::DeviceState& device) {
   constexpr int kHopper = 9;
   return Duration(device.info.major == kHopper ? 950 : 400);
 }
 
 /// Appends the steps of a graph, with child graphs in place of their nodes, and the objects that
 /// they keep. Steps without dependencies wait for `before`. Errors: INVALID_VALUE for circles.
-Status flatten(const gpemu_cuda_graph& graph, const std::vector<std::uint32_t>& before,
-               std::vector<Step>& steps, UserObjects& objects) GPEMU_REQUIRES(graph_mutex()) {
+process::Status flatten(const gpemu_cuda_graph& graph, const std::vector<std::uint32_t>& before,
+                        std::vector<Step>& steps, UserObjects& objects)
+    GPEMU_REQUIRES(graph_mutex()) {
   std::vector<gpemu_cuda_node*> sorted;
   GPEMU_CUDA_TRY(sort_nodes(graph, &sorted));
   for (const auto& [object, count] : graph.objects) objects[object] += count;
@@ -68,7 +69,7 @@ Status flatten(const gpemu_cuda_graph& graph, const std::vector<std::uint32_t>& 
 }
 
 /// Runs one node on a stream whose work starts when the node may start; the stream knows the end.
-Status run_step(Step& step, gpemu_cuda_stream& stream) {
+process::Status run_step(Step& step, gpemu_cuda_stream& stream) {
   const gpemu_cuda_node_parameters& node = step.work.parameters;
   if (step.work.queue) return step.work.queue(stream);
   switch (node.kind) {
@@ -152,7 +153,7 @@ class Branches {
  private:
   static constexpr std::uint32_t kNone = ~std::uint32_t{0};
   struct Branch {
-    DeviceState* device = nullptr;
+    process::DeviceState* device = nullptr;
     device::Stream* stream = nullptr;  ///< null until it is begun.
     std::uint32_t last = kNone;        ///< its last step.
   };
@@ -163,7 +164,7 @@ class Branches {
     device::Moment end = {};
   };
 
-  device::Stream& begin(DeviceState& device, std::size_t branch) {
+  device::Stream& begin(process::DeviceState& device, std::size_t branch) {
     if (branch == 0 && &device == stream_.device) return *stream_.stream;
     auto& streams = exec_.streams[&device];
     std::size_t& used = used_[&device];
@@ -180,7 +181,7 @@ class Branches {
   device::Moment start_;
   std::vector<Branch> branches_;
   std::vector<Place> places_;  ///< by step.
-  std::map<DeviceState*, std::size_t> used_;
+  std::map<process::DeviceState*, std::size_t> used_;
 };
 
 /// Finds the step of a node.
@@ -225,15 +226,16 @@ void release_after_launches(const gpemu_cuda_exec& exec, UserObjects objects,
 }
 
 /// Runs the steps on a stream, and adds the events that they record to `recorded`.
-Status run_steps(gpemu_cuda_exec& exec, gpemu_cuda_stream& stream,
-                 std::vector<gpemu_cuda_event_handle>& recorded) GPEMU_REQUIRES(exec.mutex) {
+process::Status run_steps(gpemu_cuda_exec& exec, gpemu_cuda_stream& stream,
+                          std::vector<gpemu_cuda_event_handle>& recorded)
+    GPEMU_REQUIRES(exec.mutex) {
   stream.stream->wait(exec.end);
   Branches branches(exec, stream);
   follow(stream, &exec.host_calls);
   HostCalls before;
   copy_host_calls(stream, before);
   std::vector<HostCalls> calls(exec.steps.size());  // that later steps must respect, by step.
-  Status status = GPEMU_CUDA_SUCCESS;
+  process::Status status = GPEMU_CUDA_SUCCESS;
   for (std::size_t i = 0; i < exec.steps.size() && status == GPEMU_CUDA_SUCCESS; ++i) {
     Step& step = exec.steps[i];
     gpemu_cuda_stream node_stream{.device = step.work.device,
@@ -257,8 +259,8 @@ Status run_steps(gpemu_cuda_exec& exec, gpemu_cuda_stream& stream,
   return status;
 }
 
-HandleTable<gpemu_cuda_exec>& execs() {
-  static constinit MadeOnce<HandleTable<gpemu_cuda_exec>> table;
+process::HandleTable<gpemu_cuda_exec>& execs() {
+  static constinit process::MadeOnce<process::HandleTable<gpemu_cuda_exec>> table;
   return table.get(kMaxExecs);
 }
 
@@ -286,7 +288,7 @@ void unpin_exec(gpemu_cuda_exec& exec) {
   destroy_objects(released);
 }
 
-Status instantiate(const gpemu_cuda_graph& graph, gpemu_cuda_exec** exec) {
+process::Status instantiate(const gpemu_cuda_graph& graph, gpemu_cuda_exec** exec) {
   std::vector<Step> steps;
   UserObjects objects;
   GPEMU_CUDA_TRY(flatten(graph, {}, steps, objects));
@@ -299,8 +301,8 @@ Status instantiate(const gpemu_cuda_graph& graph, gpemu_cuda_exec** exec) {
   return GPEMU_CUDA_SUCCESS;
 }
 
-Status update_exec(gpemu_cuda_exec& exec, const gpemu_cuda_graph& graph,
-                   std::vector<gpemu_cuda_user_object*>& released) {
+process::Status update_exec(gpemu_cuda_exec& exec, const gpemu_cuda_graph& graph,
+                            std::vector<gpemu_cuda_user_object*>& released) {
   std::vector<Step> steps;
   UserObjects objects;
   GPEMU_CUDA_TRY(flatten(graph, {}, steps, objects));
@@ -316,8 +318,8 @@ Status update_exec(gpemu_cuda_exec& exec, const gpemu_cuda_graph& graph,
   return GPEMU_CUDA_SUCCESS;
 }
 
-Status set_exec_node(gpemu_cuda_exec& exec, gpemu_cuda_node_handle node,
-                     const gpemu_cuda_node_parameters& parameters) {
+process::Status set_exec_node(gpemu_cuda_exec& exec, gpemu_cuda_node_handle node,
+                              const gpemu_cuda_node_parameters& parameters) {
   const Lock exec_lock(exec.mutex);
   Step* const step = find_step(exec, node);
   if (step == nullptr || step->work.parameters.kind != parameters.kind) {
@@ -329,7 +331,7 @@ Status set_exec_node(gpemu_cuda_exec& exec, gpemu_cuda_node_handle node,
   return GPEMU_CUDA_SUCCESS;
 }
 
-Status enable_exec_node(gpemu_cuda_exec& exec, gpemu_cuda_node_handle node, bool enabled) {
+process::Status enable_exec_node(gpemu_cuda_exec& exec, gpemu_cuda_node_handle node, bool enabled) {
   const Lock exec_lock(exec.mutex);
   Step* const step = find_step(exec, node);
   // Source: cudaGraphNodeSetEnabled: only kernels, memsets and memcpys.
@@ -347,9 +349,9 @@ void destroy_exec(gpemu_cuda_exec& exec, std::vector<gpemu_cuda_user_object*>& r
   execs().destroy(&exec);
 }
 
-Status launch_exec(gpemu_cuda_exec& exec, gpemu_cuda_stream& stream) {
+process::Status launch_exec(gpemu_cuda_exec& exec, gpemu_cuda_stream& stream) {
   std::vector<gpemu_cuda_event_handle> recorded;
-  Status status = GPEMU_CUDA_SUCCESS;
+  process::Status status = GPEMU_CUDA_SUCCESS;
   {
     const Lock lock(exec.mutex);
     status = run_steps(exec, stream, recorded);

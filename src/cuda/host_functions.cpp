@@ -12,9 +12,9 @@
 #include "gpemu/base/condition.hpp"
 #include "gpemu/base/mutex.hpp"
 #include "gpemu/base/thread.hpp"
+#include "gpemu/process/attach.hpp"
+#include "gpemu/process/made_once.hpp"
 
-#include "attach.hpp"
-#include "made_once.hpp"
 #include "mover.hpp"
 #include "waits.hpp"
 
@@ -67,7 +67,7 @@ class HostFunctions {
     Lock lock(mutex_);
     wait_locked(lock, calls_of(stream));
   }
-  void wait(const DeviceState& device) GPEMU_EXCLUDES(mutex_) {
+  void wait(const process::DeviceState& device) GPEMU_EXCLUDES(mutex_) {
     Lock lock(mutex_);
     wait_locked(lock, devices_[&device].all);
   }
@@ -146,23 +146,23 @@ class HostFunctions {
         // It waits for other parties at a rendezvous.
         const device::Moment open = *(awaited_ = next()->time);
         lock.unlock();
-        open.wait_for_news(clock(), seen, TimePoint::max());
+        open.wait_for_news(process::clock(), seen, TimePoint::max());
         lock.lock();
         awaited_.reset();
         continue;
       }
       // A call queued meanwhile may be due earlier, and new work may delay this one. Virtual time
       // stands still while no thread waits, so there is no need to sleep.
-      const Duration ahead = time - clock().now() - clock().lead();
-      if (ahead > Duration::zero() && process().time_is_real) {
+      const Duration ahead = time - process::clock().now() - process::clock().lead();
+      if (ahead > Duration::zero() && process::process().time_is_real) {
         const auto comes_earlier = [&]() GPEMU_REQUIRES(mutex_) { return next()->order != order; };
         if (changed_.wait_for(lock, ahead, comes_earlier)) continue;
       }
       lock.unlock();
-      clock().wait_until(time);
+      process::clock().wait_until(time);
       lock.lock();
       const auto due = next();
-      if (due->order != order || !due->time.is_over(clock().now())) continue;
+      if (due->order != order || !due->time.is_over(process::clock().now())) continue;
       const Call call = *due;
       calls_.erase(due);
       lock.unlock();
@@ -185,7 +185,7 @@ class HostFunctions {
   std::vector<Call> calls_ GPEMU_GUARDED_BY(mutex_);
   /// Calls that have not returned, including those in `calls_`.
   std::set<std::uint64_t> open_ GPEMU_GUARDED_BY(mutex_);
-  std::map<const DeviceState*, DeviceCalls> devices_ GPEMU_GUARDED_BY(mutex_);
+  std::map<const process::DeviceState*, DeviceCalls> devices_ GPEMU_GUARDED_BY(mutex_);
   /// An open moment for which the thread waits.
   std::optional<device::Moment> awaited_ GPEMU_GUARDED_BY(mutex_);
   std::uint64_t next_ GPEMU_GUARDED_BY(mutex_) = 1;
@@ -195,7 +195,7 @@ class HostFunctions {
 namespace {
 
 HostFunctions& host_functions() {
-  static constinit MadeOnce<HostFunctions> made;
+  static constinit process::MadeOnce<HostFunctions> made;
   return made.get();
 }
 
@@ -235,7 +235,7 @@ void wait_for_host_functions(const gpemu_cuda_stream& stream) {
   if (any_host_calls()) host_functions().wait(stream);
 }
 
-void wait_for_host_functions(const DeviceState& device) {
+void wait_for_host_functions(const process::DeviceState& device) {
   if (any_host_calls()) host_functions().wait(device);
 }
 

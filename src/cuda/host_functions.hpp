@@ -39,6 +39,6 @@ inline void copy_host_calls(const gpemu_cuda_stream& stream, HostCalls& calls) {
 /// Returns at once within a host function, which would wait for itself.
 void wait_for_host_functions(const HostCalls& calls);
 void wait_for_host_functions(const gpemu_cuda_stream& stream);
-void wait_for_host_functions(const DeviceState& device);
+void wait_for_host_functions(const process::DeviceState& device);
 
 }  // namespace gpemu::cuda

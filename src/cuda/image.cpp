@@ -9,7 +9,7 @@
 #include <string_view>
 #include <utility>
 
-#include "log.hpp"
+#include "gpemu/process/log.hpp"
 
 namespace gpemu::cuda {
 namespace {
@@ -410,7 +410,7 @@ ZstandardDecompress find_zstandard() {
   void* const library = ::dlopen("libzstd.so.1", RTLD_NOW | RTLD_LOCAL);
   void* const found = library == nullptr ? nullptr : ::dlsym(library, "ZSTD_decompress");
   if (found == nullptr) {
-    tell(
+    process::tell(
         "libzstd.so.1 is not installed: kernels compressed with it are not read, and memory "
         "that they write through structs may show its former content. On Debian: apt-get "
         "install libzstd1");

@@ -7,9 +7,9 @@
 #include <gtest/gtest.h>
 
 #include "gpemu/cuda.h"
+#include "gpemu/process/attach.hpp"
+#include "gpemu/process/faults.hpp"
 
-#include "attach.hpp"
-#include "faults.hpp"
 #include "kernel_memory.hpp"
 #include "test_gpu.hpp"
 

@@ -18,7 +18,7 @@ Result<topology::Fabric> fabric_in_machine(const JobMachine& machine, int ranks)
 
 }  // namespace
 
-Result<topology::Fabric> fabric_of_job(const Job& job, const JobMachine& machine) {
+Result<topology::Fabric> fabric_of_job(const process::Job& job, const JobMachine& machine) {
   const int gpus = static_cast<int>(machine.gpus.size());
   const int ranks = gpus == 0 ? job.ranks_per_host : std::min(job.ranks_per_host, gpus);
   if (job.ranks % ranks != 0) {

@@ -5,12 +5,11 @@
 #include <vector>
 
 #include "gpemu/base/error.hpp"
+#include "gpemu/process/settings.hpp"
 #include "gpemu/profile/gpu_spec.hpp"
 #include "gpemu/profile/topology_spec.hpp"
 #include "gpemu/topology/fabric.hpp"
 #include "gpemu/topology/network.hpp"
-
-#include "settings.hpp"
 
 namespace gpemu::cuda {
 
@@ -27,6 +26,7 @@ struct JobMachine {
 ///
 /// Errors: kInvalidArgument if the machines cannot have equally many ranks, or if there are several
 /// and neither a network nor an adapter joins them.
-[[nodiscard]] Result<topology::Fabric> fabric_of_job(const Job& job, const JobMachine& machine);
+[[nodiscard]] Result<topology::Fabric> fabric_of_job(const process::Job& job,
+                                                     const JobMachine& machine);
 
 }  // namespace gpemu::cuda

@@ -10,9 +10,9 @@
 
 #include "gpemu/base/mutex.hpp"
 #include "gpemu/base/per_thread.hpp"
-
-#include "attach.hpp"
-#include "recorder.hpp"
+#include "gpemu/process/attach.hpp"
+#include "gpemu/process/recorder.hpp"
+#include "gpemu/process/writers.hpp"
 
 namespace gpemu::cuda {
 namespace {
@@ -91,7 +91,8 @@ const cost::KernelTraits& traits_of(gpemu_cuda_kernel& kernel) {
       decode(kernel);
       kernel.traits = cost::kernel_traits(kernel.name);
       kernel.effect = kernels::kernel_effect(
-          kernel.name, [&kernel] { return facts_of_code(kernel); }, writer_id(kernel.name));
+          kernel.name, [&kernel] { return facts_of_code(kernel); },
+          process::writer_id(kernel.name));
       // Names of newer versions do not say it.
       const auto* const lists = std::get_if<kernels::ListsEffect>(&kernel.effect.recognised);
       if (lists != nullptr) kernel.traits.tensor_lists = lists->layout;
@@ -160,8 +161,8 @@ Bytes max_dynamic_of(const gpemu_cuda_kernel& kernel, const gpemu_cuda_device& d
 }
 
 /// Requires: the kernel is decoded, if that is possible.
-Status check_launch(gpemu_cuda_kernel& kernel, const gpemu_cuda_launch& launch,
-                    const gpemu_cuda_device& device) {
+process::Status check_launch(gpemu_cuda_kernel& kernel, const gpemu_cuda_launch& launch,
+                             const gpemu_cuda_device& device) {
   std::uint64_t threads = 1;
   for (int i = 0; i < 3; ++i) {
     const auto grid_limit = static_cast<std::uint32_t>(device.max_grid[i]);
@@ -196,7 +197,7 @@ Status check_launch(gpemu_cuda_kernel& kernel, const gpemu_cuda_launch& launch,
 
 }  // namespace
 
-int architecture_of(const DeviceState& device) {
+int architecture_of(const process::DeviceState& device) {
   return device.info.major * 10 + device.info.minor;
 }
 
@@ -205,21 +206,22 @@ const Image* image_of(KernelRegistry& state, const void* fat_binary) {
   const auto [entry, added] = state.images.try_emplace(fat_binary);
   std::optional<Image>& image = entry->second;
   if (added) {
-    image =
-        read_fat_binary(static_cast<const std::byte*>(fat_binary), architecture_of(device_at(0)));
+    image = read_fat_binary(static_cast<const std::byte*>(fat_binary),
+                            architecture_of(process::device_at(0)));
   }
   return image ? &*image : nullptr;
 }
 
-Status unpack_launch(gpemu_cuda_kernel_handle kernel, const gpemu_cuda_launch& launch,
-                     std::vector<void*>* arguments, gpemu_cuda_launch* plain) {
+process::Status unpack_launch(gpemu_cuda_kernel_handle kernel, const gpemu_cuda_launch& launch,
+                              std::vector<void*>* arguments, gpemu_cuda_launch* plain) {
   gpemu_cuda_kernel* const found = kernels().find(kernel);
   if (found == nullptr) return GPEMU_CUDA_ERROR_INVALID_HANDLE;
   decode(*found);
   const std::vector<ParameterPlace> places =
       found->code == nullptr ? facts_of_code(*found).places : found->code->parameters;
   if (places.empty() && launch.packed_bytes > 0) {
-    record_not_supported("libcuda.so.1", "packed arguments of a kernel without machine code");
+    process::record_not_supported("libcuda.so.1",
+                                  "packed arguments of a kernel without machine code");
     return GPEMU_CUDA_ERROR_NOT_SUPPORTED;
   }
   // The program's own memory, to which nothing writes.
@@ -236,8 +238,8 @@ Status unpack_launch(gpemu_cuda_kernel_handle kernel, const gpemu_cuda_launch& l
   return GPEMU_CUDA_SUCCESS;
 }
 
-Status find_launched(gpemu_cuda_kernel_handle handle, const gpemu_cuda_launch& launch,
-                     const DeviceState& device, gpemu_cuda_kernel** kernel) {
+process::Status find_launched(gpemu_cuda_kernel_handle handle, const gpemu_cuda_launch& launch,
+                              const process::DeviceState& device, gpemu_cuda_kernel** kernel) {
   *kernel = kernels().find(handle);
   if (*kernel == nullptr) return GPEMU_CUDA_ERROR_INVALID_HANDLE;
   static_cast<void>(traits_of(**kernel));
@@ -245,7 +247,7 @@ Status find_launched(gpemu_cuda_kernel_handle handle, const gpemu_cuda_launch& l
 }
 
 void set_shape(gpemu_cuda_kernel& kernel, const gpemu_cuda_launch& launch,
-               const DeviceState& device, cost::OperationCost& cost) {
+               const process::DeviceState& device, cost::OperationCost& cost) {
   const auto multiprocessors = static_cast<std::uint64_t>(device.info.multiprocessors);
   // Checked grids have at most 2^31 blocks in x and 2^16 in y and z, and so less than 2^63.
   const std::uint64_t blocks = std::uint64_t{launch.grid[0]} * launch.grid[1] * launch.grid[2];
@@ -267,7 +269,7 @@ void set_shape(gpemu_cuda_kernel& kernel, const gpemu_cuda_launch& launch,
 
 cost::DescribedOperation describe_operation(gpemu_cuda_kernel& kernel,
                                             const gpemu_cuda_launch& launch,
-                                            const DeviceState& device) {
+                                            const process::DeviceState& device) {
   const gpemu_operation launched = {
       .struct_size = sizeof(launched),
       .kind = GPEMU_OPERATION_KERNEL,
@@ -297,7 +299,7 @@ void register_kernel(const void* host_function, const char* name, const void* fa
   state.registered[fat_binary].push_back(host_function);
 }
 
-Status registered_kernel(const void* host_function, gpemu_cuda_kernel** kernel) {
+process::Status registered_kernel(const void* host_function, gpemu_cuda_kernel** kernel) {
   KernelRegistry& state = registry();
   FoundKernel none{};
   auto* const before = PerThread<FoundKernels>::get();
@@ -315,7 +317,8 @@ Status registered_kernel(const void* host_function, gpemu_cuda_kernel** kernel) 
   return GPEMU_CUDA_SUCCESS;
 }
 
-gpemu_cuda_kernel_info describe_kernel(gpemu_cuda_kernel& kernel, const DeviceState& device) {
+gpemu_cuda_kernel_info describe_kernel(gpemu_cuda_kernel& kernel,
+                                       const process::DeviceState& device) {
   decode(kernel);
   const int version =
       kernel.image == nullptr ? architecture_of(device) : kernel.image->architecture;

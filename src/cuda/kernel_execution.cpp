@@ -8,8 +8,9 @@
 
 #include "gpemu/base/per_thread.hpp"
 #include "gpemu/kernels/kernel_name.hpp"
+#include "gpemu/process/faults.hpp"
+#include "gpemu/process/writers.hpp"
 
-#include "faults.hpp"
 #include "kernel_memory.hpp"
 #include "managed.hpp"
 #include "memory_content.hpp"
@@ -54,7 +55,7 @@ bool moves_much(const KernelWork& work) {
 
 }  // namespace
 
-KernelWork work_on_anything(WriterId writer) {
+KernelWork work_on_anything(kernels::WriterId writer) {
   KernelWork work;
   work.writer = writer;
   work.reads.push_back({.start = 0, .bytes = ~Bytes{0}, .writes = true});
@@ -77,11 +78,13 @@ void perform_now(const KernelWork& work) {
 namespace {
 
 /// Makes a context fail if an index of a kernel that ends at a moment is out of bounds.
-void check_indices(const KernelWork& work, DeviceState& device, const device::Moment& end) {
+void check_indices(const KernelWork& work, process::DeviceState& device,
+                   const device::Moment& end) {
   for (const IndexCheck& check : work.checks) {
     if (const auto wrong = find_wrong_index(check, kernel_memory())) {
-      return fail_assertion(
-          device, end, fmt::format("{} in {}", *wrong, readable_name(writer_name(work.writer))));
+      return process::fail_assertion(
+          device, end,
+          fmt::format("{} in {}", *wrong, readable_name(process::writer_name(work.writer))));
     }
   }
 }
@@ -118,7 +121,7 @@ void perform(const KernelWork& work, gpemu_cuda_stream* stream) {
     return perform_now(work);
   }
   std::vector<Access> accesses = accesses_of(work);
-  DeviceState* const device = checks ? stream->device : nullptr;
+  process::DeviceState* const device = checks ? stream->device : nullptr;
   const device::Moment end = stream == nullptr ? device::Moment() : stream->stream->last_end();
   auto run = [work, device, end] {
     if (device != nullptr) check_indices(work, *device, end);
@@ -137,7 +140,7 @@ namespace {
 void describe_lists_of(KernelWork* work, bool are_there) {
   const KernelWork::Later later = std::exchange(work->later, {});
   if (are_there) return later.describe(kernel_memory(), work);
-  const WriterId writer = work->writer;
+  const kernels::WriterId writer = work->writer;
   *work = work_on_anything(writer);
   work->compute = [later, writer](kernels::Memory& memory) {
     KernelWork described;

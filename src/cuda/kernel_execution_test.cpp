@@ -15,6 +15,7 @@
 
 #include "gpemu/cuda.h"
 #include "gpemu/kernels/kernel_effect.hpp"
+#include "gpemu/process/writers.hpp"
 
 #include "content.hpp"
 #include "kernel_memory.hpp"
@@ -96,7 +97,7 @@ constexpr const char* kGather =
     "_Z6gatherPKfN2at4cuda6detail10TensorInfoIljEENS1_10TensorInfoIKfjEE";
 
 KernelEffect effect_of(const char* name, const FindCode& find_code = nullptr) {
-  return kernels::kernel_effect(name, find_code, writer_id(name));
+  return kernels::kernel_effect(name, find_code, process::writer_id(name));
 }
 
 /// Returns what a kernel of this kind is known to do. Requires: it is of the kind.

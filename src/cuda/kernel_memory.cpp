@@ -7,9 +7,9 @@
 #include <cstring>
 
 #include "gpemu/base/per_thread.hpp"
+#include "gpemu/process/recorder.hpp"
 
 #include "memory_content.hpp"
-#include "recorder.hpp"
 
 namespace gpemu::cuda {
 namespace {
@@ -18,7 +18,7 @@ namespace {
 struct RecentRange {
   std::uint64_t address = 0;
   Bytes bytes = 0;
-  WriterId writer = 0;
+  kernels::WriterId writer = 0;
   std::uint8_t how = 0;
   std::uint64_t changes = 0;  ///< ContentMap::changes
 
@@ -52,13 +52,13 @@ struct RecentFinds {
 
 /// Sets a range of shared memory to zeros in place of a kernel's results. Reads of shared memory
 /// cannot be seen, so it counts as read now.
-void clear_shared(std::uint64_t address, Bytes bytes, WriterId writer) {
+void clear_shared(std::uint64_t address, Bytes bytes, kernels::WriterId writer) {
   clear_pages(address, bytes);
-  record_not_computed(address, bytes, writer);
+  process::record_not_computed(address, bytes, writer);
 }
 
 /// Marks a range that a kernel changed in place as not updated, where its pages have content.
-void leave_not_updated(std::uint64_t address, Bytes bytes, WriterId writer) {
+void leave_not_updated(std::uint64_t address, Bytes bytes, kernels::WriterId writer) {
   ContentMap& contents = memory().contents;
   for (Bytes done = 0; done < bytes;) {
     const ContentMap::Part part = contents.part(address + done, bytes - done);
@@ -78,7 +78,7 @@ constexpr bool is_update(Uncomputed how) {
 }  // namespace
 
 void fill_by_kernel(std::uint64_t address, const void* value, Bytes element_bytes, Bytes count,
-                    WriterId writer) {
+                    kernels::WriterId writer) {
   const Bytes bytes = element_bytes * count;
   if (bytes == 0) return;
   const Side side = side_of(address, bytes);
@@ -101,7 +101,8 @@ void fill_by_kernel(std::uint64_t address, const void* value, Bytes element_byte
   fill(address, value, element_bytes, count);
 }
 
-void leave_uncomputed(std::uint64_t address, Bytes bytes, Uncomputed how, WriterId writer) {
+void leave_uncomputed(std::uint64_t address, Bytes bytes, Uncomputed how,
+                      kernels::WriterId writer) {
   if (bytes == 0) return;
   ContentMap& contents = memory().contents;
   const RecentRange range{address, bytes, writer, static_cast<std::uint8_t>(how),
@@ -116,7 +117,7 @@ void leave_uncomputed(std::uint64_t address, Bytes bytes, Uncomputed how, Writer
   if (covered == 0) return;
   // The host's pages stay, because they may belong to a file of the program.
   if (side.on_host() || (side.shared && is_update(how))) {
-    return record_not_computed(address, covered, writer);
+    return process::record_not_computed(address, covered, writer);
   }
   if (side.shared) return clear_shared(address, covered, writer);
   if (is_update(how)) {
@@ -162,7 +163,7 @@ Bytes device_bytes_at(std::uint64_t address, Bytes bytes) {
   return side.is_written_by_kernels() ? std::min(bytes, side.covered) : 0;
 }
 
-void leave_uncomputed(const kernels::KernelWork::Scattered& tensor, WriterId writer) {
+void leave_uncomputed(const kernels::KernelWork::Scattered& tensor, kernels::WriterId writer) {
   /// With more pieces, each of which takes the host some 0.3 us, known content stays and counts as
   /// not updated.
   constexpr Bytes kMostPieces = Bytes{1} << 16;

@@ -14,17 +14,17 @@ namespace gpemu::cuda {
 /// values other than zero are not computed. Does nothing unless the whole range is in memory of a
 /// device or in locked host memory.
 void fill_by_kernel(std::uint64_t address, const void* value, Bytes element_bytes, Bytes count,
-                    WriterId writer);
+                    kernels::WriterId writer);
 
 using kernels::Uncomputed;
 
 /// Marks a range of device memory, or the part of it that is in memory, as not computed. Locked
 /// host memory does not change: a kBounded range may not be written at all, and other ranges count
 /// as read, because the program's reads cannot be seen.
-void leave_uncomputed(std::uint64_t address, Bytes bytes, Uncomputed how, WriterId writer);
+void leave_uncomputed(std::uint64_t address, Bytes bytes, Uncomputed how, kernels::WriterId writer);
 
 /// The same for the elements of a tensor, but not the gaps between them.
-void leave_uncomputed(const kernels::KernelWork::Scattered& tensor, WriterId writer);
+void leave_uncomputed(const kernels::KernelWork::Scattered& tensor, kernels::WriterId writer);
 
 /// Stores values computed for a kernel. Does nothing unless the range is in memory of a device or
 /// in locked host memory.

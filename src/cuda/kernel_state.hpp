@@ -17,12 +17,12 @@
 #include "gpemu/cost/operation_cost.hpp"
 #include "gpemu/cuda.h"
 #include "gpemu/kernels/kernel_effect.hpp"
+#include "gpemu/process/handle_table.hpp"
+#include "gpemu/process/made_once.hpp"
+#include "gpemu/process/process.hpp"
 
-#include "handle_table.hpp"
 #include "image.hpp"
 #include "launch_facts.hpp"
-#include "made_once.hpp"
-#include "process.hpp"
 
 struct gpemu_cuda_module {
   /// Nothing for formats other than machine code, whose names cannot be listed.
@@ -77,16 +77,16 @@ struct KernelRegistry {
 inline constexpr std::size_t kMaxKernels = 1 << 20;
 inline constexpr std::size_t kMaxModules = 1 << 16;
 
-[[nodiscard]] inline HandleTable<gpemu_cuda_kernel>& kernels() {
-  static constinit MadeOnce<HandleTable<gpemu_cuda_kernel>> table;
+[[nodiscard]] inline process::HandleTable<gpemu_cuda_kernel>& kernels() {
+  static constinit process::MadeOnce<process::HandleTable<gpemu_cuda_kernel>> table;
   return table.get(kMaxKernels);
 }
-[[nodiscard]] inline HandleTable<gpemu_cuda_module>& modules() {
-  static constinit MadeOnce<HandleTable<gpemu_cuda_module>> table;
+[[nodiscard]] inline process::HandleTable<gpemu_cuda_module>& modules() {
+  static constinit process::MadeOnce<process::HandleTable<gpemu_cuda_module>> table;
   return table.get(kMaxModules);
 }
 [[nodiscard]] inline KernelRegistry& registry() {
-  static constinit MadeOnce<KernelRegistry> made;
+  static constinit process::MadeOnce<KernelRegistry> made;
   return made.get();
 }
 

@@ -20,8 +20,8 @@
 
 #include "gpemu/base/mutex.hpp"
 #include "gpemu/cuda.h"
+#include "gpemu/process/attach.hpp"
 
-#include "attach.hpp"
 #include "graph.hpp"
 #include "image.hpp"
 #include "kernel_state.hpp"
@@ -176,7 +176,7 @@ TEST_F(KernelTest, BlocksSayHowMuchOfTheGpuALaunchFills) {
   ASSERT_EQ(gpemu_cuda_module_kernel(module, "kernel", &kernel), GPEMU_CUDA_SUCCESS);
   const auto shape = [&](std::uint32_t blocks, Duration time) {
     cost::OperationCost cost{.estimate = {.time = time}};
-    set_shape(*kernel, {.grid = {blocks, 1, 1}, .block = {512, 1, 1}}, device_at(0), cost);
+    set_shape(*kernel, {.grid = {blocks, 1, 1}, .block = {512, 1, 1}}, process::device_at(0), cost);
     return std::pair(cost.width, cost.waves);
   };
   constexpr Duration kLong = std::chrono::milliseconds(1);
@@ -201,7 +201,7 @@ TEST_F(KernelTest, SmallKernelsOfTwoStreamsRunSideBySide) {
   ASSERT_EQ(gpemu_cuda_module_kernel(module, "kernel", &kernel), GPEMU_CUDA_SUCCESS);
   const auto took = [&](std::uint32_t blocks, int streams) {
     EXPECT_EQ(gpemu_cuda_device_synchronize(), GPEMU_CUDA_SUCCESS);
-    const TimePoint start = process().clock->now();
+    const TimePoint start = process::process().clock->now();
     const gpemu_cuda_launch launch{.grid = {blocks, 1, 1}, .block = {32, 1, 1}};
     std::vector<gpemu_cuda_stream_handle> made(static_cast<std::size_t>(streams));
     for (gpemu_cuda_stream_handle& stream : made) {
@@ -209,7 +209,7 @@ TEST_F(KernelTest, SmallKernelsOfTwoStreamsRunSideBySide) {
       EXPECT_EQ(gpemu_cuda_launch_kernel(kernel, &launch, stream), GPEMU_CUDA_SUCCESS);
     }
     EXPECT_EQ(gpemu_cuda_device_synchronize(), GPEMU_CUDA_SUCCESS);
-    const Duration time = process().clock->now() - start;
+    const Duration time = process::process().clock->now() - start;
     for (const gpemu_cuda_stream_handle stream : made) {
       EXPECT_EQ(gpemu_cuda_stream_destroy(stream), GPEMU_CUDA_SUCCESS);
     }

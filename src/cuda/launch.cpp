@@ -8,9 +8,9 @@
 
 namespace gpemu::cuda {
 
-Status launch_kernel(gpemu_cuda_kernel_handle kernel, const gpemu_cuda_launch& launch,
-                     gpemu_cuda_stream& stream) {
-  const DeviceState& device = *stream.device;
+process::Status launch_kernel(gpemu_cuda_kernel_handle kernel, const gpemu_cuda_launch& launch,
+                              gpemu_cuda_stream& stream) {
+  const process::DeviceState& device = *stream.device;
   gpemu_cuda_kernel* found = nullptr;
   GPEMU_CUDA_TRY(find_launched(kernel, launch, device, &found));
   const cost::DescribedOperation described = describe_operation(*found, launch, device);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "gpemu/kernels/kernel_work.hpp"
+#include "gpemu/process/writers.hpp"
 
 #include "capture.hpp"
 #include "content.hpp"
@@ -31,7 +32,7 @@ std::vector<std::uint64_t> addresses_at(std::uint64_t array, Bytes count) {
 constexpr Bytes kMostRows = Bytes{1} << 16;
 
 /// Adds rows, as one range if there are no gaps between them. Errors: INVALID_VALUE.
-Status add_rows(const gpemu_cuda_result& result, KernelWork* work) {
+process::Status add_rows(const gpemu_cuda_result& result, KernelWork* work) {
   const Uncomputed how = result.updates != 0 ? Uncomputed::kUpdated : Uncomputed::kWritten;
   Bytes extent = 0;
   if (result.bytes == 0 || result.address == 0) return GPEMU_CUDA_SUCCESS;
@@ -83,7 +84,7 @@ Bytes magnitude(std::int64_t value) {
 }
 
 /// Describes what a product writes and reads. Errors: INVALID_VALUE.
-Status add_product(const gpemu_cuda_product& p, KernelWork* work) {
+process::Status add_product(const gpemu_cuda_product& p, KernelWork* work) {
   if (p.batch == 0) return GPEMU_CUDA_SUCCESS;
   if (p.leading_a < 0 || p.leading_b < 0 || p.leading_c < 0) return GPEMU_CUDA_ERROR_INVALID_VALUE;
   CheckedSizes sizes;
@@ -127,7 +128,8 @@ Status add_product(const gpemu_cuda_product& p, KernelWork* work) {
 }
 
 /// Describes a product of operands whose addresses are known. Errors: INVALID_VALUE.
-Status describe_product(const gpemu_cuda_product& p, WriterId writer, KernelWork* work) {
+process::Status describe_product(const gpemu_cuda_product& p, kernels::WriterId writer,
+                                 KernelWork* work) {
   work->writer = writer;
   GPEMU_CUDA_TRY(add_product(p, work));
   work->compute = [p](kernels::Memory&) { return compute_product(p); };
@@ -135,7 +137,7 @@ Status describe_product(const gpemu_cuda_product& p, WriterId writer, KernelWork
 }
 
 /// Multiplies operands whose addresses are now in arrays of a device, if those are known.
-void multiply_in_arrays(const gpemu_cuda_product& p, WriterId writer) {
+void multiply_in_arrays(const gpemu_cuda_product& p, kernels::WriterId writer) {
   const auto count = static_cast<Bytes>(p.batch);
   const auto a = addresses_at(p.a, count), b = addresses_at(p.b, count),
              c = addresses_at(p.c, count);
@@ -153,10 +155,10 @@ void multiply_in_arrays(const gpemu_cuda_product& p, WriterId writer) {
 
 }  // namespace
 
-Status leave_result(const gpemu_cuda_result& result, const char* function,
-                    gpemu_cuda_stream& stream) {
+process::Status leave_result(const gpemu_cuda_result& result, const char* function,
+                             gpemu_cuda_stream& stream) {
   KernelWork work;
-  work.writer = writer_id(function);
+  work.writer = process::writer_id(function);
   GPEMU_CUDA_TRY(add_rows(result, &work));
   if (result.matrices == 0) return perform_on(stream, std::move(work));
   KernelWork later = work_on_anything(work.writer);
@@ -174,9 +176,9 @@ Status leave_result(const gpemu_cuda_result& result, const char* function,
   return perform_on(stream, std::move(later));
 }
 
-Status multiply(const gpemu_cuda_product& product, const char* function,
-                gpemu_cuda_stream& stream) {
-  const WriterId writer = writer_id(function);
+process::Status multiply(const gpemu_cuda_product& product, const char* function,
+                         gpemu_cuda_stream& stream) {
+  const kernels::WriterId writer = process::writer_id(function);
   KernelWork work;
   if (product.arrays == 0) {
     GPEMU_CUDA_TRY(describe_product(product, writer, &work));

@@ -4,9 +4,9 @@
 #include <algorithm>
 
 #include "gpemu/base/mutex.hpp"
+#include "gpemu/process/process.hpp"
 
 #include "memory_state.hpp"
-#include "process.hpp"
 
 namespace gpemu::cuda {
 namespace {
@@ -37,11 +37,11 @@ constexpr std::uint64_t kLeastPendingLaunches = 32;
 constexpr std::uint64_t kMostPendingLaunches = 599186;
 constexpr std::uint64_t kLargestFetch = 128;
 
-bool is_hopper_or_newer(const DeviceState& device) {
+bool is_hopper_or_newer(const process::DeviceState& device) {
   return device.info.major >= 9;
 }
 
-std::uint64_t default_limit(const DeviceState& device, std::int32_t limit) {
+std::uint64_t default_limit(const process::DeviceState& device, std::int32_t limit) {
   switch (limit) {
     case kStack:
       return 1024;
@@ -65,7 +65,7 @@ std::uint64_t default_limit(const DeviceState& device, std::int32_t limit) {
 }
 
 /// Errors: as get_limit.
-Status check_limit(const DeviceState& device, std::int32_t limit) {
+process::Status check_limit(const process::DeviceState& device, std::int32_t limit) {
   if (limit < 0 || limit >= kLimitCount) return GPEMU_CUDA_ERROR_INVALID_VALUE;
   const bool supported =
       limit != kGraphicsSharedMemory && (limit != kSynchronizeDepth || !is_hopper_or_newer(device));
@@ -74,15 +74,15 @@ Status check_limit(const DeviceState& device, std::int32_t limit) {
 
 }  // namespace
 
-Status get_limit(DeviceState& device, std::int32_t limit, std::uint64_t* value) {
+process::Status get_limit(process::DeviceState& device, std::int32_t limit, std::uint64_t* value) {
   GPEMU_CUDA_TRY(check_limit(device, limit));
-  const Lock lock(process().mutex);
+  const Lock lock(process::process().mutex);
   const auto set = device.limits.find(limit);
   *value = set == device.limits.end() ? default_limit(device, limit) : set->second;
   return GPEMU_CUDA_SUCCESS;
 }
 
-Status set_limit(DeviceState& device, std::int32_t limit, std::uint64_t value) {
+process::Status set_limit(process::DeviceState& device, std::int32_t limit, std::uint64_t value) {
   GPEMU_CUDA_TRY(check_limit(device, limit));
   switch (limit) {
     case kStack:
@@ -109,7 +109,7 @@ Status set_limit(DeviceState& device, std::int32_t limit, std::uint64_t value) {
     default:
       return GPEMU_CUDA_ERROR_UNSUPPORTED_LIMIT;
   }
-  const Lock lock(process().mutex);
+  const Lock lock(process::process().mutex);
   device.limits[limit] = value;
   return GPEMU_CUDA_SUCCESS;
 }

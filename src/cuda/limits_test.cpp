@@ -16,7 +16,7 @@ struct LimitSetting {
 };
 
 /// A device of which only what limits depend on is known.
-struct LimitedDevice : DeviceState {
+struct LimitedDevice : process::DeviceState {
   LimitedDevice(int major, int multiprocessors) {
     info.major = major;
     info.multiprocessors = multiprocessors;
@@ -24,7 +24,7 @@ struct LimitedDevice : DeviceState {
   }
 };
 
-std::uint64_t limit_of(DeviceState& device, std::int32_t limit) {
+std::uint64_t limit_of(process::DeviceState& device, std::int32_t limit) {
   std::uint64_t value = 0;
   EXPECT_EQ(get_limit(device, limit, &value), GPEMU_CUDA_SUCCESS) << limit;
   return value;

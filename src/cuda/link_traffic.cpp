@@ -6,11 +6,10 @@
 #include <optional>
 #include <vector>
 
+#include "gpemu/process/peer.hpp"
+#include "gpemu/process/process.hpp"
 #include "gpemu/profile/nvlink.hpp"
 #include "gpemu/topology/paths.hpp"
-
-#include "peer.hpp"
-#include "process.hpp"
 
 namespace gpemu::cuda {
 namespace {
@@ -19,7 +18,7 @@ using device::LinkTraffic;
 
 /// Returns the NVLinks of a device that lead to peers. Behind a switch, and where nothing else is
 /// known, all do.
-std::vector<int> nvlinks_to(const DeviceState& device,
+std::vector<int> nvlinks_to(const process::DeviceState& device,
                             const std::function<bool(int index)>& is_peer) {
   const int links = std::min<int>(profile::nvlinks_of(device.spec), device::kMostNvlinks);
   std::vector<int> found;
@@ -34,9 +33,9 @@ std::vector<int> nvlinks_to(const DeviceState& device,
 }
 
 /// Counts bytes that are spread over NVLinks; without any, over PCIe.
-void count_on_links(const DeviceState& device, const std::vector<int>& nvlinks,
+void count_on_links(const process::DeviceState& device, const std::vector<int>& nvlinks,
                     const LinkTraffic& bytes) {
-  const device::Node& node = *process().node;
+  const device::Node& node = *process::process().node;
   if (nvlinks.empty()) return node.count_traffic(device.index, std::nullopt, bytes);
   const Bytes links = nvlinks.size();
   for (std::size_t i = 0; i < nvlinks.size(); ++i) {
@@ -48,9 +47,11 @@ void count_on_links(const DeviceState& device, const std::vector<int>& nvlinks,
 
 }  // namespace
 
-void count_peer_copy(const DeviceState& target, const DeviceState& source, Bytes bytes) {
-  const bool by_nvlink = peer_path(target, source).link == topology::LinkClass::kNvlink;
-  const auto links = [by_nvlink](const DeviceState& device, const DeviceState& peer) {
+void count_peer_copy(const process::DeviceState& target, const process::DeviceState& source,
+                     Bytes bytes) {
+  const bool by_nvlink = process::peer_path(target, source).link == topology::LinkClass::kNvlink;
+  const auto links = [by_nvlink](const process::DeviceState& device,
+                                 const process::DeviceState& peer) {
     if (!by_nvlink) return std::vector<int>();
     return nvlinks_to(device, [&peer](int index) { return index == peer.index; });
   };

@@ -2,15 +2,16 @@
 #pragma once
 
 #include "gpemu/device/node_state.hpp"
+#include "gpemu/process/device_state.hpp"
 
 #include "collective.hpp"
 #include "communicator.hpp"
-#include "device_state.hpp"
 
 namespace gpemu::cuda {
 
 /// Counts, for those who watch, a copy between two devices on the links that it crosses.
-void count_peer_copy(const DeviceState& target, const DeviceState& source, Bytes bytes);
+void count_peer_copy(const process::DeviceState& target, const process::DeviceState& source,
+                     Bytes bytes);
 
 /// The same for what a rank sends and receives in a collective, as NCCL's rings move it. `place`:
 /// its own.

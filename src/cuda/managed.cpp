@@ -5,8 +5,8 @@
 #include <iterator>
 
 #include "gpemu/base/mutex.hpp"
+#include "gpemu/process/attach.hpp"
 
-#include "attach.hpp"
 #include "memory_content.hpp"
 
 namespace gpemu::cuda {
@@ -65,7 +65,7 @@ void change_advice(const Part& part, Change change) {
 /// Gives a page's memory back to its device.
 void leave(Memory& state, Page& page) GPEMU_REQUIRES(state.mutex) {
   if (page.ledger == 0) return;
-  DeviceState& device = device_at(page.device);
+  process::DeviceState& device = process::device_at(page.device);
   AddressSpace& space = state.spaces[page.device];
   const auto freed = device.device->free(page.ledger);
   GPEMU_CHECK(freed.has_value(), "the ledger knows managed pages");
@@ -76,7 +76,7 @@ void leave(Memory& state, Page& page) GPEMU_REQUIRES(state.mutex) {
 
 /// Takes memory of a device for a page. Returns false if there is no room, even without the pages
 /// that came before `first`.
-bool arrive(Memory& state, std::uint64_t start, std::size_t index, DeviceState& device,
+bool arrive(Memory& state, std::uint64_t start, std::size_t index, process::DeviceState& device,
             std::uint64_t first) GPEMU_REQUIRES(state.mutex) {
   Page& page = state.managed.at(start).pages[index];
   if (page.ledger != 0 && page.device == device.ordinal) return true;
@@ -107,7 +107,7 @@ Bytes move_to(Memory& state, const Part& part, std::int32_t place) GPEMU_REQUIRE
     if (is_there) continue;
     if (place == kHostPlace) {
       leave(state, page);
-    } else if (!arrive(state, part.start, index, device_at(place), first)) {
+    } else if (!arrive(state, part.start, index, process::device_at(place), first)) {
       break;
     }
     moved += kPage;
@@ -116,11 +116,11 @@ Bytes move_to(Memory& state, const Part& part, std::int32_t place) GPEMU_REQUIRE
 }
 
 /// Errors: INVALID_DEVICE unless managed memory can be at a place while others use it.
-Status check_place(std::int32_t place) {
+process::Status check_place(std::int32_t place) {
   if (place == kHostPlace) return GPEMU_CUDA_SUCCESS;
-  const bool exists = place >= 0 && place < device_count();
-  return exists && shares_managed(device_at(place)) ? GPEMU_CUDA_SUCCESS
-                                                    : GPEMU_CUDA_ERROR_INVALID_DEVICE;
+  const bool exists = place >= 0 && place < process::device_count();
+  return exists && shares_managed(process::device_at(place)) ? GPEMU_CUDA_SUCCESS
+                                                             : GPEMU_CUDA_ERROR_INVALID_DEVICE;
 }
 
 }  // namespace
@@ -140,7 +140,7 @@ void remove_managed(Memory& state, std::uint64_t start) {
   state.managed.erase(found);
 }
 
-bool evict_managed(Memory& state, DeviceState& device, Bytes bytes) {
+bool evict_managed(Memory& state, process::DeviceState& device, Bytes bytes) {
   auto& arrived = state.spaces[device.ordinal].managed;
   Bytes freed = 0;
   for (; freed < bytes && !arrived.empty(); freed += kPage) {
@@ -150,7 +150,7 @@ bool evict_managed(Memory& state, DeviceState& device, Bytes bytes) {
   return freed > 0;
 }
 
-void use_managed(std::uint64_t address, Bytes bytes, DeviceState& device) {
+void use_managed(std::uint64_t address, Bytes bytes, process::DeviceState& device) {
   Memory& state = memory();
   if (!state.has_managed.load(std::memory_order_relaxed) || !shares_managed(device)) return;
   const Lock lock(state.mutex);
@@ -161,7 +161,8 @@ void use_managed(std::uint64_t address, Bytes bytes, DeviceState& device) {
   static_cast<void>(move_to(state, used, device.ordinal));
 }
 
-Status advise_managed(std::uint64_t address, Bytes bytes, std::int32_t advice, std::int32_t place) {
+process::Status advise_managed(std::uint64_t address, Bytes bytes, std::int32_t advice,
+                               std::int32_t place) {
   if (advice < kSetReadMostly || advice > kUnsetAccessedBy || bytes == 0) {
     return GPEMU_CUDA_ERROR_INVALID_VALUE;
   }
@@ -182,7 +183,7 @@ Status advise_managed(std::uint64_t address, Bytes bytes, std::int32_t advice, s
   return GPEMU_CUDA_SUCCESS;
 }
 
-Status move_managed(std::uint64_t address, Bytes bytes, std::int32_t place, Bytes* moved) {
+process::Status move_managed(std::uint64_t address, Bytes bytes, std::int32_t place, Bytes* moved) {
   if (bytes == 0) return GPEMU_CUDA_ERROR_INVALID_VALUE;
   Memory& state = memory();
   const Lock lock(state.mutex);
@@ -194,7 +195,8 @@ Status move_managed(std::uint64_t address, Bytes bytes, std::int32_t place, Byte
   return GPEMU_CUDA_SUCCESS;
 }
 
-Status describe_managed(std::uint64_t address, Bytes bytes, gpemu_cuda_managed_range* range) {
+process::Status describe_managed(std::uint64_t address, Bytes bytes,
+                                 gpemu_cuda_managed_range* range) {
   Memory& state = memory();
   const Lock lock(state.mutex);
   const Part part = part_of(state, address, bytes);

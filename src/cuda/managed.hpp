@@ -4,10 +4,10 @@
 #include <cstdint>
 
 #include "gpemu/base/mutex.hpp"
+#include "gpemu/process/device_state.hpp"
+#include "gpemu/process/status.hpp"
 
-#include "device_state.hpp"
 #include "memory_state.hpp"
-#include "status.hpp"
 
 namespace gpemu::cuda {
 
@@ -16,7 +16,7 @@ namespace gpemu::cuda {
 // first leave first. The host's use of pages cannot be seen, so it does not bring them back.
 
 /// Returns whether a device and the host can use managed memory at the same time.
-[[nodiscard]] inline bool shares_managed(const DeviceState& device) {
+[[nodiscard]] inline bool shares_managed(const process::DeviceState& device) {
   return device.info.concurrent_managed_access != 0;
 }
 
@@ -28,25 +28,26 @@ void remove_managed(Memory& state, std::uint64_t start) GPEMU_REQUIRES(state.mut
 
 /// Moves pages of managed memory from a device to the host until `bytes` have become free, and
 /// returns whether any did.
-bool evict_managed(Memory& state, DeviceState& device, Bytes bytes) GPEMU_REQUIRES(state.mutex);
+bool evict_managed(Memory& state, process::DeviceState& device, Bytes bytes)
+    GPEMU_REQUIRES(state.mutex);
 
 /// Moves the managed pages of a range, if there are any, to a device that uses them, as far as they
 /// find room there.
-void use_managed(std::uint64_t address, Bytes bytes, DeviceState& device);
+void use_managed(std::uint64_t address, Bytes bytes, process::DeviceState& device);
 
 /// Applies advice, a CUmem_advise, to a range. `place`: a device's ordinal, or -1 for the host.
 /// Errors: INVALID_VALUE unless the range is managed memory, INVALID_DEVICE for a device that does
 /// not exist or share managed memory.
-[[nodiscard]] Status advise_managed(std::uint64_t address, Bytes bytes, std::int32_t advice,
-                                    std::int32_t place);
+[[nodiscard]] process::Status advise_managed(std::uint64_t address, Bytes bytes,
+                                             std::int32_t advice, std::int32_t place);
 
 /// Moves a range to a place, as a prefetch does, and yields how much was not there. Errors: those
 /// of advise_managed.
-[[nodiscard]] Status move_managed(std::uint64_t address, Bytes bytes, std::int32_t place,
-                                  Bytes* moved);
+[[nodiscard]] process::Status move_managed(std::uint64_t address, Bytes bytes, std::int32_t place,
+                                           Bytes* moved);
 
 /// Describes what was asked for a range. Errors: INVALID_VALUE unless it is managed memory.
-[[nodiscard]] Status describe_managed(std::uint64_t address, Bytes bytes,
-                                      gpemu_cuda_managed_range* range);
+[[nodiscard]] process::Status describe_managed(std::uint64_t address, Bytes bytes,
+                                               gpemu_cuda_managed_range* range);
 
 }  // namespace gpemu::cuda

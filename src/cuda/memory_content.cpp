@@ -7,8 +7,7 @@
 #include <iterator>
 
 #include "gpemu/base/mutex.hpp"
-
-#include "recorder.hpp"
+#include "gpemu/process/recorder.hpp"
 
 namespace gpemu::cuda {
 namespace {
@@ -45,9 +44,9 @@ void move_row(std::uint64_t to, std::uint64_t from, Bytes bytes) {
 
 /// Counts the host's read of a part whose content is not what the program wrote.
 void count_read(std::uint64_t address, const ContentMap::Part& part) {
-  if (part.content == Content::kNotKept) record_not_kept(part.bytes);
+  if (part.content == Content::kNotKept) process::record_not_kept(part.bytes);
   if (part.content == Content::kNotComputed || part.content == Content::kNotUpdated) {
-    record_not_computed(address, part.bytes, part.writer);
+    process::record_not_computed(address, part.bytes, part.writer);
   }
 }
 
@@ -107,7 +106,7 @@ void count_held(Memory& state, int device, Bytes bytes) {
   AddressSpace& space = state.spaces[device];
   space.held += bytes;
   space.peak = std::max(space.peak, space.held);
-  record_memory(device, space.peak);
+  process::record_memory(device, space.peak);
 }
 
 Side side_of(std::uint64_t address, Bytes bytes) {
@@ -135,7 +134,7 @@ void keep(std::uint64_t address, Bytes bytes) {
   memory().contents.assign(address, bytes, Content::kKept);
 }
 
-void drop(std::uint64_t address, Bytes bytes, Content content, WriterId writer) {
+void drop(std::uint64_t address, Bytes bytes, Content content, kernels::WriterId writer) {
   Memory& state = memory();
   bool changes = false;
   for (Bytes done = 0; done < bytes;) {

@@ -55,7 +55,7 @@ void fill(std::uint64_t address, const void* value, Bytes element_bytes, Bytes c
 void keep(std::uint64_t address, Bytes bytes);
 
 /// Makes a range read as zeros; `content` says why. Only kept parts cost time.
-void drop(std::uint64_t address, Bytes bytes, Content content, WriterId writer = 0);
+void drop(std::uint64_t address, Bytes bytes, Content content, kernels::WriterId writer = 0);
 
 /// Returns whether all of a range reads as zeros, so that copying it moves nothing.
 [[nodiscard]] bool is_unkept(std::uint64_t address, Bytes bytes);

@@ -15,10 +15,10 @@
 #include "gpemu/cuda.h"
 #include "gpemu/device/device.hpp"
 #include "gpemu/device/pinned_memory.hpp"
+#include "gpemu/process/made_once.hpp"
+#include "gpemu/process/process.hpp"
 
 #include "content.hpp"
-#include "made_once.hpp"
-#include "process.hpp"
 #include "stale_pages.hpp"
 
 namespace gpemu::cuda {
@@ -123,7 +123,7 @@ struct Memory {
 };
 
 [[nodiscard]] inline Memory& memory() {
-  static constinit MadeOnce<Memory> made;
+  static constinit process::MadeOnce<Memory> made;
   return made.get();
 }
 

@@ -10,8 +10,8 @@
 
 #include "gpemu/base/units.hpp"
 #include "gpemu/cuda.h"
+#include "gpemu/process/attach.hpp"
 
-#include "attach.hpp"
 #include "kernel_execution.hpp"
 #include "kernel_memory.hpp"
 #include "memory_state.hpp"
@@ -232,9 +232,9 @@ TEST_F(MemoryTest, AResetDeviceIsAsAtFirst) {
   ASSERT_EQ(gpemu_cuda_pool_set_current(0, pool), GPEMU_CUDA_SUCCESS);
   ASSERT_EQ(gpemu_cuda_pool_set(usual, GPEMU_CUDA_POOL_RELEASE_THRESHOLD, 1), GPEMU_CUDA_SUCCESS);
   std::int32_t active = 1;
-  device_at(0).peers.insert(1);
+  process::device_at(0).peers.insert(1);
   ASSERT_EQ(gpemu_cuda_context_reset(0), GPEMU_CUDA_SUCCESS);
-  EXPECT_TRUE(device_at(0).peers.empty());
+  EXPECT_TRUE(process::device_at(0).peers.empty());
   ASSERT_EQ(gpemu_cuda_context_active(0, &active), GPEMU_CUDA_SUCCESS);
   EXPECT_EQ(active, 0);
   ASSERT_EQ(gpemu_cuda_pool_current(0, &current), GPEMU_CUDA_SUCCESS);
@@ -272,7 +272,7 @@ TEST_F(MemoryTest, NoUserOfAContextIsCountedTwice) {
   std::thread other(use);
   use();
   other.join();
-  EXPECT_EQ(device_at(0).context_users, 0);
+  EXPECT_EQ(process::device_at(0).context_users, 0);
   EXPECT_EQ(released, 2 * kRounds);
 }
 

@@ -9,21 +9,21 @@
 #include <vector>
 
 #include "gpemu/base/mutex.hpp"
+#include "gpemu/process/attach.hpp"
+#include "gpemu/process/recorder.hpp"
 
 #include "allocation.hpp"
-#include "attach.hpp"
 #include "context.hpp"
 #include "copy.hpp"
 #include "kernel.hpp"
 #include "memory.hpp"
-#include "recorder.hpp"
 #include "synchronize.hpp"
 
 namespace gpemu::cuda {
 namespace {
 
 /// Forgets the addresses of the program's variables on a device whose context ends.
-void forget_variables(DeviceState& device) {
+void forget_variables(process::DeviceState& device) {
   KernelRegistry& state = registry();
   const Lock lock(state.mutex);
   for (auto& entry : state.variables) entry.second.addresses.erase(device.ordinal);
@@ -55,14 +55,14 @@ VariablePlace place_of(std::uint64_t& address, Bytes bytes, const Image* image,
 /// allocated without that lock: allocations take the lock of graphs, and a thread with that lock
 /// may wait for this one.
 template <typename Find>
-Status locate_variable(DeviceState& device, const Find& find, std::uint64_t* address,
-                       std::uint64_t* bytes) {
+process::Status locate_variable(process::DeviceState& device, const Find& find,
+                                std::uint64_t* address, std::uint64_t* bytes) {
   Lock lock(registry().mutex);
   std::optional<VariablePlace> place = find();
   std::uint64_t made = 0;
   if (place && *place->address == 0) {
     lock.unlock();
-    device.end_with_context(ContextPart::kVariables, forget_variables);
+    device.end_with_context(process::ContextPart::kVariables, forget_variables);
     GPEMU_CUDA_TRY(allocate(place->bytes, Origin::kVariable, &made));
     GPEMU_CUDA_TRY(poke(made, place->initial.data(), place->initial.size()));
     lock.lock();
@@ -79,7 +79,7 @@ Status locate_variable(DeviceState& device, const Find& find, std::uint64_t* add
 
 }  // namespace
 
-Status load_module(const std::byte* bytes, Bytes limit, gpemu_cuda_module** module) {
+process::Status load_module(const std::byte* bytes, Bytes limit, gpemu_cuda_module** module) {
   std::uint32_t magic = 0;
   if (limit < sizeof(magic)) return GPEMU_CUDA_ERROR_INVALID_IMAGE;
   std::memcpy(&magic, bytes, sizeof(magic));
@@ -92,7 +92,7 @@ Status load_module(const std::byte* bytes, Bytes limit, gpemu_cuda_module** modu
   std::optional<Image> read;
   if (container) {
     if (!holds_fat_binary(bytes, limit)) return GPEMU_CUDA_ERROR_INVALID_IMAGE;
-    read = read_fat_binary(bytes, architecture_of(device_at(0)));
+    read = read_fat_binary(bytes, architecture_of(process::device_at(0)));
   }
   if (magic == kElfMagic) {
     const std::optional<Bytes> size = cubin_size(bytes, limit);
@@ -113,7 +113,7 @@ void unload_module(gpemu_cuda_module& module) {
   // Without the lock, because host functions for which it waits may launch kernels.
   lock.unlock();
   for (const auto& [place, address] : variables) {
-    synchronize(device_at(place.second));
+    synchronize(process::device_at(place.second));
     static_cast<void>(free_block(address, false));
   }
   lock.lock();
@@ -125,7 +125,8 @@ void unload_module(gpemu_cuda_module& module) {
   modules().destroy(&module);
 }
 
-Status find_kernel(gpemu_cuda_module& module, const char* name, gpemu_cuda_kernel** kernel) {
+process::Status find_kernel(gpemu_cuda_module& module, const char* name,
+                            gpemu_cuda_kernel** kernel) {
   if (module.image && !module.image->kernels.contains(name)) return GPEMU_CUDA_ERROR_NOT_FOUND;
   KernelRegistry& state = registry();
   const Lock lock(state.mutex);
@@ -141,15 +142,15 @@ Status find_kernel(gpemu_cuda_module& module, const char* name, gpemu_cuda_kerne
   return GPEMU_CUDA_SUCCESS;
 }
 
-Status find_variable(gpemu_cuda_module& module, const char* name, std::uint64_t* address,
-                     std::uint64_t* bytes) {
+process::Status find_variable(gpemu_cuda_module& module, const char* name, std::uint64_t* address,
+                              std::uint64_t* bytes) {
   if (!module.image) {
-    record_not_supported("cuda", "variables of modules that are PTX or compressed");
+    process::record_not_supported("cuda", "variables of modules that are PTX or compressed");
     return GPEMU_CUDA_ERROR_NOT_FOUND;
   }
   const auto variable = module.image->variables.find(name);
   if (variable == module.image->variables.end()) return GPEMU_CUDA_ERROR_NOT_FOUND;
-  DeviceState* device = nullptr;
+  process::DeviceState* device = nullptr;
   GPEMU_CUDA_TRY(current_device(&device));
   const auto find = [&]() -> std::optional<VariablePlace> {
     return place_of(module.variables[{name, device->ordinal}], variable->second.bytes,
@@ -196,9 +197,9 @@ void unregister(const void* fat_binary) {
   for (const std::uint64_t address : addresses) static_cast<void>(free_block(address, false));
 }
 
-Status registered_variable(const void* host_variable, std::uint64_t* address,
-                           std::uint64_t* bytes) {
-  DeviceState* device = nullptr;
+process::Status registered_variable(const void* host_variable, std::uint64_t* address,
+                                    std::uint64_t* bytes) {
+  process::DeviceState* device = nullptr;
   GPEMU_CUDA_TRY(current_device(&device));
   const auto find = [&]() GPEMU_REQUIRES(registry().mutex) -> std::optional<VariablePlace> {
     const auto found = registry().variables.find(host_variable);

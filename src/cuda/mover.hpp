@@ -17,9 +17,8 @@
 #include "gpemu/base/units.hpp"
 #include "gpemu/device/moment.hpp"
 #include "gpemu/kernels/kernel_work.hpp"
-
-#include "made_once.hpp"
-#include "process.hpp"
+#include "gpemu/process/made_once.hpp"
+#include "gpemu/process/process.hpp"
 
 namespace gpemu::cuda {
 
@@ -168,7 +167,7 @@ class Mover {
 
 /// Returns the mover of the process, whose threads run until the process ends.
 [[nodiscard]] inline Mover& mover() {
-  static constinit MadeOnce<Mover> made;
+  static constinit process::MadeOnce<Mover> made;
   return made.get();
 }
 

@@ -93,7 +93,7 @@ void move_own(std::uint64_t to, std::uint64_t from, Bytes bytes, bool with_not_u
 }
 
 /// Marks what a move writes as not computed.
-void leave_move(const PlainMove& move, WriterId writer) {
+void leave_move(const PlainMove& move, kernels::WriterId writer) {
   kernels::KernelWork work;  // As a range, if it has no gaps.
   add_tensor(&work, move.to, move.to_places, move.element_bytes, Uncomputed::kWritten);
   for (const auto& range : work.ranges) {
@@ -103,7 +103,7 @@ void leave_move(const PlainMove& move, WriterId writer) {
 }
 
 /// Moves the pieces of one move, or leaves it uncomputed if its memory is not there.
-void move_pieces(const PlainMove& move, bool with_not_updated, WriterId writer) {
+void move_pieces(const PlainMove& move, bool with_not_updated, kernels::WriterId writer) {
   if (move.from == 0) {
     const std::byte zero{};
     return for_each_piece(move, [&](Bytes to, Bytes, Bytes bytes) {
@@ -139,7 +139,7 @@ bool move_elements(const PlainMove& move) {
 
 }  // namespace
 
-bool perform_moves(const std::vector<PlainMove>& moves, WriterId writer) {
+bool perform_moves(const std::vector<PlainMove>& moves, kernels::WriterId writer) {
   const Knowledge known = look_at(moves);
   if (!known.anything) return false;
   const bool with_not_updated = known.not_updated <= kMostMovedNotUpdated;

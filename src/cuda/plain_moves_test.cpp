@@ -12,6 +12,7 @@
 
 #include "gpemu/cuda.h"
 #include "gpemu/kernels/kernel_effect.hpp"
+#include "gpemu/process/writers.hpp"
 
 #include "kernel_execution.hpp"
 #include "kernel_memory.hpp"
@@ -25,7 +26,7 @@ using kernels::Places, kernels::in_a_row;
 namespace {
 
 kernels::KernelEffect moving_effect(const char* name) {
-  return kernels::kernel_effect(name, nullptr, writer_id(name));
+  return kernels::kernel_effect(name, nullptr, process::writer_id(name));
 }
 
 // Names of kernels of PyTorch 2.8.
@@ -47,7 +48,7 @@ constexpr const char* kSplitCopy =
 constexpr const char* kChunkCat =
     "_ZN2at6native6detail21chunk_cat_cuda_kernelIccEEvPPT0_PT_PlS8_S8_S8_S8_S8_lll";
 
-constexpr WriterId kWriter = 1;
+constexpr kernels::WriterId kWriter = 1;
 
 /// Moves of numbers of four bytes in memory that holds 0, 1, 2 and so on.
 class PlainMoveTest : public MemoryTest {

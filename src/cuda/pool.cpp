@@ -12,22 +12,22 @@
 #include <vector>
 
 #include "gpemu/base/mutex.hpp"
+#include "gpemu/process/handle_table.hpp"
+#include "gpemu/process/made_once.hpp"
+#include "gpemu/process/peer.hpp"
+#include "gpemu/process/recorder.hpp"
 
 #include "allocation.hpp"
 #include "capture.hpp"
 #include "context.hpp"
-#include "handle_table.hpp"
-#include "made_once.hpp"
 #include "memory_state.hpp"
-#include "peer.hpp"
-#include "recorder.hpp"
 
 struct gpemu_cuda_pool {
   struct Cached {
     std::uint64_t address, bytes, stream_id;
     gpemu::device::Moment ready;
   };
-  gpemu::cuda::DeviceState* device = nullptr;
+  gpemu::process::DeviceState* device = nullptr;
   std::uint64_t max_bytes = 0;  ///< 0: no limit.
   std::uint64_t threshold = 0;
   std::uint64_t reuse[3] = {1, 1, 1};
@@ -49,7 +49,8 @@ struct InUse {
 
 struct Pools {
   Mutex mutex;
-  HandleTable<gpemu_cuda_pool>& table = *new HandleTable<gpemu_cuda_pool>(kMaxPools);
+  process::HandleTable<gpemu_cuda_pool>& table =
+      *new process::HandleTable<gpemu_cuda_pool>(kMaxPools);
   std::map<std::uint64_t, InUse> in_use GPEMU_GUARDED_BY(mutex);
   std::set<gpemu_cuda_pool*> all GPEMU_GUARDED_BY(mutex);
   std::map<int, gpemu_cuda_pool*> defaults GPEMU_GUARDED_BY(mutex);  ///< by device.
@@ -60,7 +61,7 @@ struct Pools {
 namespace {
 
 Pools& pools() {
-  static constinit MadeOnce<Pools> made;
+  static constinit process::MadeOnce<Pools> made;
   return made.get();
 }
 
@@ -79,7 +80,7 @@ void trim(gpemu_cuda_pool& pool, Bytes keep, IsIdle is_idle) {
 /// The same for memory that is idle now.
 void trim(gpemu_cuda_pool& pool, Bytes keep) {
   if (pool.reserved <= keep) return;
-  const TimePoint now = clock().now();
+  const TimePoint now = process::clock().now();
   trim(pool, keep, [now](const auto& entry) { return entry.ready.is_over(now); });
 }
 
@@ -87,17 +88,18 @@ void trim(gpemu_cuda_pool& pool, Bytes keep) {
 /// running work can make room, the stream waits for it. Source: CUDA Programming Guide,
 /// "Stream-Ordered Memory Allocator", on cudaMemPoolReuseAllowInternalDependencies. Requires: the
 /// lock. Errors: OUT_OF_MEMORY.
-Status grow(gpemu_cuda_pool& pool, Bytes bytes, gpemu_cuda_stream& stream, std::uint64_t* address) {
-  const auto take = [&]() -> Status {
+process::Status grow(gpemu_cuda_pool& pool, Bytes bytes, gpemu_cuda_stream& stream,
+                     std::uint64_t* address) {
+  const auto take = [&]() -> process::Status {
     if (pool.max_bytes != 0 && pool.reserved + bytes > pool.max_bytes) {
       return GPEMU_CUDA_ERROR_OUT_OF_MEMORY;
     }
     return allocate_on(*pool.device, bytes, Origin::kPool, address);
   };
-  Status status = take();
+  process::Status status = take();
   if (status == GPEMU_CUDA_ERROR_OUT_OF_MEMORY) {
     // Memory that the stream freed is idle for that stream at once.
-    const TimePoint now = clock().now();
+    const TimePoint now = process::clock().now();
     trim(pool, 0, [&](const auto& entry) {
       return entry.stream_id == stream.id || entry.ready.is_over(now);
     });
@@ -120,7 +122,7 @@ Status grow(gpemu_cuda_pool& pool, Bytes bytes, gpemu_cuda_stream& stream, std::
 }
 
 /// Frees all memory of a device's pools and resets them.
-void empty_pools(DeviceState& device) {
+void empty_pools(process::DeviceState& device) {
   Pools& state = pools();
   const Lock lock(state.mutex);
   std::erase_if(state.in_use, [&](const auto& entry) {
@@ -141,26 +143,28 @@ void empty_pools(DeviceState& device) {
 }
 
 /// Returns a new pool, or null if there are too many.
-gpemu_cuda_pool* make_pool(DeviceState& device, Bytes max_bytes) GPEMU_REQUIRES(pools().mutex) {
+gpemu_cuda_pool* make_pool(process::DeviceState& device, Bytes max_bytes)
+    GPEMU_REQUIRES(pools().mutex) {
   gpemu_cuda_pool* const pool = pools().table.create();
   if (pool == nullptr) return nullptr;
   pool->device = &device;
   pool->max_bytes = max_bytes;
   pools().all.insert(pool);
-  device.end_with_context(ContextPart::kPools, empty_pools);
+  device.end_with_context(process::ContextPart::kPools, empty_pools);
   return pool;
 }
 
-gpemu_cuda_pool* default_of(DeviceState& device) GPEMU_REQUIRES(pools().mutex) {
+gpemu_cuda_pool* default_of(process::DeviceState& device) GPEMU_REQUIRES(pools().mutex) {
   gpemu_cuda_pool*& pool = pools().defaults[device.ordinal];
   if (pool == nullptr) pool = make_pool(device, 0);
   return pool;
 }
 
 /// Finds a pool; NULL is the current device's default.
-Status find(gpemu_cuda_pool_handle handle, gpemu_cuda_pool** pool) GPEMU_REQUIRES(pools().mutex) {
+process::Status find(gpemu_cuda_pool_handle handle, gpemu_cuda_pool** pool)
+    GPEMU_REQUIRES(pools().mutex) {
   if (handle == nullptr) {
-    DeviceState* device = nullptr;
+    process::DeviceState* device = nullptr;
     GPEMU_CUDA_TRY(current_device(&device));
     *pool = default_of(*device);
     return *pool == nullptr ? GPEMU_CUDA_ERROR_OUT_OF_MEMORY : GPEMU_CUDA_SUCCESS;
@@ -171,8 +175,8 @@ Status find(gpemu_cuda_pool_handle handle, gpemu_cuda_pool** pool) GPEMU_REQUIRE
 }
 
 /// Finds the pool for a stream's allocations; NULL is its device's current one.
-Status find_for(gpemu_cuda_stream& stream, gpemu_cuda_pool_handle handle, gpemu_cuda_pool** pool)
-    GPEMU_REQUIRES(pools().mutex) {
+process::Status find_for(gpemu_cuda_stream& stream, gpemu_cuda_pool_handle handle,
+                         gpemu_cuda_pool** pool) GPEMU_REQUIRES(pools().mutex) {
   if (handle != nullptr) return find(handle, pool);
   const auto current = pools().currents.find(stream.device->ordinal);
   *pool = current == pools().currents.end() ? default_of(*stream.device) : current->second;
@@ -209,9 +213,9 @@ std::uint64_t* value_of(gpemu_cuda_pool& pool, gpemu_cuda_pool_attribute attribu
 }
 
 /// Memory that a graph allocates and frees at its launches is not emulated. Errors: NOT_SUPPORTED.
-Status refuse_nodes_of_memory(gpemu_cuda_stream& stream) {
+process::Status refuse_nodes_of_memory(gpemu_cuda_stream& stream) {
   if (!capturing(stream)) return GPEMU_CUDA_SUCCESS;
-  record_not_supported("cuda", "graph nodes that allocate memory");
+  process::record_not_supported("cuda", "graph nodes that allocate memory");
   static_cast<void>(refuse_captured(stream));
   return GPEMU_CUDA_ERROR_NOT_SUPPORTED;
 }
@@ -251,7 +255,7 @@ void trim_pools() {
   state.idle.store(idle, std::memory_order_relaxed);
 }
 
-bool reclaim_pooled(const DeviceState& device) {
+bool reclaim_pooled(const process::DeviceState& device) {
   Pools& state = pools();
   const Lock lock(state.mutex);
   bool reclaimed = false;
@@ -264,7 +268,7 @@ bool reclaim_pooled(const DeviceState& device) {
   return reclaimed;
 }
 
-Status create_pool(DeviceState& device, Bytes max_bytes, gpemu_cuda_pool** pool) {
+process::Status create_pool(process::DeviceState& device, Bytes max_bytes, gpemu_cuda_pool** pool) {
   const Lock lock(pools().mutex);
   gpemu_cuda_pool* const created = make_pool(device, max_bytes);
   if (created == nullptr) return GPEMU_CUDA_ERROR_OUT_OF_MEMORY;
@@ -272,7 +276,7 @@ Status create_pool(DeviceState& device, Bytes max_bytes, gpemu_cuda_pool** pool)
   return GPEMU_CUDA_SUCCESS;
 }
 
-Status destroy_pool(gpemu_cuda_pool_handle pool) {
+process::Status destroy_pool(gpemu_cuda_pool_handle pool) {
   const Lock lock(pools().mutex);
   gpemu_cuda_pool* found = nullptr;
   GPEMU_CUDA_TRY(find(pool, &found));
@@ -283,7 +287,7 @@ Status destroy_pool(gpemu_cuda_pool_handle pool) {
   return GPEMU_CUDA_SUCCESS;
 }
 
-Status default_pool(DeviceState& device, gpemu_cuda_pool** pool) {
+process::Status default_pool(process::DeviceState& device, gpemu_cuda_pool** pool) {
   const Lock lock(pools().mutex);
   gpemu_cuda_pool* const created = default_of(device);
   if (created == nullptr) return GPEMU_CUDA_ERROR_OUT_OF_MEMORY;
@@ -291,7 +295,7 @@ Status default_pool(DeviceState& device, gpemu_cuda_pool** pool) {
   return GPEMU_CUDA_SUCCESS;
 }
 
-Status current_pool(DeviceState& device, gpemu_cuda_pool** pool) {
+process::Status current_pool(process::DeviceState& device, gpemu_cuda_pool** pool) {
   const Lock lock(pools().mutex);
   gpemu_cuda_pool* const found = default_of(device);
   if (found == nullptr) return GPEMU_CUDA_ERROR_OUT_OF_MEMORY;
@@ -300,7 +304,7 @@ Status current_pool(DeviceState& device, gpemu_cuda_pool** pool) {
   return GPEMU_CUDA_SUCCESS;
 }
 
-Status set_current_pool(DeviceState& device, gpemu_cuda_pool_handle pool) {
+process::Status set_current_pool(process::DeviceState& device, gpemu_cuda_pool_handle pool) {
   const Lock lock(pools().mutex);
   gpemu_cuda_pool* found = nullptr;
   GPEMU_CUDA_TRY(find(pool, &found));
@@ -309,8 +313,8 @@ Status set_current_pool(DeviceState& device, gpemu_cuda_pool_handle pool) {
   return GPEMU_CUDA_SUCCESS;
 }
 
-Status get_pool_value(gpemu_cuda_pool_handle pool, gpemu_cuda_pool_attribute attribute,
-                      std::uint64_t* value) {
+process::Status get_pool_value(gpemu_cuda_pool_handle pool, gpemu_cuda_pool_attribute attribute,
+                               std::uint64_t* value) {
   const Lock lock(pools().mutex);
   gpemu_cuda_pool* found = nullptr;
   GPEMU_CUDA_TRY(find(pool, &found));
@@ -320,8 +324,8 @@ Status get_pool_value(gpemu_cuda_pool_handle pool, gpemu_cuda_pool_attribute att
   return GPEMU_CUDA_SUCCESS;
 }
 
-Status set_pool_value(gpemu_cuda_pool_handle pool, gpemu_cuda_pool_attribute attribute,
-                      std::uint64_t value) {
+process::Status set_pool_value(gpemu_cuda_pool_handle pool, gpemu_cuda_pool_attribute attribute,
+                               std::uint64_t value) {
   const Lock lock(pools().mutex);
   gpemu_cuda_pool* found = nullptr;
   GPEMU_CUDA_TRY(find(pool, &found));
@@ -337,7 +341,7 @@ Status set_pool_value(gpemu_cuda_pool_handle pool, gpemu_cuda_pool_attribute att
   return GPEMU_CUDA_SUCCESS;
 }
 
-Status set_pool_access(gpemu_cuda_pool_handle pool, int device, bool read_write) {
+process::Status set_pool_access(gpemu_cuda_pool_handle pool, int device, bool read_write) {
   const Lock lock(pools().mutex);
   gpemu_cuda_pool* found = nullptr;
   GPEMU_CUDA_TRY(find(pool, &found));
@@ -347,7 +351,8 @@ Status set_pool_access(gpemu_cuda_pool_handle pool, int device, bool read_write)
   }
   if (read_write) {
     // Source: CUDA C++ Programming Guide, "Device Accessibility for Multi-GPU Support".
-    if (!can_access(device_at(device), *found->device)) return GPEMU_CUDA_ERROR_INVALID_DEVICE;
+    if (!process::can_access(process::device_at(device), *found->device))
+      return GPEMU_CUDA_ERROR_INVALID_DEVICE;
     found->peers.insert(device);
   } else {
     found->peers.erase(device);
@@ -355,7 +360,7 @@ Status set_pool_access(gpemu_cuda_pool_handle pool, int device, bool read_write)
   return GPEMU_CUDA_SUCCESS;
 }
 
-Status get_pool_access(gpemu_cuda_pool_handle pool, int device, bool* read_write) {
+process::Status get_pool_access(gpemu_cuda_pool_handle pool, int device, bool* read_write) {
   const Lock lock(pools().mutex);
   gpemu_cuda_pool* found = nullptr;
   GPEMU_CUDA_TRY(find(pool, &found));
@@ -363,7 +368,7 @@ Status get_pool_access(gpemu_cuda_pool_handle pool, int device, bool* read_write
   return GPEMU_CUDA_SUCCESS;
 }
 
-Status trim_pool(gpemu_cuda_pool_handle pool, Bytes keep) {
+process::Status trim_pool(gpemu_cuda_pool_handle pool, Bytes keep) {
   const Lock lock(pools().mutex);
   gpemu_cuda_pool* found = nullptr;
   GPEMU_CUDA_TRY(find(pool, &found));
@@ -371,8 +376,8 @@ Status trim_pool(gpemu_cuda_pool_handle pool, Bytes keep) {
   return GPEMU_CUDA_SUCCESS;
 }
 
-Status allocate_async(Bytes bytes, gpemu_cuda_pool_handle pool, gpemu_cuda_stream& stream,
-                      std::uint64_t* address) {
+process::Status allocate_async(Bytes bytes, gpemu_cuda_pool_handle pool, gpemu_cuda_stream& stream,
+                               std::uint64_t* address) {
   GPEMU_CUDA_TRY(refuse_nodes_of_memory(stream));
   if (bytes == 0) {
     *address = 0;
@@ -383,7 +388,7 @@ Status allocate_async(Bytes bytes, gpemu_cuda_pool_handle pool, gpemu_cuda_strea
   GPEMU_CUDA_TRY(find_for(stream, pool, &found));
   if (bytes > found->device->info.total_memory) return GPEMU_CUDA_ERROR_OUT_OF_MEMORY;
   const std::uint64_t taken = round_up(bytes, 512);
-  const TimePoint now = clock().now();
+  const TimePoint now = process::clock().now();
   const auto again = std::ranges::find_if(found->cached, [&](const auto& entry) {
     return entry.bytes == taken && (entry.stream_id == stream.id || entry.ready.is_over(now));
   });
@@ -405,7 +410,7 @@ Status allocate_async(Bytes bytes, gpemu_cuda_pool_handle pool, gpemu_cuda_strea
   return GPEMU_CUDA_SUCCESS;
 }
 
-Status free_async(std::uint64_t address, gpemu_cuda_stream& stream) {
+process::Status free_async(std::uint64_t address, gpemu_cuda_stream& stream) {
   GPEMU_CUDA_TRY(refuse_nodes_of_memory(stream));
   if (address == 0) return GPEMU_CUDA_SUCCESS;
   const Lock lock(pools().mutex);

@@ -7,8 +7,8 @@
 
 namespace gpemu::cuda {
 
-Status prefetch_managed(std::uint64_t address, Bytes bytes, std::int32_t place,
-                        gpemu_cuda_stream& stream) {
+process::Status prefetch_managed(std::uint64_t address, Bytes bytes, std::int32_t place,
+                                 gpemu_cuda_stream& stream) {
   GPEMU_CUDA_TRY(refuse_captured(stream));
   if (!shares_managed(*stream.device)) return GPEMU_CUDA_ERROR_INVALID_DEVICE;
   Bytes moved = 0;

@@ -12,7 +12,7 @@ namespace gpemu::cuda {
 namespace {
 
 struct Price {
-  const DeviceState* device = nullptr;
+  const process::DeviceState* device = nullptr;
   cost::DescribedOperation described{};
   cost::OperationCost cost{};
 };
@@ -45,7 +45,8 @@ struct Prices {
 
 }  // namespace
 
-cost::OperationCost price_on(const DeviceState& device, const cost::DescribedOperation& described) {
+cost::OperationCost price_on(const process::DeviceState& device,
+                             const cost::DescribedOperation& described) {
   Prices* const prices = PerThread<Prices>::get();
   if (prices == nullptr) return device.costs->price(described);
   Price& price = prices->of(described.operation);

@@ -2,14 +2,13 @@
 #pragma once
 
 #include "gpemu/cost/operation_cost.hpp"
-
-#include "device_state.hpp"
+#include "gpemu/process/device_state.hpp"
 
 namespace gpemu::cuda {
 
 /// Prices an operation on a device. The calling thread's last prices are remembered, because
 /// programs repeat the same steps. Thread safety: any thread.
-[[nodiscard]] cost::OperationCost price_on(const DeviceState& device,
+[[nodiscard]] cost::OperationCost price_on(const process::DeviceState& device,
                                            const cost::DescribedOperation& described);
 
 }  // namespace gpemu::cuda

@@ -10,8 +10,8 @@
 namespace gpemu::cuda {
 namespace {
 
-std::unique_ptr<DeviceState> device_with(double bytes_per_s) {
-  auto device = std::make_unique<DeviceState>();
+std::unique_ptr<process::DeviceState> device_with(double bytes_per_s) {
+  auto device = std::make_unique<process::DeviceState>();
   device->spec.multiprocessors = 80;
   device->spec.fp32_flops = 14e12;
   device->spec.memory_bandwidth_bytes_per_s = bytes_per_s;
@@ -34,7 +34,7 @@ TEST(Prices, AreThoseOfTheDevice) {
     for (int entry = 0; entry < 4; ++entry) operation.shape[entry] = 1 + 999 * below(3);
     operation.access = below(2) == 0 ? GPEMU_ACCESS_CONTIGUOUS : GPEMU_ACCESS_STRIDED;
     const cost::DescribedOperation described = cost::describe(operation);
-    for (const DeviceState* device : {fast.get(), slow.get()}) {
+    for (const process::DeviceState* device : {fast.get(), slow.get()}) {
       const cost::OperationCost expected = device->costs->price(described);
       const cost::OperationCost found = price_on(*device, described);
       ASSERT_EQ(found.estimate.time, expected.estimate.time);

@@ -16,7 +16,8 @@ std::uint64_t next_id() {
 
 }  // namespace
 
-gpemu_cuda_stream* create_stream(DeviceState& device, std::uint32_t flags, std::int32_t priority) {
+gpemu_cuda_stream* create_stream(process::DeviceState& device, std::uint32_t flags,
+                                 std::int32_t priority) {
   gpemu_cuda_stream* const created = streams().create();
   if (created == nullptr) return nullptr;
   created->device = &device;
@@ -32,7 +33,7 @@ gpemu_cuda_stream* create_stream(DeviceState& device, std::uint32_t flags, std::
   return created;
 }
 
-void make_default_stream(DeviceState& device) {
+void make_default_stream(process::DeviceState& device) {
   device.default_stream = streams().create();
   GPEMU_CHECK(device.default_stream != nullptr, "no slot for a default stream");
   device.default_stream->device = &device;

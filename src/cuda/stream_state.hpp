@@ -10,12 +10,12 @@
 #include "gpemu/base/units.hpp"
 #include "gpemu/cuda.h"
 #include "gpemu/device/device.hpp"
+#include "gpemu/process/device_state.hpp"
+#include "gpemu/process/handle_table.hpp"
+#include "gpemu/process/made_once.hpp"
+#include "gpemu/process/process.hpp"
 
-#include "device_state.hpp"
-#include "handle_table.hpp"
 #include "host_calls.hpp"
-#include "made_once.hpp"
-#include "process.hpp"
 
 namespace gpemu::cuda {
 
@@ -25,7 +25,7 @@ inline constexpr std::uint32_t kNonBlockingStream = 1;
 }  // namespace gpemu::cuda
 
 struct gpemu_cuda_stream {
-  gpemu::cuda::DeviceState* device = nullptr;
+  gpemu::process::DeviceState* device = nullptr;
   std::unique_ptr<gpemu::device::Stream> owned;  ///< null for the legacy default stream.
   gpemu::device::Stream* stream = nullptr;
   std::uint32_t flags = 0;
@@ -42,16 +42,16 @@ namespace gpemu::cuda {
 /// More than any program keeps alive; an unused slot costs only address space.
 inline constexpr std::size_t kMaxStreams = 1 << 16;
 
-[[nodiscard]] inline HandleTable<gpemu_cuda_stream>& streams() {
-  static constinit MadeOnce<HandleTable<gpemu_cuda_stream>> table;
+[[nodiscard]] inline process::HandleTable<gpemu_cuda_stream>& streams() {
+  static constinit process::MadeOnce<process::HandleTable<gpemu_cuda_stream>> table;
   return table.get(kMaxStreams);
 }
 
 /// Returns a new stream of a device, or null if there are too many.
-[[nodiscard]] gpemu_cuda_stream* create_stream(DeviceState& device, std::uint32_t flags,
+[[nodiscard]] gpemu_cuda_stream* create_stream(process::DeviceState& device, std::uint32_t flags,
                                                std::int32_t priority);
 
 /// Makes the legacy default stream of a device whose context is made.
-void make_default_stream(DeviceState& device);
+void make_default_stream(process::DeviceState& device);
 
 }  // namespace gpemu::cuda

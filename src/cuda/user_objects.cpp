@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "user_objects.hpp"
 
-#include "made_once.hpp"
-#include "process.hpp"
+#include "gpemu/process/made_once.hpp"
+#include "gpemu/process/process.hpp"
 
 namespace gpemu::cuda {
 namespace {
@@ -12,8 +12,8 @@ constexpr std::size_t kMaxUserObjects = 1 << 16;
 
 }  // namespace
 
-HandleTable<gpemu_cuda_user_object>& user_objects() {
-  static constinit MadeOnce<HandleTable<gpemu_cuda_user_object>> table;
+process::HandleTable<gpemu_cuda_user_object>& user_objects() {
+  static constinit process::MadeOnce<process::HandleTable<gpemu_cuda_user_object>> table;
   return table.get(kMaxUserObjects);
 }
 

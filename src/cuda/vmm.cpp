@@ -19,16 +19,16 @@
 
 #include "gpemu/base/mutex.hpp"
 #include "gpemu/base/undo.hpp"
+#include "gpemu/process/attach.hpp"
+#include "gpemu/process/made_once.hpp"
+#include "gpemu/process/peer.hpp"
+#include "gpemu/process/recorder.hpp"
 
 #include "allocation.hpp"
-#include "attach.hpp"
-#include "made_once.hpp"
 #include "managed.hpp"
 #include "memory_content.hpp"
 #include "mover.hpp"
-#include "peer.hpp"
 #include "pool.hpp"
-#include "recorder.hpp"
 #include "waits.hpp"
 
 namespace gpemu::cuda {
@@ -69,11 +69,11 @@ constexpr Bytes kFileFactor = 4;
 constexpr Bytes kEntry = sizeof(std::uint64_t);
 
 PhysicalMemory& physical_state() {
-  static constinit MadeOnce<PhysicalMemory> made;
+  static constinit process::MadeOnce<PhysicalMemory> made;
   return made.get();
 }
 
-File* file_of(const DeviceState& device) {
+File* file_of(const process::DeviceState& device) {
   File& file = physical_state().files[device.ordinal];
   if (file.descriptor >= 0) return &file;
   const Bytes size = round_up(device.info.total_memory * kFileFactor, kPage);
@@ -93,10 +93,11 @@ void end_if_unused(Memory& state, std::map<std::uint64_t, Physical>::iterator fo
   if (physical.ledger == 0) {
     ::close(physical.descriptor);
   } else {
-    const auto freed = device_at(physical.device).device->free(physical.ledger);
+    const auto freed = process::device_at(physical.device).device->free(physical.ledger);
     GPEMU_CHECK(freed.has_value(), "the ledger knows physical memory");
     state.spaces[physical.device].held -= physical.bytes;
-    record_allocation(physical.device, found->first, -static_cast<std::int64_t>(physical.bytes));
+    process::record_allocation(physical.device, found->first,
+                               -static_cast<std::int64_t>(physical.bytes));
     // Another process may still map exported memory, so its range is not reused.
     if (!physical.exported) {
       ::fallocate(physical.descriptor, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
@@ -176,7 +177,7 @@ bool occupied(const Memory& state, std::uint64_t address, Bytes bytes) GPEMU_REQ
 }
 
 /// Ends physical memory of a device, with its mappings.
-void release_physical_memory(DeviceState& device) {
+void release_physical_memory(process::DeviceState& device) {
   Memory& state = memory();
   const Lock lock(state.mutex);
   for (auto block = state.blocks.begin(); block != state.blocks.end();) {
@@ -216,7 +217,8 @@ void finish_moves_on(std::uint64_t handle) {
 
 }  // namespace
 
-Status create_physical(DeviceState& device, Bytes bytes, bool exportable, std::uint64_t* handle) {
+process::Status create_physical(process::DeviceState& device, Bytes bytes, bool exportable,
+                                std::uint64_t* handle) {
   if (bytes > device.info.total_memory) return GPEMU_CUDA_ERROR_OUT_OF_MEMORY;
   auto ledger = device.device->allocate(bytes);
   if (!ledger && reclaim_pooled(device)) ledger = device.device->allocate(bytes);
@@ -231,7 +233,7 @@ Status create_physical(DeviceState& device, Bytes bytes, bool exportable, std::u
   File* const file = file_of(device);
   const auto offset = file == nullptr ? std::nullopt : take_range(file->ranges.free, bytes);
   if (!offset) return GPEMU_CUDA_ERROR_OUT_OF_MEMORY;
-  device.end_with_context(ContextPart::kPhysicalMemory, release_physical_memory);
+  device.end_with_context(process::ContextPart::kPhysicalMemory, release_physical_memory);
   PhysicalMemory& physical = physical_state();
   *handle = physical.next_handle++;
   physical.physical.emplace(*handle, Physical{.device = device.ordinal,
@@ -242,11 +244,11 @@ Status create_physical(DeviceState& device, Bytes bytes, bool exportable, std::u
                                               .exportable = exportable});
   charge.keep();
   count_held(state, device.ordinal, bytes);
-  record_allocation(device.ordinal, *handle, static_cast<std::int64_t>(bytes));
+  process::record_allocation(device.ordinal, *handle, static_cast<std::int64_t>(bytes));
   return GPEMU_CUDA_SUCCESS;
 }
 
-Status release_physical(std::uint64_t handle) {
+process::Status release_physical(std::uint64_t handle) {
   Memory& state = memory();
   const Lock lock(state.mutex);
   const auto found = physical_state().physical.find(handle);
@@ -258,7 +260,7 @@ Status release_physical(std::uint64_t handle) {
   return GPEMU_CUDA_SUCCESS;
 }
 
-Status retain_physical(std::uint64_t address, std::uint64_t* handle) {
+process::Status retain_physical(std::uint64_t address, std::uint64_t* handle) {
   Memory& state = memory();
   const Lock lock(state.mutex);
   if (!occupied(state, address, 1)) return GPEMU_CUDA_ERROR_INVALID_VALUE;
@@ -269,7 +271,7 @@ Status retain_physical(std::uint64_t address, std::uint64_t* handle) {
   return GPEMU_CUDA_SUCCESS;
 }
 
-Status describe_physical(std::uint64_t handle, int* device, bool* exportable) {
+process::Status describe_physical(std::uint64_t handle, int* device, bool* exportable) {
   const Memory& state = memory();
   const Lock lock(state.mutex);
   const auto found = physical_state().physical.find(handle);
@@ -279,7 +281,7 @@ Status describe_physical(std::uint64_t handle, int* device, bool* exportable) {
   return GPEMU_CUDA_SUCCESS;
 }
 
-Status reserve_addresses(Bytes bytes, Bytes alignment, std::uint64_t* address) {
+process::Status reserve_addresses(Bytes bytes, Bytes alignment, std::uint64_t* address) {
   // More than any process can address.
   constexpr Bytes kMost = Bytes{1} << 47;
   const Bytes aligned = std::max(alignment, kPage);
@@ -301,7 +303,7 @@ Status reserve_addresses(Bytes bytes, Bytes alignment, std::uint64_t* address) {
   return GPEMU_CUDA_SUCCESS;
 }
 
-Status release_addresses(std::uint64_t address, Bytes bytes) {
+process::Status release_addresses(std::uint64_t address, Bytes bytes) {
   Memory& state = memory();
   const Lock lock(state.mutex);
   const auto found = state.reservations.find(address);
@@ -314,7 +316,8 @@ Status release_addresses(std::uint64_t address, Bytes bytes) {
   return GPEMU_CUDA_SUCCESS;
 }
 
-Status map_physical(std::uint64_t address, Bytes bytes, Bytes offset, std::uint64_t handle) {
+process::Status map_physical(std::uint64_t address, Bytes bytes, Bytes offset,
+                             std::uint64_t handle) {
   // The content of memory that is mapped twice is in the pages.
   finish_moves_on(handle);
   UnknownParts unknown;
@@ -353,7 +356,7 @@ Status map_physical(std::uint64_t address, Bytes bytes, Bytes offset, std::uint6
   return GPEMU_CUDA_SUCCESS;
 }
 
-Status unmap_physical(std::uint64_t address, Bytes bytes) {
+process::Status unmap_physical(std::uint64_t address, Bytes bytes) {
   wait_for_moves_on(std::array{Access{.start = address, .bytes = bytes, .writes = true}});
   Memory& state = memory();
   const Lock lock(state.mutex);
@@ -366,7 +369,7 @@ Status unmap_physical(std::uint64_t address, Bytes bytes) {
   return GPEMU_CUDA_SUCCESS;
 }
 
-Status set_access(std::uint64_t address, Bytes bytes, int device, std::uint32_t access) {
+process::Status set_access(std::uint64_t address, Bytes bytes, int device, std::uint32_t access) {
   Memory& state = memory();
   const Lock lock(state.mutex);
   if (bytes == 0 || (access != 0 && access != 1 && access != 3) ||
@@ -375,7 +378,8 @@ Status set_access(std::uint64_t address, Bytes bytes, int device, std::uint32_t 
   }
   for (Bytes done = 0; access != 0 && done < bytes;) {
     const Block& block = state.blocks.at(address + done);
-    if (block.device != device && !can_access(device_at(device), device_at(block.device))) {
+    if (block.device != device &&
+        !process::can_access(process::device_at(device), process::device_at(block.device))) {
       return GPEMU_CUDA_ERROR_INVALID_DEVICE;
     }
     done += block.bytes;
@@ -388,7 +392,7 @@ Status set_access(std::uint64_t address, Bytes bytes, int device, std::uint32_t 
   return GPEMU_CUDA_SUCCESS;
 }
 
-Status get_access(std::uint64_t address, int device, std::uint32_t* access) {
+process::Status get_access(std::uint64_t address, int device, std::uint32_t* access) {
   const Memory& state = memory();
   const Lock lock(state.mutex);
   if (!occupied(state, address, 1)) return GPEMU_CUDA_ERROR_INVALID_VALUE;
@@ -399,7 +403,7 @@ Status get_access(std::uint64_t address, int device, std::uint32_t* access) {
   return GPEMU_CUDA_SUCCESS;
 }
 
-Status export_physical(std::uint64_t handle, int* file_descriptor) {
+process::Status export_physical(std::uint64_t handle, int* file_descriptor) {
   finish_moves_on(handle);
   UnknownParts unknown;
   Memory& state = memory();
@@ -413,7 +417,7 @@ Status export_physical(std::uint64_t handle, int* file_descriptor) {
   if (::fstat(physical.descriptor, &file) != 0) return GPEMU_CUDA_ERROR_OPERATING_SYSTEM;
   const Bytes pages = static_cast<Bytes>(file.st_size) / (kPage + kEntry);
   const std::uint64_t entry =
-      physical.bytes + static_cast<std::uint64_t>(device_at(physical.device).place);
+      physical.bytes + static_cast<std::uint64_t>(process::device_at(physical.device).place);
   // A separate open file description, whose position is the beginning of the memory.
   const int opened =
       ::open(fmt::format("/proc/self/fd/{}", physical.descriptor).c_str(), O_RDWR | O_CLOEXEC);
@@ -433,7 +437,7 @@ Status export_physical(std::uint64_t handle, int* file_descriptor) {
   return GPEMU_CUDA_SUCCESS;
 }
 
-Status import_physical(int file_descriptor, std::uint64_t* handle) {
+process::Status import_physical(int file_descriptor, std::uint64_t* handle) {
   constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
   struct stat file{};
   const off_t offset = ::lseek(file_descriptor, 0, SEEK_CUR);
@@ -453,13 +457,15 @@ Status import_physical(int file_descriptor, std::uint64_t* handle) {
   const Bytes bytes = entry / kPage * kPage;
   if (bytes == 0 || bytes > pages * kPage - begin) return GPEMU_CUDA_ERROR_INVALID_VALUE;
   int device = 0;
-  while (device < device_count() && device_at(device).place != static_cast<int>(entry % kPage)) {
+  while (device < process::device_count() &&
+         process::device_at(device).place != static_cast<int>(entry % kPage)) {
     ++device;
   }
-  if (device == device_count()) return GPEMU_CUDA_ERROR_INVALID_DEVICE;
+  if (device == process::device_count()) return GPEMU_CUDA_ERROR_INVALID_DEVICE;
   const int own = ::fcntl(file_descriptor, F_DUPFD_CLOEXEC, 0);
   if (own < 0) return GPEMU_CUDA_ERROR_OPERATING_SYSTEM;
-  device_at(device).end_with_context(ContextPart::kPhysicalMemory, release_physical_memory);
+  process::device_at(device).end_with_context(process::ContextPart::kPhysicalMemory,
+                                              release_physical_memory);
   Memory& state = memory();
   const Lock lock(state.mutex);
   PhysicalMemory& physical = physical_state();

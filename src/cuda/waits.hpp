@@ -5,8 +5,8 @@
 
 #include "gpemu/base/units.hpp"
 #include "gpemu/device/moment.hpp"
+#include "gpemu/process/device_state.hpp"
 
-#include "device_state.hpp"
 #include "mover.hpp"
 
 namespace gpemu::cuda {
@@ -20,7 +20,7 @@ void wait_for_moves_on(std::span<const Access> accesses);
 
 /// Blocks until a moment has come and everything that ends by then is done, or until the device for
 /// whose work this waits (null: another process's) is lost. Counts as a wait of the host.
-void wait_until(const device::Moment& moment, const DeviceState* device);
+void wait_until(const device::Moment& moment, const process::DeviceState* device);
 
 /// Returns whether a moment has come and everything that ends by then is done.
 [[nodiscard]] bool is_over(const device::Moment& moment);

@@ -9,12 +9,13 @@
 #include <vector>
 
 #include "gpemu/cuda.h"
+#include "gpemu/process/attach.hpp"
 
-#include "attach.hpp"
 #include "collective_calls.hpp"
 #include "communicator_start.hpp"
 
 namespace cuda = gpemu::cuda;
+namespace process = gpemu::process;
 
 namespace {
 
@@ -114,7 +115,7 @@ GPEMU_CUDA_CATCH
 gpemu_cuda_status gpemu_cuda_comm_start_all(const gpemu_cuda_comm_start* starts, size_t count,
                                             gpemu_cuda_comm_handle* comms) try {
   if (starts == nullptr || comms == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
-  GPEMU_CUDA_TRY(cuda::attach());
+  GPEMU_CUDA_TRY(process::attach());
   std::vector<std::optional<cuda::CommunicatorStart>> read;
   const cuda::IsCancelled is_cancelled = cancellation_of({starts, count});
   GPEMU_CUDA_TRY(read_starts({starts, count}, is_cancelled, &read));
@@ -158,7 +159,7 @@ GPEMU_CUDA_CATCH
 gpemu_cuda_status gpemu_cuda_comm_get_info(gpemu_cuda_comm_handle comm,
                                            gpemu_cuda_comm_info* info) try {
   if (info == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
-  GPEMU_CUDA_TRY(cuda::attach());
+  GPEMU_CUDA_TRY(process::attach());
   const auto found = find_communicator(comm);
   if (found == nullptr) return GPEMU_CUDA_ERROR_INVALID_HANDLE;
   *info = {.ranks = found->place().ranks,
@@ -170,7 +171,7 @@ GPEMU_CUDA_CATCH
 
 gpemu_cuda_status gpemu_cuda_comm_error(gpemu_cuda_comm_handle comm, gpemu_cuda_status* error) try {
   if (error == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
-  GPEMU_CUDA_TRY(cuda::attach());
+  GPEMU_CUDA_TRY(process::attach());
   const auto found = find_communicator(comm);
   if (found == nullptr) return GPEMU_CUDA_ERROR_INVALID_HANDLE;
   *error = found->error();
@@ -179,7 +180,7 @@ gpemu_cuda_status gpemu_cuda_comm_error(gpemu_cuda_comm_handle comm, gpemu_cuda_
 GPEMU_CUDA_CATCH
 
 gpemu_cuda_status gpemu_cuda_comm_finalize(gpemu_cuda_comm_handle comm) try {
-  GPEMU_CUDA_TRY(cuda::attach());
+  GPEMU_CUDA_TRY(process::attach());
   const auto found = find_communicator(comm);
   if (found == nullptr) return GPEMU_CUDA_ERROR_INVALID_HANDLE;
   found->finalize();
@@ -188,7 +189,7 @@ gpemu_cuda_status gpemu_cuda_comm_finalize(gpemu_cuda_comm_handle comm) try {
 GPEMU_CUDA_CATCH
 
 gpemu_cuda_status gpemu_cuda_comm_destroy(gpemu_cuda_comm_handle comm) try {
-  GPEMU_CUDA_TRY(cuda::attach());
+  GPEMU_CUDA_TRY(process::attach());
   gpemu_cuda_comm* const found = cuda::communicators().find(comm);
   if (found == nullptr) return GPEMU_CUDA_ERROR_INVALID_HANDLE;
   const auto communicator = found->communicator;
@@ -199,7 +200,7 @@ gpemu_cuda_status gpemu_cuda_comm_destroy(gpemu_cuda_comm_handle comm) try {
 GPEMU_CUDA_CATCH
 
 gpemu_cuda_status gpemu_cuda_comm_abort(gpemu_cuda_comm_handle comm) try {
-  GPEMU_CUDA_TRY(cuda::attach());
+  GPEMU_CUDA_TRY(process::attach());
   gpemu_cuda_comm* const found = cuda::communicators().find(comm);
   if (found == nullptr) return GPEMU_CUDA_ERROR_INVALID_HANDLE;
   const auto communicator = found->communicator;

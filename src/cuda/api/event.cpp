@@ -2,10 +2,10 @@
 #include "event.hpp"
 
 #include "gpemu/cuda.h"
+#include "gpemu/process/faults.hpp"
 
 #include "capture.hpp"
 #include "context.hpp"
-#include "faults.hpp"
 #include "host_functions.hpp"
 #include "ipc.hpp"
 #include "stream.hpp"
@@ -13,19 +13,20 @@
 #include "waits.hpp"
 
 namespace cuda = gpemu::cuda;
+namespace process = gpemu::process;
 
 namespace {
 
 /// Errors: kLostStatus if the event's device is lost, unless it is another process's.
 gpemu_cuda_status check_device_of(const gpemu_cuda_event& event) {
-  return event.device == nullptr ? GPEMU_CUDA_SUCCESS : cuda::check_device(*event.device);
+  return event.device == nullptr ? GPEMU_CUDA_SUCCESS : process::check_device(*event.device);
 }
 
 }  // namespace
 
 gpemu_cuda_status gpemu_cuda_event_create(uint32_t flags, gpemu_cuda_event_handle* event) try {
   if (event == nullptr || flags > cuda::kAllEventFlags) return GPEMU_CUDA_ERROR_INVALID_VALUE;
-  cuda::DeviceState* device = nullptr;
+  process::DeviceState* device = nullptr;
   GPEMU_CUDA_TRY(cuda::current_device(&device));
   gpemu_cuda_event* const created = cuda::create_event(*device, flags);
   if (created == nullptr) return GPEMU_CUDA_ERROR_OUT_OF_MEMORY;
@@ -35,7 +36,7 @@ gpemu_cuda_status gpemu_cuda_event_create(uint32_t flags, gpemu_cuda_event_handl
 GPEMU_CUDA_CATCH
 
 gpemu_cuda_status gpemu_cuda_event_destroy(gpemu_cuda_event_handle event) try {
-  GPEMU_CUDA_TRY(cuda::attach());
+  GPEMU_CUDA_TRY(process::attach());
   gpemu_cuda_event* const found = cuda::find_event(event);
   if (found == nullptr) return GPEMU_CUDA_ERROR_INVALID_HANDLE;
   cuda::stop_sharing(*found);
@@ -55,7 +56,7 @@ gpemu_cuda_status gpemu_cuda_event_record(gpemu_cuda_event_handle event,
 GPEMU_CUDA_CATCH
 
 gpemu_cuda_status gpemu_cuda_event_query(gpemu_cuda_event_handle event) try {
-  GPEMU_CUDA_TRY(cuda::attach());
+  GPEMU_CUDA_TRY(process::attach());
   const gpemu_cuda_event* const found = cuda::find_event(event);
   if (found == nullptr) return GPEMU_CUDA_ERROR_INVALID_HANDLE;
   GPEMU_CUDA_TRY(cuda::refuse_captured(*found));
@@ -69,7 +70,7 @@ gpemu_cuda_status gpemu_cuda_event_query(gpemu_cuda_event_handle event) try {
 GPEMU_CUDA_CATCH
 
 gpemu_cuda_status gpemu_cuda_event_synchronize(gpemu_cuda_event_handle event) try {
-  GPEMU_CUDA_TRY(cuda::attach());
+  GPEMU_CUDA_TRY(process::attach());
   const gpemu_cuda_event* const found = cuda::find_event(event);
   if (found == nullptr) return GPEMU_CUDA_ERROR_INVALID_HANDLE;
   GPEMU_CUDA_TRY(cuda::refuse_captured(*found));
@@ -82,7 +83,7 @@ GPEMU_CUDA_CATCH
 gpemu_cuda_status gpemu_cuda_event_elapsed(gpemu_cuda_event_handle start,
                                            gpemu_cuda_event_handle end, int64_t* elapsed_ns) try {
   if (elapsed_ns == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
-  GPEMU_CUDA_TRY(cuda::attach());
+  GPEMU_CUDA_TRY(process::attach());
   const gpemu_cuda_event* const first = cuda::find_event(start);
   const gpemu_cuda_event* const second = cuda::find_event(end);
   if (first == nullptr || second == nullptr) return GPEMU_CUDA_ERROR_INVALID_HANDLE;

@@ -13,10 +13,11 @@
 #include "stream.hpp"
 
 namespace cuda = gpemu::cuda;
+namespace process = gpemu::process;
 
 void gpemu_cuda_register_kernel(const void* host_function, const char* name,
                                 const void* fat_binary) try {
-  if (host_function == nullptr || name == nullptr || cuda::forked()) return;
+  if (host_function == nullptr || name == nullptr || process::forked()) return;
   cuda::register_kernel(host_function, name, fat_binary);
 }
 GPEMU_CUDA_CATCH_VOID
@@ -24,7 +25,7 @@ GPEMU_CUDA_CATCH_VOID
 gpemu_cuda_status gpemu_cuda_registered_kernel(const void* host_function,
                                                gpemu_cuda_kernel_handle* kernel) try {
   if (kernel == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
-  if (cuda::forked()) return GPEMU_CUDA_ERROR_NOT_INITIALIZED;
+  if (process::forked()) return GPEMU_CUDA_ERROR_NOT_INITIALIZED;
   return cuda::registered_kernel(host_function, kernel);
 }
 GPEMU_CUDA_CATCH
@@ -34,7 +35,7 @@ gpemu_cuda_status gpemu_cuda_kernel_get_info(gpemu_cuda_kernel_handle kernel,
   if (info == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
   gpemu_cuda_kernel* const found = cuda::kernels().find(kernel);
   if (found == nullptr) return GPEMU_CUDA_ERROR_INVALID_HANDLE;
-  cuda::DeviceState* device = nullptr;
+  process::DeviceState* device = nullptr;
   GPEMU_CUDA_TRY(cuda::current_device(&device));
   *info = cuda::describe_kernel(*found, *device);
   return GPEMU_CUDA_SUCCESS;
@@ -45,7 +46,7 @@ gpemu_cuda_status gpemu_cuda_kernel_set_max_dynamic_shared(gpemu_cuda_kernel_han
                                                            uint64_t bytes) try {
   gpemu_cuda_kernel* const found = cuda::kernels().find(kernel);
   if (found == nullptr) return GPEMU_CUDA_ERROR_INVALID_HANDLE;
-  cuda::DeviceState* device = nullptr;
+  process::DeviceState* device = nullptr;
   GPEMU_CUDA_TRY(cuda::current_device(&device));
   if (bytes > device->info.shared_memory_per_block_optin) return GPEMU_CUDA_ERROR_INVALID_VALUE;
   found->max_dynamic_shared = bytes;
@@ -69,7 +70,7 @@ gpemu_cuda_status gpemu_cuda_occupancy(gpemu_cuda_kernel_handle kernel, int32_t 
   if (blocks == nullptr || threads_per_block <= 0) return GPEMU_CUDA_ERROR_INVALID_VALUE;
   gpemu_cuda_kernel* const found = cuda::kernels().find(kernel);
   if (found == nullptr) return GPEMU_CUDA_ERROR_INVALID_HANDLE;
-  cuda::DeviceState* device = nullptr;
+  process::DeviceState* device = nullptr;
   GPEMU_CUDA_TRY(cuda::current_device(&device));
   *blocks = cuda::fitting_blocks(*found, device->info, threads_per_block, dynamic_shared);
   return GPEMU_CUDA_SUCCESS;
@@ -83,14 +84,14 @@ gpemu_cuda_status gpemu_cuda_launch_kernel(gpemu_cuda_kernel_handle kernel,
   if (launch->packed != nullptr) {
     std::vector<void*> arguments;
     gpemu_cuda_launch plain{};
-    GPEMU_CUDA_TRY(cuda::attach());
+    GPEMU_CUDA_TRY(process::attach());
     GPEMU_CUDA_TRY(cuda::unpack_launch(kernel, *launch, &arguments, &plain));
     return gpemu_cuda_launch_kernel(kernel, &plain, stream);
   }
   gpemu_cuda_stream* found = nullptr;
   GPEMU_CUDA_TRY(cuda::resolve_for_work(stream, &found));
   // Source: CUDA C++ Programming Guide, "Multi-Device System", on streams.
-  if (found->device->ordinal != cuda::thread_state.current_device())
+  if (found->device->ordinal != process::thread_state.current_device())
     return GPEMU_CUDA_ERROR_INVALID_HANDLE;
   if (cuda::capturing(*found)) {
     gpemu_cuda_node_parameters node{.kind = GPEMU_CUDA_NODE_KERNEL};

@@ -13,6 +13,7 @@
 #include "stream.hpp"
 
 namespace cuda = gpemu::cuda;
+namespace process = gpemu::process;
 
 gpemu_cuda_status gpemu_cuda_malloc(uint64_t bytes, uint64_t* address) try {
   if (address == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
@@ -31,7 +32,7 @@ GPEMU_CUDA_CATCH
 
 gpemu_cuda_status gpemu_cuda_advise(uint64_t address, uint64_t bytes, int32_t advice,
                                     int32_t place) try {
-  GPEMU_CUDA_TRY(cuda::attach());
+  GPEMU_CUDA_TRY(process::attach());
   return cuda::advise_managed(address, bytes, advice, place);
 }
 GPEMU_CUDA_CATCH
@@ -47,7 +48,7 @@ GPEMU_CUDA_CATCH
 gpemu_cuda_status gpemu_cuda_managed_info(uint64_t address, uint64_t bytes,
                                           gpemu_cuda_managed_range* range) try {
   if (range == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
-  GPEMU_CUDA_TRY(cuda::attach());
+  GPEMU_CUDA_TRY(process::attach());
   return cuda::describe_managed(address, bytes, range);
 }
 GPEMU_CUDA_CATCH
@@ -57,7 +58,7 @@ GPEMU_CUDA_CATCH
 
 gpemu_cuda_status gpemu_cuda_host_alloc(uint64_t bytes, uint32_t flags, void** pointer) try {
   if (pointer == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
-  cuda::DeviceState* device = nullptr;
+  process::DeviceState* device = nullptr;
   GPEMU_CUDA_TRY(cuda::enter_context(&device));
   if (bytes == 0) {
     *pointer = nullptr;
@@ -68,7 +69,7 @@ gpemu_cuda_status gpemu_cuda_host_alloc(uint64_t bytes, uint32_t flags, void** p
 GPEMU_CUDA_CATCH
 
 gpemu_cuda_status gpemu_cuda_host_free(void* pointer) try {
-  GPEMU_CUDA_TRY(cuda::attach());
+  GPEMU_CUDA_TRY(process::attach());
   if (pointer == nullptr) return GPEMU_CUDA_SUCCESS;
   return cuda::free_block(reinterpret_cast<std::uint64_t>(pointer), true);
 }
@@ -76,7 +77,7 @@ GPEMU_CUDA_CATCH
 
 gpemu_cuda_status gpemu_cuda_host_register(void* pointer, uint64_t bytes, uint32_t flags) try {
   if (pointer == nullptr || bytes == 0) return GPEMU_CUDA_ERROR_INVALID_VALUE;
-  cuda::DeviceState* device = nullptr;
+  process::DeviceState* device = nullptr;
   GPEMU_CUDA_TRY(cuda::enter_context(&device));
   // Source: github.com/vllm-project/vllm/issues/46933.
   GPEMU_CUDA_TRY(cuda::check_unsafe_call());
@@ -85,7 +86,7 @@ gpemu_cuda_status gpemu_cuda_host_register(void* pointer, uint64_t bytes, uint32
 GPEMU_CUDA_CATCH
 
 gpemu_cuda_status gpemu_cuda_host_unregister(void* pointer) try {
-  GPEMU_CUDA_TRY(cuda::attach());
+  GPEMU_CUDA_TRY(process::attach());
   GPEMU_CUDA_TRY(cuda::check_unsafe_call());
   return cuda::unregister_host(pointer);
 }
@@ -93,7 +94,7 @@ GPEMU_CUDA_CATCH
 
 gpemu_cuda_status gpemu_cuda_pointer_info(uint64_t address, gpemu_cuda_pointer* info) try {
   if (info == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
-  GPEMU_CUDA_TRY(cuda::attach());
+  GPEMU_CUDA_TRY(process::attach());
   *info = cuda::describe_pointer(address);
   info->pool = cuda::pool_of(address);
   return GPEMU_CUDA_SUCCESS;
@@ -154,14 +155,14 @@ GPEMU_CUDA_CATCH
 
 gpemu_cuda_status gpemu_cuda_poke(uint64_t address, const void* data, uint64_t bytes) try {
   if (data == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
-  GPEMU_CUDA_TRY(cuda::attach());
+  GPEMU_CUDA_TRY(process::attach());
   return cuda::poke(address, data, bytes);
 }
 GPEMU_CUDA_CATCH
 
 gpemu_cuda_status gpemu_cuda_peek(uint64_t address, void* data, uint64_t bytes) try {
   if (data == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
-  GPEMU_CUDA_TRY(cuda::attach());
+  GPEMU_CUDA_TRY(process::attach());
   return cuda::peek(address, data, bytes);
 }
 GPEMU_CUDA_CATCH

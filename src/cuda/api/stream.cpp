@@ -4,16 +4,17 @@
 #include <algorithm>
 
 #include "gpemu/cuda.h"
+#include "gpemu/process/faults.hpp"
 
 #include "capture.hpp"
 #include "context.hpp"
 #include "event.hpp"
-#include "faults.hpp"
 #include "host_functions.hpp"
 #include "synchronize.hpp"
 #include "waits.hpp"
 
 namespace cuda = gpemu::cuda;
+namespace process = gpemu::process;
 
 namespace {
 
@@ -26,7 +27,7 @@ constexpr int32_t kGreatestPriority = -5;
 gpemu_cuda_status gpemu_cuda_stream_create(uint32_t flags, int32_t priority,
                                            gpemu_cuda_stream_handle* stream) try {
   if (stream == nullptr || flags > cuda::kNonBlockingStream) return GPEMU_CUDA_ERROR_INVALID_VALUE;
-  cuda::DeviceState* device = nullptr;
+  process::DeviceState* device = nullptr;
   GPEMU_CUDA_TRY(cuda::current_device(&device));
   gpemu_cuda_stream* const created = cuda::create_stream(
       *device, flags, std::min(std::max(priority, kGreatestPriority), kLeastPriority));
@@ -37,7 +38,7 @@ gpemu_cuda_status gpemu_cuda_stream_create(uint32_t flags, int32_t priority,
 GPEMU_CUDA_CATCH
 
 gpemu_cuda_status gpemu_cuda_stream_destroy(gpemu_cuda_stream_handle stream) try {
-  GPEMU_CUDA_TRY(cuda::attach());
+  GPEMU_CUDA_TRY(process::attach());
   gpemu_cuda_stream* const found = cuda::streams().find(stream);
   if (found == nullptr || found->owned == nullptr) return GPEMU_CUDA_ERROR_INVALID_HANDLE;
   cuda::destroy_stream(*found);
@@ -64,7 +65,7 @@ gpemu_cuda_status gpemu_cuda_stream_synchronize(gpemu_cuda_stream_handle stream)
   GPEMU_CUDA_TRY(cuda::refuse_captured(*found));
   GPEMU_CUDA_TRY(cuda::check_wait(*found->device));
   cuda::synchronize(*found);
-  return cuda::check_device(*found->device);
+  return process::check_device(*found->device);
 }
 GPEMU_CUDA_CATCH
 
