@@ -15,11 +15,11 @@
 #include "gpemu/process/log.hpp"
 #include "gpemu/process/recorder.hpp"
 #include "gpemu/process/thread_state.hpp"
+#include "gpemu/streams/mover.hpp"
+#include "gpemu/streams/waits.hpp"
 
 #include "managed.hpp"
 #include "memory_content.hpp"
-#include "mover.hpp"
-#include "waits.hpp"
 
 namespace gpemu::cuda {
 namespace {
@@ -166,8 +166,8 @@ void give_back_part(process::DeviceState& device, AddressSpace& space, std::uint
 }  // namespace
 
 void finish_moves(std::uint64_t address) {
-  if (!mover().busy()) return;
-  Access block{.writes = true};
+  if (!streams::mover().busy()) return;
+  kernels::Access block{.writes = true};
   {
     const Memory& state = memory();
     const Lock lock(state.mutex);
@@ -177,7 +177,7 @@ void finish_moves(std::uint64_t address) {
     block.bytes = found->second.bytes;
   }
   const std::array whole{block};
-  wait_for_moves_on(whole);
+  streams::wait_for_moves_on(whole);
 }
 
 process::Status free_block(std::uint64_t address, bool host) {

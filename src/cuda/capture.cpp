@@ -12,11 +12,11 @@
 #include "gpemu/base/mutex.hpp"
 #include "gpemu/process/log.hpp"
 #include "gpemu/process/made_once.hpp"
+#include "gpemu/streams/event_state.hpp"
+#include "gpemu/streams/stream_state.hpp"
 
-#include "event_state.hpp"
 #include "graph.hpp"
 #include "kernel_execution.hpp"
-#include "stream_state.hpp"
 
 namespace gpemu::cuda {
 
@@ -164,10 +164,11 @@ process::Status check_legacy_stream(const gpemu_cuda_stream& stream, bool invali
   const Lock lock(graph_mutex());
   process::Status status = GPEMU_CUDA_SUCCESS;
   for (auto& [id, capture] : captures()) {
-    const bool depends = std::any_of(
-        capture.streams.begin(), capture.streams.end(), [&stream](const gpemu_cuda_stream* other) {
-          return other->device == stream.device && (other->flags & kNonBlockingStream) == 0;
-        });
+    const bool depends = std::any_of(capture.streams.begin(), capture.streams.end(),
+                                     [&stream](const gpemu_cuda_stream* other) {
+                                       return other->device == stream.device &&
+                                              (other->flags & streams::kNonBlockingStream) == 0;
+                                     });
     if (!depends) continue;
     status = GPEMU_CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
     if (invalidate) capture.invalidated = true;

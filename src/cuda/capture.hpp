@@ -9,10 +9,10 @@
 #include "gpemu/cost/operation_cost.hpp"
 #include "gpemu/kernels/kernel_effect.hpp"
 #include "gpemu/process/status.hpp"
+#include "gpemu/streams/event_state.hpp"
+#include "gpemu/streams/stream_state.hpp"
 
-#include "event_state.hpp"
 #include "graph.hpp"
-#include "stream_state.hpp"
 
 namespace gpemu::cuda {
 

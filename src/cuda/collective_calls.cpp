@@ -12,11 +12,11 @@
 #include "gpemu/process/attach.hpp"
 #include "gpemu/process/faults.hpp"
 #include "gpemu/process/recorder.hpp"
+#include "gpemu/streams/host_functions.hpp"
 
 #include "capture.hpp"
 #include "communicator_start.hpp"
 #include "exchange.hpp"
-#include "host_functions.hpp"
 #include "link_traffic.hpp"
 #include "stream.hpp"
 
@@ -160,7 +160,7 @@ process::Status run_round(const std::shared_ptr<Communicator>& communicator,
   GPEMU_CUDA_TRY(check_links(*communicator));
   Exchange exchange{.communicator = communicator, .call = checked.call, .stream = checked.stream};
   GPEMU_CUDA_TRY(communicator->begin(&exchange.number));
-  follow(*checked.stream);
+  streams::follow(*checked.stream);
   communicator->mailbox().announce(exchange.number, exchange.call);
   const std::vector<Communicator::Awaiting> awaiting = post_source(exchange);
   find_mismatch(exchange);

@@ -18,12 +18,11 @@
 #include "gpemu/process/log.hpp"
 #include "gpemu/process/peer.hpp"
 #include "gpemu/process/recorder.hpp"
+#include "gpemu/streams/mover.hpp"
+#include "gpemu/streams/waits.hpp"
 #include "gpemu/topology/collective.hpp"
 #include "gpemu/topology/network.hpp"
 #include "gpemu/topology/traffic.hpp"
-
-#include "mover.hpp"
-#include "waits.hpp"
 
 namespace gpemu::cuda {
 namespace {
@@ -146,7 +145,7 @@ std::vector<std::uint64_t> to_ring(std::span<const Communicator::Awaiting> proce
   const device::Node& node = *process::process().node;
   for (const Communicator::Awaiting& one : processes) {
     if (one.identity == node.identity()) {
-      mover().look_again();
+      streams::mover().look_again();
     } else if (node.times_rung(one.identity) == one.rung) {
       others.push_back(one.identity);
     }
@@ -312,7 +311,7 @@ void Communicator::abort() {
   static_cast<void>(parts_.rendezvous->abort());
   if (parts_.wire) carrier().remove(*parts_.wire);
   for (const auto& pair : pairs()) pair->abort();
-  mover().look_again();
+  streams::mover().look_again();
 }
 
 void Communicator::finalize() {
@@ -336,7 +335,7 @@ void Communicator::finalize() {
         fmt::format("rank {} of {}: {}", place().rank, place().ranks, ended.error().message));
     return abort();
   }
-  wait_for_moves(last.time());
+  streams::wait_for_moves(last.time());
 }
 
 process::Status Communicator::note(process::Status status) {

@@ -29,12 +29,12 @@
 #include "gpemu/process/attach.hpp"
 #include "gpemu/process/log.hpp"
 #include "gpemu/process/recorder.hpp"
+#include "gpemu/streams/context.hpp"
+#include "gpemu/streams/mover.hpp"
 
 #include "carrier.hpp"
-#include "context.hpp"
 #include "host_ring.hpp"
 #include "job_fabric.hpp"
-#include "mover.hpp"
 #include "network_interface.hpp"
 #include "wire.hpp"
 
@@ -223,7 +223,7 @@ process::Status open_named_meeting(Rank& rank) {
 
 /// Makes what a rank needs before it meets the others.
 process::Status prepare(Rank& rank) {
-  GPEMU_CUDA_TRY(device_with_context(rank.start.device, &rank.device));
+  GPEMU_CUDA_TRY(streams::device_with_context(rank.start.device, &rank.device));
   Member& own = rank.own;
   own.host = own_host();
   own.computer = own_computer();
@@ -413,8 +413,8 @@ Meeting::Part part_of_meeting(const CommunicatorStart& start, std::uint64_t read
 /// Lets posts of other processes start jobs of the mover.
 void listen_for_posts() {
   static std::once_flag once;
-  std::call_once(once,
-                 [] { process::process().node->call_when_rung([] { mover().look_again(); }); });
+  std::call_once(
+      once, [] { process::process().node->call_when_rung([] { streams::mover().look_again(); }); });
 }
 
 }  // namespace

@@ -14,16 +14,16 @@
 #include "gpemu/process/faults.hpp"
 #include "gpemu/process/peer.hpp"
 #include "gpemu/process/recorder.hpp"
+#include "gpemu/streams/host_functions.hpp"
+#include "gpemu/streams/mover.hpp"
+#include "gpemu/streams/waits.hpp"
 
 #include "copy_rule.hpp"
-#include "host_functions.hpp"
 #include "link_traffic.hpp"
 #include "managed.hpp"
 #include "memory_content.hpp"
-#include "mover.hpp"
 #include "prices.hpp"
 #include "stream.hpp"
-#include "waits.hpp"
 
 namespace gpemu::cuda {
 namespace {
@@ -85,9 +85,9 @@ struct Movement {
   gpemu_cuda_copy copy{};
   Side to, from;
   Bytes bytes = 0;
-  std::array<Access, 2> accesses{};
-  bool keep = true;  ///< else the device's memory reads as zeros from then on.
-  HostCalls calls;   ///< host functions that must return first.
+  std::array<kernels::Access, 2> accesses{};
+  bool keep = true;          ///< else the device's memory reads as zeros from then on.
+  streams::HostCalls calls;  ///< host functions that must return first.
 
   void run() const;
 };
@@ -111,18 +111,19 @@ void Movement::run() const {
 
 /// Moves a copy's content now, because the caller waits for the copy anyway.
 void move_now(const Movement& movement) {
-  wait_for_moves_on(movement.accesses);
+  streams::wait_for_moves_on(movement.accesses);
   movement.run();
 }
 
 /// Lets the mover do it before the copy's end, after the host functions before it have returned.
 void move_beside(Movement&& movement, const gpemu_cuda_stream& stream, bool staged) {
   const device::Moment end = stream.stream->last_end();
-  Mover::Job job{.accesses = {movement.accesses.begin(), movement.accesses.end()},
-                 .end = end,
-                 .lane = movement.to.on_device() ? Mover::Lane::kToDevice : Mover::Lane::kToHost};
+  streams::Mover::Job job{.accesses = {movement.accesses.begin(), movement.accesses.end()},
+                          .end = end,
+                          .lane = movement.to.on_device() ? streams::Mover::Lane::kToDevice
+                                                          : streams::Mover::Lane::kToHost};
   if (!movement.calls.empty()) {
-    job.may_begin = [calls = std::move(movement.calls)] { return have_returned(calls); };
+    job.may_begin = [calls = std::move(movement.calls)] { return streams::have_returned(calls); };
   }
   std::vector<std::byte> data;
   if (staged) {
@@ -137,14 +138,14 @@ void move_beside(Movement&& movement, const gpemu_cuda_stream& stream, bool stag
     if (movement.bytes < kLargeCopy) return;
     process::record_move(movement.bytes, std::chrono::steady_clock::now() - start, end.time());
   };
-  mover().add(std::move(job));
+  streams::mover().add(std::move(job));
 }
 
 /// Moves it in order: at once, unless it must wait for something. With `staged`, the source is read
 /// before this returns.
 void move_in_order(Movement&& movement, const gpemu_cuda_stream& stream, bool staged) {
-  const bool waits =
-      !movement.calls.empty() || (mover().busy() && mover().overlaps_any(movement.accesses));
+  const bool waits = !movement.calls.empty() ||
+                     (streams::mover().busy() && streams::mover().overlaps_any(movement.accesses));
   if (!waits) return movement.run();
   if (staged && (movement.copy.height > 1 || movement.copy.depth > 1)) return move_now(movement);
   move_beside(std::move(movement), stream, staged);
@@ -152,8 +153,8 @@ void move_in_order(Movement&& movement, const gpemu_cuda_stream& stream, bool st
 
 /// Waits for the earlier work of a stream.
 void wait_for_stream(gpemu_cuda_stream& stream) {
-  wait_until(stream.stream->tail(), stream.device);
-  if (!process::is_lost(*stream.device)) wait_for_host_functions(stream);
+  streams::wait_until(stream.stream->tail(), stream.device);
+  if (!process::is_lost(*stream.device)) streams::wait_for_host_functions(stream);
 }
 
 bool fits_kind(gpemu_cuda_copy_kind kind, const Side& to, const Side& from) {
@@ -324,21 +325,22 @@ process::Status describe_movement(const gpemu_cuda_copy& copy, Movement* movemen
   const bool dropped = bytes >= kLargeCopy && from.kind == GPEMU_CUDA_MEMORY_HOST &&
                        to.on_device() && !to.shared && plain &&
                        process::process().settings->drop_data;
-  *movement = {.copy = copy,
-               .to = to,
-               .from = from,
-               .bytes = bytes,
-               .accesses = {Access{.start = copy.destination, .bytes = *to_extent, .writes = true},
-                            Access{.start = copy.source, .bytes = *from_extent}},
-               .keep = !dropped,
-               .calls = {}};
+  *movement = {
+      .copy = copy,
+      .to = to,
+      .from = from,
+      .bytes = bytes,
+      .accesses = {kernels::Access{.start = copy.destination, .bytes = *to_extent, .writes = true},
+                   kernels::Access{.start = copy.source, .bytes = *from_extent}},
+      .keep = !dropped,
+      .calls = {}};
   return GPEMU_CUDA_SUCCESS;
 }
 
 /// The host copies within its memory in its own time.
 void move_within_host(Movement movement, gpemu_cuda_stream& stream, CopyWait wait) {
   if (wait == CopyWait::kEarlierWork) return move_now(movement);
-  copy_host_calls(stream, movement.calls);
+  streams::copy_host_calls(stream, movement.calls);
   move_in_order(std::move(movement), stream, false);
 }
 
@@ -360,16 +362,16 @@ process::Status move_and_wait(const Movement& movement, gpemu_cuda_stream& strea
   const device::Moment end = stream.stream->last_end();
   // The host copies while the device does, unless it must wait for a host function. Until that
   // has returned, it does not matter whether the copy starts later than expected.
-  if (!have_returned(movement.calls)) {
-    wait_until(device::Moment(queued.expected.start), stream.device);
+  if (!streams::have_returned(movement.calls)) {
+    streams::wait_until(device::Moment(queued.expected.start), stream.device);
     GPEMU_CUDA_TRY(process::check_device(*stream.device));
-    wait_for_host_functions(movement.calls);
+    streams::wait_for_host_functions(movement.calls);
   }
   move_now(movement);
   process::record_late_wait(process::clock().now() - end.time());
-  wait_until(end, stream.device);
+  streams::wait_until(end, stream.device);
   GPEMU_CUDA_TRY(process::check_device(*stream.device));
-  if (blocking) wait_for_host_functions(stream);
+  if (blocking) streams::wait_for_host_functions(stream);
   return GPEMU_CUDA_SUCCESS;
 }
 
@@ -406,7 +408,7 @@ process::Status run_copy(const gpemu_cuda_copy& copy, gpemu_cuda_stream& stream,
     }
   }
   const device::QueuedWork queued = queue_copy(stream, to, from, movement.bytes);
-  copy_host_calls(stream, movement.calls);
+  streams::copy_host_calls(stream, movement.calls);
   if (rule.wait == CopyWait::kEnd) return move_and_wait(movement, stream, queued, blocking);
   move_queued(std::move(movement), stream, route, rule.staged);
   return GPEMU_CUDA_SUCCESS;
@@ -437,18 +439,20 @@ process::Status run_set(const gpemu_cuda_node_parameters& node, gpemu_cuda_strea
       .operation_class = cost::OperationClass::kSet};
   queue_operation(price_on(*stream.device, described), described.operation, stream);
   if (side.kind == GPEMU_CUDA_MEMORY_MANAGED) use_managed(node.set_address, extent, *stream.device);
-  const std::array written{Access{.start = node.set_address, .bytes = extent, .writes = true}};
+  const std::array written{
+      kernels::Access{.start = node.set_address, .bytes = extent, .writes = true}};
   auto set = [node, width, side] { set_rows(node, width, side); };
-  HostCalls calls;
+  streams::HostCalls calls;
   // Host functions read and write shared memory.
-  if (side.shared) copy_host_calls(stream, calls);
+  if (side.shared) streams::copy_host_calls(stream, calls);
   if (calls.empty()) {
-    mover().in_order(written, std::move(set));
+    streams::mover().in_order(written, std::move(set));
   } else {
-    mover().add({.accesses = {written.begin(), written.end()},
-                 .end = stream.stream->last_end(),
-                 .work = std::move(set),
-                 .may_begin = [calls = std::move(calls)] { return have_returned(calls); }});
+    streams::mover().add(
+        {.accesses = {written.begin(), written.end()},
+         .end = stream.stream->last_end(),
+         .work = std::move(set),
+         .may_begin = [calls = std::move(calls)] { return streams::have_returned(calls); }});
   }
   return GPEMU_CUDA_SUCCESS;
 }
@@ -457,8 +461,8 @@ process::Status poke(std::uint64_t address, const void* data, Bytes bytes) {
   if (bytes == 0) return GPEMU_CUDA_SUCCESS;
   Side side;
   GPEMU_CUDA_TRY(check_range(address, bytes, &side));
-  const std::array written{Access{.start = address, .bytes = bytes, .writes = true}};
-  wait_for_moves_on(written);
+  const std::array written{kernels::Access{.start = address, .bytes = bytes, .writes = true}};
+  streams::wait_for_moves_on(written);
   if (!side.shared) keep(address, bytes);
   std::memcpy(reinterpret_cast<void*>(address), data, bytes);
   return GPEMU_CUDA_SUCCESS;
@@ -467,8 +471,8 @@ process::Status poke(std::uint64_t address, const void* data, Bytes bytes) {
 process::Status peek(std::uint64_t address, void* data, Bytes bytes) {
   Side side;
   GPEMU_CUDA_TRY(check_range(address, bytes, &side));
-  const std::array read{Access{.start = address, .bytes = bytes}};
-  wait_for_moves_on(read);
+  const std::array read{kernels::Access{.start = address, .bytes = bytes}};
+  streams::wait_for_moves_on(read);
   read_row(reinterpret_cast<std::uint64_t>(data), address, bytes, side.shared);
   return GPEMU_CUDA_SUCCESS;
 }

@@ -4,8 +4,7 @@
 #include <cstdint>
 
 #include "gpemu/process/status.hpp"
-
-#include "stream_state.hpp"
+#include "gpemu/streams/stream_state.hpp"
 
 namespace gpemu::cuda {
 

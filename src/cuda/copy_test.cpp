@@ -18,10 +18,10 @@
 #include "gpemu/base/units.hpp"
 #include "gpemu/cuda.h"
 #include "gpemu/process/attach.hpp"
+#include "gpemu/streams/mover.hpp"
 
 #include "kernel_execution.hpp"
 #include "memory_content.hpp"
-#include "mover.hpp"
 #include "test_memory.hpp"
 
 namespace gpemu::cuda {
@@ -241,7 +241,7 @@ TEST_F(MoverTest, LargeCopiesReturnBeforeTheirBytesAreMoved) {
   EXPECT_EQ(gpemu_cuda_stream_query(stream_), GPEMU_CUDA_ERROR_NOT_READY);
   EXPECT_EQ(gpemu_cuda_event_query(event), GPEMU_CUDA_ERROR_NOT_READY);
   EXPECT_TRUE(all_are(0, kSize, 0));
-  mover().resume();
+  streams::mover().resume();
   ASSERT_EQ(gpemu_cuda_event_synchronize(event), GPEMU_CUDA_SUCCESS);
   EXPECT_EQ(std::memcmp(to_, from_, kSize), 0);
   EXPECT_EQ(gpemu_cuda_stream_query(stream_), GPEMU_CUDA_SUCCESS);
@@ -249,7 +249,7 @@ TEST_F(MoverTest, LargeCopiesReturnBeforeTheirBytesAreMoved) {
 }
 
 TEST_F(MoverTest, TakeNoLongerOnTheTimelineThanTheLink) {
-  mover().resume();
+  streams::mover().resume();
   gpemu_cuda_event_handle start = nullptr, end = nullptr;
   ASSERT_EQ(gpemu_cuda_event_create(0, &start), GPEMU_CUDA_SUCCESS);
   ASSERT_EQ(gpemu_cuda_event_create(0, &end), GPEMU_CUDA_SUCCESS);
@@ -291,7 +291,7 @@ TEST_F(MoverTest, WhatOverlapsComesInOrder) {
   small = 4;
   ASSERT_EQ(copy(bits(&small), other, 1), GPEMU_CUDA_SUCCESS);
   EXPECT_EQ(small, 3);
-  EXPECT_TRUE(mover().busy());
+  EXPECT_TRUE(streams::mover().busy());
   synchronize();
   std::vector<std::uint8_t> expected(from_, from_ + kSize);
   std::fill_n(expected.begin() + 100, 50, std::uint8_t{5});
@@ -309,10 +309,10 @@ TEST_F(MoverTest, WhatOverlapsComesInOrder) {
 
 TEST_F(MoverTest, BlockingCopiesAndReadsOfLibrariesWaitForWhatTheyRead) {
   for (const int way : {0, 1, 2, 3}) {
-    mover().pause();
+    streams::mover().pause();
     from_[5] = static_cast<std::uint8_t>(way + 1);
     copy_async(memory_, bits(from_), kSize);
-    std::thread resumer([] { mover().resume(); });
+    std::thread resumer([] { streams::mover().resume(); });
     std::uint8_t read = 0;
     const std::uint8_t written = 77;
     if (way == 0) {
@@ -324,7 +324,7 @@ TEST_F(MoverTest, BlockingCopiesAndReadsOfLibrariesWaitForWhatTheyRead) {
       EXPECT_EQ(gpemu_cuda_peek(memory_ + 5, &read, 1), GPEMU_CUDA_SUCCESS);
     } else {
       EXPECT_EQ(gpemu_cuda_device_synchronize(), GPEMU_CUDA_SUCCESS);
-      EXPECT_FALSE(mover().busy());
+      EXPECT_FALSE(streams::mover().busy());
       EXPECT_EQ(gpemu_cuda_peek(memory_ + 5, &read, 1), GPEMU_CUDA_SUCCESS);
     }
     EXPECT_EQ(read, way == 2 ? written : way + 1);
@@ -348,7 +348,7 @@ TEST_F(MoverTest, FreedAndUnregisteredMemoryIsNotTouchedAnyMore) {
   copy_async(memory_ + 2 * kMiB, bits(pinned), 2 * kMiB);
   copy_async(device, bits(from_), 2 * kMiB);
   copy_async(range, bits(from_), 2 * kMiB);
-  std::thread resumer([] { mover().resume(); });
+  std::thread resumer([] { streams::mover().resume(); });
   EXPECT_EQ(gpemu_cuda_host_unregister(registered.data()), GPEMU_CUDA_SUCCESS);
   std::ranges::fill(registered, std::uint8_t{0});
   EXPECT_EQ(gpemu_cuda_host_free(pinned), GPEMU_CUDA_SUCCESS);
@@ -398,7 +398,7 @@ TEST_F(MoverTest, CopiesFindWhatHostFunctionsBeforeThemWrote) {
     std::latch open{1};
     std::uint8_t* bytes = nullptr;
   };
-  mover().resume();
+  streams::mover().resume();
   for (const Bytes size : {Bytes{100}, kSize}) {
     for (const bool blocking : {false, true}) {
       Gate gate{.bytes = from_};
@@ -439,9 +439,9 @@ TEST_F(MoverTest, LaunchesOfGraphsMoveBytesEachTime) {
   ASSERT_EQ(gpemu_cuda_graph_instantiate(graph, &exec), GPEMU_CUDA_SUCCESS);
   for (const int value : {1, 2}) {
     std::memset(from_, value, kSize);
-    mover().pause();
+    streams::mover().pause();
     ASSERT_EQ(gpemu_cuda_graph_launch(exec, stream_), GPEMU_CUDA_SUCCESS);
-    EXPECT_TRUE(mover().busy());
+    EXPECT_TRUE(streams::mover().busy());
     synchronize();
     EXPECT_TRUE(all_are(0, 10, 3));
     EXPECT_TRUE(all_are(10, kSize - 10, static_cast<std::uint8_t>(value)));
@@ -452,7 +452,7 @@ TEST_F(MoverTest, LaunchesOfGraphsMoveBytesEachTime) {
 }
 
 TEST_F(MoverTest, NodesReadPageableMemoryThatHostFunctionsBeforeThemWrote) {
-  mover().resume();
+  streams::mover().resume();
   struct Gate {
     std::latch open{1};
     std::array<std::uint8_t, 64> pageable{};
@@ -504,7 +504,7 @@ TEST_F(MoverTest, WhatTheHostSeesChangesInTheStreamsOrder) {
     gate.seen = *gate.set;
     gate.from[99] = 5;
   };
-  mover().resume();
+  streams::mover().resume();
   for (const bool in_graph : {false, true}) {
     Gate gate{.from = from_, .set = to_ + 1000};
     std::memset(from_, 1, 100);
@@ -538,7 +538,7 @@ TEST_F(MoverTest, WhatTheHostSeesChangesInTheStreamsOrder) {
 }
 
 TEST_F(MoverTest, RandomCopiesAndSetsLeaveWhatTheirOrderSays) {
-  mover().resume();
+  streams::mover().resume();
   constexpr std::size_t kBuffers = 4;
   const std::uint64_t second = allocate(kSize);
   // Two of the device, two of the host, and what they must hold.

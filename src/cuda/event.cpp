@@ -2,11 +2,11 @@
 #include "event.hpp"
 
 #include "gpemu/process/recorder.hpp"
+#include "gpemu/streams/host_functions.hpp"
+#include "gpemu/streams/stream_state.hpp"
+#include "gpemu/streams/waits.hpp"
 
 #include "capture.hpp"
-#include "host_functions.hpp"
-#include "stream_state.hpp"
-#include "waits.hpp"
 
 namespace gpemu::cuda {
 namespace {
@@ -26,7 +26,7 @@ process::Status wait_for_event(gpemu_cuda_stream& stream, gpemu_cuda_event& even
   if (capturing(stream) || event.capture_id != 0) return capture_wait(stream, event, flags);
   stream.stream->wait(event.current());
   process::record_event_use(event, stream.id, true);
-  follow(stream, &event.host_calls);
+  streams::follow(stream, &event.host_calls);
   return GPEMU_CUDA_SUCCESS;
 }
 
@@ -37,8 +37,8 @@ process::Status record_event(gpemu_cuda_event& event, gpemu_cuda_stream& stream,
   forget_capture(event);
   stream.stream->record(event.event);
   process::record_event_use(event, stream.id, false);
-  follow(stream);
-  copy_host_calls(stream, event.host_calls);
+  streams::follow(stream);
+  streams::copy_host_calls(stream, event.host_calls);
   event.publish();
   return GPEMU_CUDA_SUCCESS;
 }
@@ -54,24 +54,24 @@ process::Status time_between(const gpemu_cuda_event& start, const gpemu_cuda_eve
   }
   const device::Moment first = start.current().moment();
   const device::Moment last = end.current().moment();
-  if (!is_over(first) || !is_over(last)) return GPEMU_CUDA_ERROR_NOT_READY;
+  if (!streams::is_over(first) || !streams::is_over(last)) return GPEMU_CUDA_ERROR_NOT_READY;
   *elapsed = last.time() - first.time();
   return GPEMU_CUDA_SUCCESS;
 }
 
 process::Status wait_in_graph(gpemu_cuda_event_handle event, gpemu_cuda_stream& stream) {
-  const gpemu_cuda_event* const found = find_event(event);
+  const gpemu_cuda_event* const found = streams::find_event(event);
   if (found == nullptr) return GPEMU_CUDA_ERROR_INVALID_HANDLE;
   stream.stream->wait(found->current());
-  follow(stream, &found->host_calls);
+  streams::follow(stream, &found->host_calls);
   return GPEMU_CUDA_SUCCESS;
 }
 
 process::Status record_in_graph(gpemu_cuda_event_handle event, gpemu_cuda_stream& stream) {
-  gpemu_cuda_event* const found = find_event(event);
+  gpemu_cuda_event* const found = streams::find_event(event);
   if (found == nullptr) return GPEMU_CUDA_ERROR_INVALID_HANDLE;
   stream.stream->record(found->event);
-  copy_host_calls(stream, found->host_calls);
+  streams::copy_host_calls(stream, found->host_calls);
   found->publish();
   return GPEMU_CUDA_SUCCESS;
 }

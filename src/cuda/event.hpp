@@ -4,8 +4,7 @@
 #include <cstdint>
 
 #include "gpemu/process/status.hpp"
-
-#include "event_state.hpp"
+#include "gpemu/streams/event_state.hpp"
 
 namespace gpemu::cuda {
 

@@ -9,11 +9,11 @@
 #include <vector>
 
 #include "gpemu/process/writers.hpp"
+#include "gpemu/streams/host_functions.hpp"
+#include "gpemu/streams/mover.hpp"
 
-#include "host_functions.hpp"
 #include "kernel_memory.hpp"
 #include "memory_content.hpp"
-#include "mover.hpp"
 
 namespace gpemu::cuda {
 namespace {
@@ -36,8 +36,8 @@ struct Source {
   std::uint64_t start = 0;
   Bytes bytes = 0;  ///< 0: they need none.
 
-  [[nodiscard]] std::array<Access, 1> accesses() const {
-    return {Access{.start = start, .bytes = bytes}};
+  [[nodiscard]] std::array<kernels::Access, 1> accesses() const {
+    return {kernels::Access{.start = start, .bytes = bytes}};
   }
 };
 
@@ -131,7 +131,7 @@ class Take {
  public:
   Take(Exchange exchange, std::vector<Slice> slices)
       : exchange_(std::move(exchange)), slices_(std::move(slices)) {
-    copy_host_calls(*exchange_.stream, calls_);
+    streams::copy_host_calls(*exchange_.stream, calls_);
     const int slowest = exchange_.communicator->slowest.load(std::memory_order_relaxed);
     for (std::size_t i = 0; i < slices_.size(); ++i) {
       if (slices_[i].from == slowest) first_ = i;
@@ -154,7 +154,7 @@ class Take {
       if (!mailbox().has_posted(slice.from, exchange_.number)) return false;
     }
     await(-1);
-    return have_returned(calls_);
+    return streams::have_returned(calls_);
   }
 
   void run() {
@@ -170,11 +170,11 @@ class Take {
     mailbox().finish(exchange_.number);
   }
 
-  [[nodiscard]] std::vector<Access> accesses() const {
+  [[nodiscard]] std::vector<kernels::Access> accesses() const {
     const Place place = exchange_.communicator->place();
-    std::vector<Access> accesses{{.start = exchange_.call.destination,
-                                  .bytes = destination_bytes(exchange_.call, place),
-                                  .writes = true}};
+    std::vector<kernels::Access> accesses{{.start = exchange_.call.destination,
+                                           .bytes = destination_bytes(exchange_.call, place),
+                                           .writes = true}};
     const bool reads_own =
         std::ranges::any_of(slices_, [this](const Slice& slice) { return !needs_post(slice); });
     if (reads_own) {
@@ -335,7 +335,7 @@ class Take {
 
   Exchange exchange_;
   std::vector<Slice> slices_;
-  HostCalls calls_;
+  streams::HostCalls calls_;
   std::size_t first_ = 0;  ///< of the slices, where the look at their posts begins.
   std::size_t next_ = 0;   ///< so many slices from there on have been posted.
   int awaited_ = -1;
@@ -376,20 +376,21 @@ bool is_in_memory(const CollectiveCall& call, Place place) {
 
 std::vector<Communicator::Awaiting> post_source(const Exchange& exchange) {
   const Source source = source_of(exchange);
-  HostCalls calls;
-  if (source.bytes != 0) copy_host_calls(*exchange.stream, calls);
+  streams::HostCalls calls;
+  if (source.bytes != 0) streams::copy_host_calls(*exchange.stream, calls);
   const bool waits =
-      source.bytes != 0 &&
-      (!calls.empty() || (mover().busy() && mover().overlaps_any(source.accesses())));
+      source.bytes != 0 && (!calls.empty() || (streams::mover().busy() &&
+                                               streams::mover().overlaps_any(source.accesses())));
   if (!waits && (reduces(exchange.call.kind) || !is_large(source))) return post_now(exchange);
-  Mover::Job job{.accesses = {source.accesses().front()},
-                 .end = exchange.stream->stream->last_end(),
-                 .lane = is_large(source) ? Mover::Lane::kToHost : Mover::Lane::kEither,
-                 .work = [exchange] { Communicator::ring(post_now(exchange)); }};
+  streams::Mover::Job job{
+      .accesses = {source.accesses().front()},
+      .end = exchange.stream->stream->last_end(),
+      .lane = is_large(source) ? streams::Mover::Lane::kToHost : streams::Mover::Lane::kEither,
+      .work = [exchange] { Communicator::ring(post_now(exchange)); }};
   if (!calls.empty()) {
-    job.may_begin = [calls = std::move(calls)] { return have_returned(calls); };
+    job.may_begin = [calls = std::move(calls)] { return streams::have_returned(calls); };
   }
-  mover().add(std::move(job));
+  streams::mover().add(std::move(job));
   return {};
 }
 
@@ -399,24 +400,24 @@ void take_result(const Exchange& exchange, const device::Moment& end) {
   if (bytes == 0) return communicator.mailbox().finish(exchange.number);
   if (is_hopeless(exchange)) {
     const std::array written{
-        Access{.start = exchange.call.destination, .bytes = bytes, .writes = true}};
-    mover().in_order(written, [destination = exchange.call.destination, bytes,
-                               writer = writer_of(exchange.call)] {
+        kernels::Access{.start = exchange.call.destination, .bytes = bytes, .writes = true}};
+    streams::mover().in_order(written, [destination = exchange.call.destination, bytes,
+                                        writer = writer_of(exchange.call)] {
       leave_uncomputed(destination, bytes, Uncomputed::kWritten, writer);
     });
     return communicator.mailbox().finish(exchange.number);
   }
   const auto take = std::make_shared<Take>(exchange, slices_of(exchange));
-  std::vector<Access> accesses = take->accesses();
+  std::vector<kernels::Access> accesses = take->accesses();
   if (bytes < kLargeExchange && take->is_ready() &&
-      !(mover().busy() && mover().overlaps_any(accesses))) {
+      !(streams::mover().busy() && streams::mover().overlaps_any(accesses))) {
     return take->run();
   }
-  mover().add({.accesses = std::move(accesses),
-               .end = end,
-               .lane = Mover::Lane::kToDevice,
-               .work = [take] { take->run(); },
-               .may_begin = [take] { return take->may_begin(); }});
+  streams::mover().add({.accesses = std::move(accesses),
+                        .end = end,
+                        .lane = streams::Mover::Lane::kToDevice,
+                        .work = [take] { take->run(); },
+                        .may_begin = [take] { return take->may_begin(); }});
 }
 
 }  // namespace gpemu::cuda

@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "gpemu/process/status.hpp"
+#include "gpemu/streams/stream_state.hpp"
 
 #include "communicator.hpp"
-#include "stream_state.hpp"
 
 namespace gpemu::cuda {
 

@@ -14,15 +14,15 @@
 #include "gpemu/process/attach.hpp"
 #include "gpemu/process/handle_table.hpp"
 #include "gpemu/process/made_once.hpp"
+#include "gpemu/streams/host_functions.hpp"
+#include "gpemu/streams/waits.hpp"
 
 #include "capture.hpp"
 #include "copy.hpp"
 #include "event.hpp"
 #include "graph.hpp"
-#include "host_functions.hpp"
 #include "kernel_execution.hpp"
 #include "stream.hpp"
-#include "waits.hpp"
 
 namespace gpemu::cuda {
 namespace {
@@ -207,7 +207,7 @@ void release_after_launches(const gpemu_cuda_exec& exec, UserObjects objects,
                             std::vector<gpemu_cuda_user_object*>& released)
     GPEMU_REQUIRES(graph_mutex()) {
   if (objects.empty()) return;
-  if (is_over(exec.end) && have_returned(exec.host_calls)) {
+  if (streams::is_over(exec.end) && streams::have_returned(exec.host_calls)) {
     return release_objects(objects, released);
   }
   const auto release = [](void* data) {
@@ -221,7 +221,7 @@ void release_after_launches(const gpemu_cuda_exec& exec, UserObjects objects,
   };
   auto held = std::make_unique<UserObjects>(std::move(objects));
   // Without a thread to release them, the objects live until the process ends.
-  static_cast<void>(call_at(exec.end, release, held.get()));
+  static_cast<void>(streams::call_at(exec.end, release, held.get()));
   static_cast<void>(held.release());
 }
 
@@ -231,10 +231,11 @@ process::Status run_steps(gpemu_cuda_exec& exec, gpemu_cuda_stream& stream,
     GPEMU_REQUIRES(exec.mutex) {
   stream.stream->wait(exec.end);
   Branches branches(exec, stream);
-  follow(stream, &exec.host_calls);
-  HostCalls before;
-  copy_host_calls(stream, before);
-  std::vector<HostCalls> calls(exec.steps.size());  // that later steps must respect, by step.
+  streams::follow(stream, &exec.host_calls);
+  streams::HostCalls before;
+  streams::copy_host_calls(stream, before);
+  std::vector<streams::HostCalls> calls(
+      exec.steps.size());  // that later steps must respect, by step.
   process::Status status = GPEMU_CUDA_SUCCESS;
   for (std::size_t i = 0; i < exec.steps.size() && status == GPEMU_CUDA_SUCCESS; ++i) {
     Step& step = exec.steps[i];
@@ -244,7 +245,7 @@ process::Status run_steps(gpemu_cuda_exec& exec, gpemu_cuda_stream& stream,
                                   .runs_graph = true,
                                   .host_calls = before};
     for (const std::uint32_t dependency : step.dependencies) {
-      follow(node_stream, &calls[dependency]);
+      streams::follow(node_stream, &calls[dependency]);
     }
     if (step.enabled) status = run_step(step, node_stream);
     const gpemu_cuda_node_parameters& node = step.work.parameters;
@@ -254,8 +255,8 @@ process::Status run_steps(gpemu_cuda_exec& exec, gpemu_cuda_stream& stream,
   }
   branches.join();
   exec.end = stream.stream->last_end();
-  for (const HostCalls& of_step : calls) follow(stream, &of_step);
-  copy_host_calls(stream, exec.host_calls);
+  for (const streams::HostCalls& of_step : calls) streams::follow(stream, &of_step);
+  streams::copy_host_calls(stream, exec.host_calls);
   return status;
 }
 
@@ -358,7 +359,7 @@ process::Status launch_exec(gpemu_cuda_exec& exec, gpemu_cuda_stream& stream) {
   }
   // Takes the lock of graphs, which those who change an executable graph take before its own.
   for (gpemu_cuda_event_handle event : recorded) {
-    if (gpemu_cuda_event* const found = find_event(event)) forget_capture(*found);
+    if (gpemu_cuda_event* const found = streams::find_event(event)) forget_capture(*found);
   }
   return status;
 }

@@ -10,9 +10,9 @@
 #include "gpemu/cuda.h"
 #include "gpemu/process/handle_table.hpp"
 #include "gpemu/process/status.hpp"
+#include "gpemu/streams/host_calls.hpp"
 
 #include "graph.hpp"
-#include "host_calls.hpp"
 
 struct gpemu_cuda_exec {
   struct Step {
@@ -28,8 +28,8 @@ struct gpemu_cuda_exec {
   bool dead GPEMU_GUARDED_BY(gpemu::cuda::graph_mutex()) = false;
   /// Of what follows, and of `steps`. A thread that needs graph_mutex() as well takes that first.
   gpemu::Mutex mutex;
-  gpemu::device::Moment end;          ///< of the last launch: the next one waits for it.
-  gpemu::cuda::HostCalls host_calls;  ///< as `end`.
+  gpemu::device::Moment end;             ///< of the last launch: the next one waits for it.
+  gpemu::streams::HostCalls host_calls;  ///< as `end`.
   /// For steps that run in parallel, by device.
   std::map<gpemu::process::DeviceState*, std::vector<std::unique_ptr<gpemu::device::Stream>>>
       streams;

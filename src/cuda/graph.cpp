@@ -12,12 +12,12 @@
 #include "gpemu/process/handle_table.hpp"
 #include "gpemu/process/made_once.hpp"
 #include "gpemu/process/recorder.hpp"
+#include "gpemu/streams/event_state.hpp"
+#include "gpemu/streams/stream_state.hpp"
 
-#include "event_state.hpp"
 #include "kernel.hpp"
 #include "kernel_execution.hpp"
 #include "prices.hpp"
-#include "stream_state.hpp"
 
 namespace gpemu::cuda {
 namespace {
@@ -113,8 +113,8 @@ process::Status describe_node(const gpemu_cuda_node_parameters& parameters,
       return GPEMU_CUDA_SUCCESS;
     case GPEMU_CUDA_NODE_WAIT_EVENT:
     case GPEMU_CUDA_NODE_RECORD_EVENT:
-      return find_event(parameters.event) != nullptr ? GPEMU_CUDA_SUCCESS
-                                                     : GPEMU_CUDA_ERROR_INVALID_HANDLE;
+      return streams::find_event(parameters.event) != nullptr ? GPEMU_CUDA_SUCCESS
+                                                              : GPEMU_CUDA_ERROR_INVALID_HANDLE;
     case GPEMU_CUDA_NODE_ALLOCATE:
     case GPEMU_CUDA_NODE_FREE:
       break;

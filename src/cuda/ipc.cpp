@@ -19,10 +19,10 @@
 #include "gpemu/base/mutex.hpp"
 #include "gpemu/base/units.hpp"
 #include "gpemu/process/made_once.hpp"
+#include "gpemu/streams/context.hpp"
+#include "gpemu/streams/event_state.hpp"
 
 #include "allocation.hpp"
-#include "context.hpp"
-#include "event_state.hpp"
 #include "memory_content.hpp"
 
 namespace gpemu::cuda {
@@ -175,10 +175,10 @@ void close_imports(process::DeviceState& device) {
 
 /// Errors: INVALID_VALUE, those of current_device, OUT_OF_MEMORY.
 process::Status make_event(std::uint32_t flags, gpemu_cuda_event** event) {
-  if (flags > kAllEventFlags) return GPEMU_CUDA_ERROR_INVALID_VALUE;
+  if (flags > streams::kAllEventFlags) return GPEMU_CUDA_ERROR_INVALID_VALUE;
   process::DeviceState* device = nullptr;
-  GPEMU_CUDA_TRY(current_device(&device));
-  *event = create_event(*device, flags);
+  GPEMU_CUDA_TRY(streams::current_device(&device));
+  *event = streams::create_event(*device, flags);
   return *event == nullptr ? GPEMU_CUDA_ERROR_OUT_OF_MEMORY : GPEMU_CUDA_SUCCESS;
 }
 
@@ -228,7 +228,7 @@ process::Status open_memory(const gpemu_cuda_ipc& ipc, std::uint64_t* address) {
   GPEMU_CUDA_TRY(map_ticket(ipc, Kind::kMemory, &ticket, &mapping));
   const auto ordinal = ordinal_of(ticket.device);
   process::DeviceState* device = nullptr;
-  if (!ordinal || device_with_context(*ordinal, &device) != GPEMU_CUDA_SUCCESS) {
+  if (!ordinal || streams::device_with_context(*ordinal, &device) != GPEMU_CUDA_SUCCESS) {
     unmap(mapping);
     return GPEMU_CUDA_ERROR_INVALID_DEVICE;
   }

@@ -4,9 +4,8 @@
 #include <cstdint>
 
 #include "gpemu/process/status.hpp"
-
-#include "event_state.hpp"
-#include "stream_state.hpp"
+#include "gpemu/streams/event_state.hpp"
+#include "gpemu/streams/stream_state.hpp"
 
 namespace gpemu::cuda {
 

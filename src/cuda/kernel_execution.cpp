@@ -10,13 +10,13 @@
 #include "gpemu/kernels/kernel_name.hpp"
 #include "gpemu/process/faults.hpp"
 #include "gpemu/process/writers.hpp"
+#include "gpemu/streams/mover.hpp"
+#include "gpemu/streams/stream_state.hpp"
 
 #include "kernel_memory.hpp"
 #include "managed.hpp"
 #include "memory_content.hpp"
-#include "mover.hpp"
 #include "plain_moves.hpp"
-#include "stream_state.hpp"
 
 namespace gpemu::cuda {
 
@@ -42,7 +42,7 @@ bool moves_much(const KernelWork& work) {
     if (side_of(tensor.address, tensor.span()).shared) return false;
   }
   Bytes kept = 0;
-  for (const Access& read : work.reads) {
+  for (const kernels::Access& read : work.reads) {
     if (side_of(read.start, read.bytes).shared) return false;
     for (Bytes done = 0; done < read.bytes && kept < kLargeMove;) {
       const ContentMap::Part part = memory().contents.part(read.start + done, read.bytes - done);
@@ -90,8 +90,8 @@ void check_indices(const KernelWork& work, process::DeviceState& device,
 }
 
 /// Returns what work reads and writes, as far as that is known.
-std::vector<Access> accesses_of(const KernelWork& work) {
-  std::vector<Access> accesses = work.reads;
+std::vector<kernels::Access> accesses_of(const KernelWork& work) {
+  std::vector<kernels::Access> accesses = work.reads;
   for (const KernelWork::Range& range : work.ranges) {
     accesses.push_back({.start = range.address, .bytes = range.bytes, .writes = true});
   }
@@ -110,28 +110,28 @@ std::vector<Access> accesses_of(const KernelWork& work) {
 
 void perform(const KernelWork& work, gpemu_cuda_stream* stream) {
   if (stream != nullptr && memory().has_managed.load(std::memory_order_relaxed)) {
-    for (const Access& access : accesses_of(work)) {
+    for (const kernels::Access& access : accesses_of(work)) {
       use_managed(access.start, access.bytes, *stream->device);
     }
   }
   const bool beside = moves_much(work);
   const bool checks = stream != nullptr && !work.checks.empty();
-  if (!beside && !mover().busy()) {
+  if (!beside && !streams::mover().busy()) {
     if (checks) check_indices(work, *stream->device, stream->stream->last_end());
     return perform_now(work);
   }
-  std::vector<Access> accesses = accesses_of(work);
+  std::vector<kernels::Access> accesses = accesses_of(work);
   process::DeviceState* const device = checks ? stream->device : nullptr;
   const device::Moment end = stream == nullptr ? device::Moment() : stream->stream->last_end();
   auto run = [work, device, end] {
     if (device != nullptr) check_indices(work, *device, end);
     perform_now(work);
   };
-  if (!beside) return mover().in_order(accesses, std::move(run));
-  mover().add({.accesses = std::move(accesses),
-               .end = end,
-               .lane = Mover::Lane::kToDevice,
-               .work = std::move(run)});
+  if (!beside) return streams::mover().in_order(accesses, std::move(run));
+  streams::mover().add({.accesses = std::move(accesses),
+                        .end = end,
+                        .lane = streams::Mover::Lane::kToDevice,
+                        .work = std::move(run)});
 }
 
 namespace {
@@ -153,10 +153,11 @@ void describe_lists_of(KernelWork* work, bool are_there) {
 
 void perform_with(KernelWork* work, const kernels::KernelEffect& effect,
                   const gpemu_cuda_launch& launch, gpemu_cuda_stream* stream) {
-  work->at_once = !mover().busy();
+  work->at_once = !streams::mover().busy();
   describe_work(effect, {launch, kernel_memory()}, work);
   if (work->later.describe) {
-    describe_lists_of(work, work->at_once || !mover().overlaps_any({&work->later.lists, 1}));
+    describe_lists_of(work,
+                      work->at_once || !streams::mover().overlaps_any({&work->later.lists, 1}));
   }
   perform(*work, stream);
 }
@@ -174,7 +175,7 @@ void perform_launch(const kernels::KernelEffect& effect, const gpemu_cuda_launch
   if (effect.writer == 0 || launch.arguments == nullptr) return;
   // The commonest kernels only leave results that are not computed: this takes a tenth of the time.
   if (const auto* const elements = std::get_if<kernels::ElementsEffect>(&effect.recognised);
-      elements != nullptr && !mover().busy()) {
+      elements != nullptr && !streams::mover().busy()) {
     if (const auto left = left_elements(*elements, {launch, kernel_memory()})) {
       for (int i = 0; i < left->count; ++i) {
         const KernelWork::Range& range = left->ranges.at(static_cast<std::size_t>(i));

@@ -2,8 +2,7 @@
 #pragma once
 
 #include "gpemu/process/status.hpp"
-
-#include "stream_state.hpp"
+#include "gpemu/streams/stream_state.hpp"
 
 namespace gpemu::cuda {
 

@@ -3,8 +3,7 @@
 
 #include "gpemu/cuda.h"
 #include "gpemu/process/status.hpp"
-
-#include "stream_state.hpp"
+#include "gpemu/streams/stream_state.hpp"
 
 namespace gpemu::cuda {
 

@@ -2,10 +2,10 @@
 #include "memory.hpp"
 
 #include "gpemu/process/faults.hpp"
+#include "gpemu/streams/context.hpp"
 
 #include "allocation.hpp"
 #include "capture.hpp"
-#include "context.hpp"
 #include "pool.hpp"
 #include "synchronize.hpp"
 
@@ -13,7 +13,7 @@ namespace gpemu::cuda {
 
 process::Status allocate(Bytes bytes, Origin origin, std::uint64_t* address) {
   process::DeviceState* device = nullptr;
-  GPEMU_CUDA_TRY(current_device(&device));
+  GPEMU_CUDA_TRY(streams::current_device(&device));
   GPEMU_CUDA_TRY(check_unsafe_call());
   if (bytes == 0) {
     *address = 0;
@@ -26,7 +26,7 @@ process::Status allocate(Bytes bytes, Origin origin, std::uint64_t* address) {
 
 process::Status free_memory(std::uint64_t address) {
   process::DeviceState* device = nullptr;
-  GPEMU_CUDA_TRY(current_device(&device));
+  GPEMU_CUDA_TRY(streams::current_device(&device));
   if (address == 0) return GPEMU_CUDA_SUCCESS;
   GPEMU_CUDA_TRY(check_unsafe_call());
   synchronize(*device);

@@ -11,9 +11,9 @@
 #include "gpemu/base/mutex.hpp"
 #include "gpemu/process/attach.hpp"
 #include "gpemu/process/recorder.hpp"
+#include "gpemu/streams/context.hpp"
 
 #include "allocation.hpp"
-#include "context.hpp"
 #include "copy.hpp"
 #include "kernel.hpp"
 #include "memory.hpp"
@@ -151,7 +151,7 @@ process::Status find_variable(gpemu_cuda_module& module, const char* name, std::
   const auto variable = module.image->variables.find(name);
   if (variable == module.image->variables.end()) return GPEMU_CUDA_ERROR_NOT_FOUND;
   process::DeviceState* device = nullptr;
-  GPEMU_CUDA_TRY(current_device(&device));
+  GPEMU_CUDA_TRY(streams::current_device(&device));
   const auto find = [&]() -> std::optional<VariablePlace> {
     return place_of(module.variables[{name, device->ordinal}], variable->second.bytes,
                     &*module.image, name);
@@ -200,7 +200,7 @@ void unregister(const void* fat_binary) {
 process::Status registered_variable(const void* host_variable, std::uint64_t* address,
                                     std::uint64_t* bytes) {
   process::DeviceState* device = nullptr;
-  GPEMU_CUDA_TRY(current_device(&device));
+  GPEMU_CUDA_TRY(streams::current_device(&device));
   const auto find = [&]() GPEMU_REQUIRES(registry().mutex) -> std::optional<VariablePlace> {
     const auto found = registry().variables.find(host_variable);
     if (found == registry().variables.end()) return std::nullopt;

@@ -64,7 +64,7 @@ class PlainMoveTest : public MemoryTest {
     ASSERT_EQ(copy(from_, bits(numbers.data()), kNumbers * 4), GPEMU_CUDA_SUCCESS);
   }
   void TearDown() override {
-    mover().wait_for_all();
+    streams::mover().wait_for_all();
     EXPECT_EQ(gpemu_cuda_free(from_), GPEMU_CUDA_SUCCESS);
     EXPECT_EQ(gpemu_cuda_free(to_), GPEMU_CUDA_SUCCESS);
   }
@@ -73,7 +73,7 @@ class PlainMoveTest : public MemoryTest {
     work.writer = kWriter;
     ASSERT_TRUE(add_plain_moves(std::move(moves), &work));
     perform(work, nullptr);
-    mover().wait_for_all();
+    streams::mover().wait_for_all();
   }
   static void launch(const char* name, void* const* arguments, std::uint32_t grid_x = 1,
                      std::uint32_t grid_y = 1) {
@@ -85,7 +85,7 @@ class PlainMoveTest : public MemoryTest {
     launch.block[1] = launch.block[2] = 1;
     launch.arguments = arguments;
     perform_launch(moving_effect(name), launch, nullptr);
-    mover().wait_for_all();
+    streams::mover().wait_for_all();
   }
   static void make_unknown(std::uint64_t address, Bytes bytes) {
     leave_uncomputed(address, bytes, Uncomputed::kWritten, kWriter);
@@ -236,7 +236,7 @@ TEST_F(PlainMoveTest, StayInTheirMemory) {
 }
 
 TEST_F(PlainMoveTest, ManyBytesAreMovedBesideTheProgram) {
-  mover().pause();
+  streams::mover().pause();
   KernelWork work;
   work.writer = kWriter;
   ASSERT_TRUE(add_plain_moves({{.element_bytes = 4,
@@ -246,22 +246,22 @@ TEST_F(PlainMoveTest, ManyBytesAreMovedBesideTheProgram) {
                                 .from_places = in_a_row(kNumbers, 4)}},
                               &work));
   perform(work, nullptr);
-  EXPECT_TRUE(mover().busy());
+  EXPECT_TRUE(streams::mover().busy());
   // Later work on the target comes later.
   KernelWork fives;
   fives.fill_address = to_;
   fives.fill_count = 4;
   fives.fill_value = {std::byte{5}};
   perform(fives, nullptr);
-  mover().resume();
-  mover().wait_for_all();
+  streams::mover().resume();
+  streams::mover().wait_for_all();
   EXPECT_EQ(read(2), (std::vector<std::uint32_t>{0x05050505, 1}));
   // Without content there is nothing to move.
   make_unknown(from_, kNumbers * 4);
-  mover().pause();
+  streams::mover().pause();
   perform(work, nullptr);
-  EXPECT_FALSE(mover().busy());
-  mover().resume();
+  EXPECT_FALSE(streams::mover().busy());
+  streams::mover().resume();
 }
 
 TEST_F(PlainMoveTest, ConcatenationsAreOfAnySize) {

@@ -16,10 +16,10 @@
 #include "gpemu/process/made_once.hpp"
 #include "gpemu/process/peer.hpp"
 #include "gpemu/process/recorder.hpp"
+#include "gpemu/streams/context.hpp"
 
 #include "allocation.hpp"
 #include "capture.hpp"
-#include "context.hpp"
 #include "memory_state.hpp"
 
 struct gpemu_cuda_pool {
@@ -165,7 +165,7 @@ process::Status find(gpemu_cuda_pool_handle handle, gpemu_cuda_pool** pool)
     GPEMU_REQUIRES(pools().mutex) {
   if (handle == nullptr) {
     process::DeviceState* device = nullptr;
-    GPEMU_CUDA_TRY(current_device(&device));
+    GPEMU_CUDA_TRY(streams::current_device(&device));
     *pool = default_of(*device);
     return *pool == nullptr ? GPEMU_CUDA_ERROR_OUT_OF_MEMORY : GPEMU_CUDA_SUCCESS;
   }

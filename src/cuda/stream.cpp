@@ -7,11 +7,11 @@
 #include "gpemu/base/per_thread.hpp"
 #include "gpemu/process/faults.hpp"
 #include "gpemu/process/recorder.hpp"
+#include "gpemu/streams/context.hpp"
+#include "gpemu/streams/host_functions.hpp"
+#include "gpemu/streams/waits.hpp"
 
 #include "capture.hpp"
-#include "context.hpp"
-#include "host_functions.hpp"
-#include "waits.hpp"
 
 namespace gpemu::cuda {
 namespace {
@@ -37,7 +37,7 @@ process::Status per_thread_stream(process::DeviceState& device, gpemu_cuda_strea
     return GPEMU_CUDA_SUCCESS;
   }
   gpemu_cuda_stream*& found = own->by_device[device.ordinal];
-  if (found == nullptr) found = create_stream(device, 0, 0);
+  if (found == nullptr) found = streams::create_stream(device, 0, 0);
   if (found == nullptr) return GPEMU_CUDA_ERROR_OUT_OF_MEMORY;
   *stream = found;
   return GPEMU_CUDA_SUCCESS;
@@ -50,13 +50,13 @@ process::Status resolve(gpemu_cuda_stream_handle handle, gpemu_cuda_stream** str
   // 1 is the legacy default stream, 2 that of the thread.
   if (bits <= 2) {
     process::DeviceState* device = nullptr;
-    GPEMU_CUDA_TRY(current_device(&device));
+    GPEMU_CUDA_TRY(streams::current_device(&device));
     if (bits == 2) return per_thread_stream(*device, stream);
     *stream = device->default_stream;
     return GPEMU_CUDA_SUCCESS;
   }
   GPEMU_CUDA_TRY(process::attach());
-  gpemu_cuda_stream* const found = streams().find(handle);
+  gpemu_cuda_stream* const found = streams::streams().find(handle);
   if (found == nullptr) return GPEMU_CUDA_ERROR_INVALID_HANDLE;
   *stream = found;
   return process::check_device(*found->device);
@@ -69,12 +69,12 @@ process::Status resolve_for_work(gpemu_cuda_stream_handle handle, gpemu_cuda_str
 
 void destroy_stream(gpemu_cuda_stream& stream) {
   leave_capture(stream);
-  streams().destroy(&stream);
+  streams::streams().destroy(&stream);
 }
 
 device::QueuedWork enqueue(gpemu_cuda_stream& stream, device::Engine engine, Bytes bytes,
                            Duration duration, const char* name) {
-  follow(stream);
+  streams::follow(stream);
   // A copy by the multiprocessors waits for memory or a link.
   const device::QueuedWork queued = engine == device::Engine::kCompute
                                         ? stream.stream->launch(duration, 1)
@@ -89,7 +89,7 @@ device::QueuedWork enqueue(gpemu_cuda_stream& stream, device::Engine engine, Byt
 }
 
 device::QueuedWork enqueue_peer_copy(gpemu_cuda_stream& stream, Bytes bytes, Duration duration) {
-  follow(stream);
+  streams::follow(stream);
   // The engine counts what goes from and to the host.
   const device::QueuedWork queued =
       stream.stream->copy(device::Engine::kCopyDeviceToHost, 0, duration);
@@ -104,7 +104,7 @@ device::QueuedWork enqueue_peer_copy(gpemu_cuda_stream& stream, Bytes bytes, Dur
 
 void queue_operation(const cost::OperationCost& cost, const gpemu_operation& operation,
                      gpemu_cuda_stream& stream) {
-  follow(stream);
+  streams::follow(stream);
   const device::QueuedWork queued =
       stream.stream->launch(cost.estimate.time, cost.memory_share, cost.width, cost.waves);
   process::record({.device = stream.device,
@@ -116,7 +116,7 @@ void queue_operation(const cost::OperationCost& cost, const gpemu_operation& ope
                    .operation = &operation});
   if (stream.device->has_faults) process::count_kernel_for_faults(*stream.device);
   if (process::process().settings->launches_block && !stream.runs_graph) {
-    wait_until(stream.stream->last_end(), stream.device);
+    streams::wait_until(stream.stream->last_end(), stream.device);
   }
 }
 
@@ -128,7 +128,7 @@ process::Status run_operation(const cost::OperationCost& cost, const gpemu_opera
 }
 
 process::Status run_host_function(void (*function)(void*), void* data, gpemu_cuda_stream& stream) {
-  const bool added = add_host_function(stream.stream->tail(), function, data, stream);
+  const bool added = streams::add_host_function(stream.stream->tail(), function, data, stream);
   return added ? GPEMU_CUDA_SUCCESS : GPEMU_CUDA_ERROR_OPERATING_SYSTEM;
 }
 

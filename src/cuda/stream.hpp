@@ -5,8 +5,7 @@
 
 #include "gpemu/cost/operation_cost.hpp"
 #include "gpemu/process/status.hpp"
-
-#include "stream_state.hpp"
+#include "gpemu/streams/stream_state.hpp"
 
 namespace gpemu::cuda {
 

@@ -23,13 +23,13 @@
 #include "gpemu/process/made_once.hpp"
 #include "gpemu/process/peer.hpp"
 #include "gpemu/process/recorder.hpp"
+#include "gpemu/streams/mover.hpp"
+#include "gpemu/streams/waits.hpp"
 
 #include "allocation.hpp"
 #include "managed.hpp"
 #include "memory_content.hpp"
-#include "mover.hpp"
 #include "pool.hpp"
-#include "waits.hpp"
 
 namespace gpemu::cuda {
 
@@ -201,8 +201,8 @@ void release_physical_memory(process::DeviceState& device) {
 /// Blocks until no unfinished copy touches physical memory, wherever it is mapped. Requires: not
 /// the lock.
 void finish_moves_on(std::uint64_t handle) {
-  if (!mover().busy()) return;
-  std::vector<Access> mapped;
+  if (!streams::mover().busy()) return;
+  std::vector<kernels::Access> mapped;
   {
     const Memory& state = memory();
     const Lock lock(state.mutex);
@@ -212,7 +212,7 @@ void finish_moves_on(std::uint64_t handle) {
       }
     }
   }
-  wait_for_moves_on(mapped);
+  streams::wait_for_moves_on(mapped);
 }
 
 }  // namespace
@@ -357,7 +357,8 @@ process::Status map_physical(std::uint64_t address, Bytes bytes, Bytes offset,
 }
 
 process::Status unmap_physical(std::uint64_t address, Bytes bytes) {
-  wait_for_moves_on(std::array{Access{.start = address, .bytes = bytes, .writes = true}});
+  streams::wait_for_moves_on(
+      std::array{kernels::Access{.start = address, .bytes = bytes, .writes = true}});
   Memory& state = memory();
   const Lock lock(state.mutex);
   if (bytes == 0 || !mapped_exactly(state, address, bytes)) return GPEMU_CUDA_ERROR_INVALID_VALUE;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "context.hpp"
+#include "gpemu/streams/context.hpp"
 
 #include "gpemu/cuda.h"
 
@@ -8,12 +8,13 @@
 
 namespace cuda = gpemu::cuda;
 namespace process = gpemu::process;
+namespace streams = gpemu::streams;
 
 namespace {
 
 void end(process::DeviceState& device) {
   cuda::synchronize(device);
-  cuda::end_context(device);
+  streams::end_context(device);
 }
 
 }  // namespace
@@ -69,7 +70,7 @@ GPEMU_CUDA_CATCH
 
 gpemu_cuda_status gpemu_cuda_context_retain(int32_t device) try {
   process::DeviceState* state = nullptr;
-  GPEMU_CUDA_TRY(cuda::device_with_context(device, &state));
+  GPEMU_CUDA_TRY(streams::device_with_context(device, &state));
   ++state->context_users;
   return GPEMU_CUDA_SUCCESS;
 }
@@ -118,7 +119,7 @@ GPEMU_CUDA_CATCH
 
 gpemu_cuda_status gpemu_cuda_set_current_device(int32_t device) try {
   process::DeviceState* state = nullptr;
-  const gpemu_cuda_status status = cuda::device_with_context(device, &state);
+  const gpemu_cuda_status status = streams::device_with_context(device, &state);
   // A context with a fatal error can still be made current. Source: an H200, driver 580.159.
   const bool is_fatal = state != nullptr && state->active && status == state->fatal;
   if (status != GPEMU_CUDA_SUCCESS && !is_fatal) return status;
@@ -129,7 +130,7 @@ GPEMU_CUDA_CATCH
 
 gpemu_cuda_status gpemu_cuda_ensure_context(void) try {
   process::DeviceState* state = nullptr;
-  GPEMU_CUDA_TRY(cuda::enter_context(&state));
+  GPEMU_CUDA_TRY(streams::enter_context(&state));
   // Every call of the runtime comes here; writing only if necessary keeps the cache line shared.
   if (!state->runtime_uses.load(std::memory_order_relaxed)) state->runtime_uses = true;
   return GPEMU_CUDA_SUCCESS;
@@ -139,14 +140,14 @@ GPEMU_CUDA_CATCH
 gpemu_cuda_status gpemu_cuda_get_limit(int32_t limit, uint64_t* value) try {
   if (value == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
   process::DeviceState* device = nullptr;
-  GPEMU_CUDA_TRY(cuda::current_device(&device));
+  GPEMU_CUDA_TRY(streams::current_device(&device));
   return cuda::get_limit(*device, limit, value);
 }
 GPEMU_CUDA_CATCH
 
 gpemu_cuda_status gpemu_cuda_set_limit(int32_t limit, uint64_t value) try {
   process::DeviceState* device = nullptr;
-  GPEMU_CUDA_TRY(cuda::current_device(&device));
+  GPEMU_CUDA_TRY(streams::current_device(&device));
   return cuda::set_limit(*device, limit, value);
 }
 GPEMU_CUDA_CATCH

@@ -3,13 +3,14 @@
 #include "gpemu/process/faults.hpp"
 #include "gpemu/process/peer.hpp"
 #include "gpemu/process/process.hpp"
+#include "gpemu/streams/context.hpp"
 
 #include "capture.hpp"
-#include "context.hpp"
 #include "synchronize.hpp"
 
 namespace cuda = gpemu::cuda;
 namespace process = gpemu::process;
+namespace streams = gpemu::streams;
 
 gpemu_cuda_status gpemu_cuda_device_count(int32_t* count) try {
   if (count == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
@@ -40,7 +41,7 @@ GPEMU_CUDA_CATCH
 
 gpemu_cuda_status gpemu_cuda_device_synchronize(void) try {
   process::DeviceState* state = nullptr;
-  GPEMU_CUDA_TRY(cuda::current_device(&state));
+  GPEMU_CUDA_TRY(streams::current_device(&state));
   GPEMU_CUDA_TRY(cuda::refuse_captures_on(*state));
   cuda::synchronize(*state);
   return process::check_device(*state);
@@ -61,7 +62,7 @@ GPEMU_CUDA_CATCH
 
 gpemu_cuda_status gpemu_cuda_enable_peer_access(int32_t peer) try {
   process::DeviceState* state = nullptr;
-  GPEMU_CUDA_TRY(cuda::current_device(&state));
+  GPEMU_CUDA_TRY(streams::current_device(&state));
   if (peer < 0 || peer >= process::device_count()) return GPEMU_CUDA_ERROR_INVALID_DEVICE;
   if (peer == state->ordinal) return GPEMU_CUDA_ERROR_PEER_ACCESS_UNSUPPORTED;
   return process::enable_peer_access(*state, process::device_at(peer));
@@ -70,7 +71,7 @@ GPEMU_CUDA_CATCH
 
 gpemu_cuda_status gpemu_cuda_disable_peer_access(int32_t peer) try {
   process::DeviceState* state = nullptr;
-  GPEMU_CUDA_TRY(cuda::current_device(&state));
+  GPEMU_CUDA_TRY(streams::current_device(&state));
   if (peer < 0 || peer >= process::device_count()) return GPEMU_CUDA_ERROR_INVALID_DEVICE;
   return process::disable_peer_access(*state, process::device_at(peer));
 }
@@ -79,7 +80,7 @@ GPEMU_CUDA_CATCH
 gpemu_cuda_status gpemu_cuda_mem_info(uint64_t* free_bytes, uint64_t* total_bytes) try {
   if (free_bytes == nullptr || total_bytes == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
   process::DeviceState* state = nullptr;
-  GPEMU_CUDA_TRY(cuda::current_device(&state));
+  GPEMU_CUDA_TRY(streams::current_device(&state));
   const gpemu::device::MemoryInfo info = state->device->memory_info();
   *free_bytes = info.free;
   // The limit of a client of MPS shows only in what is free, as on an H200 with driver 580.159

@@ -9,11 +9,11 @@
 #include "gpemu/cuda.h"
 #include "gpemu/process/attach.hpp"
 #include "gpemu/process/log.hpp"
-
-#include "context.hpp"
+#include "gpemu/streams/context.hpp"
 
 namespace cuda = gpemu::cuda;
 namespace process = gpemu::process;
+namespace streams = gpemu::streams;
 
 namespace {
 
@@ -77,7 +77,7 @@ gpemu_cuda_status gpemu_cuda_graph_add(gpemu_cuda_graph_handle graph,
                                        gpemu_cuda_node_handle* node) try {
   if (parameters == nullptr || node == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
   process::DeviceState* device = nullptr;
-  GPEMU_CUDA_TRY(cuda::current_device(&device));
+  GPEMU_CUDA_TRY(streams::current_device(&device));
   const process::TellLater later;
   const gpemu::Lock lock(cuda::graph_mutex());
   gpemu_cuda_graph* const found = cuda::find_graph(graph);

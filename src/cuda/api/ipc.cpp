@@ -3,11 +3,11 @@
 
 #include "gpemu/cuda.h"
 #include "gpemu/process/attach.hpp"
-
-#include "event_state.hpp"
+#include "gpemu/streams/event_state.hpp"
 
 namespace cuda = gpemu::cuda;
 namespace process = gpemu::process;
+namespace streams = gpemu::streams;
 
 gpemu_cuda_status gpemu_cuda_ipc_export_memory(uint64_t address, gpemu_cuda_ipc* ipc) try {
   if (ipc == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
@@ -33,7 +33,7 @@ gpemu_cuda_status gpemu_cuda_ipc_export_event(gpemu_cuda_event_handle event,
                                               gpemu_cuda_ipc* ipc) try {
   if (ipc == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
   GPEMU_CUDA_TRY(process::attach());
-  gpemu_cuda_event* const found = cuda::find_event(event);
+  gpemu_cuda_event* const found = streams::find_event(event);
   if (found == nullptr) return GPEMU_CUDA_ERROR_INVALID_HANDLE;
   return cuda::export_event(*found, ipc);
 }

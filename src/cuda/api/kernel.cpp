@@ -5,15 +5,16 @@
 #include <vector>
 
 #include "gpemu/cuda.h"
+#include "gpemu/streams/context.hpp"
 
 #include "capture.hpp"
-#include "context.hpp"
 #include "launch.hpp"
 #include "prices.hpp"
 #include "stream.hpp"
 
 namespace cuda = gpemu::cuda;
 namespace process = gpemu::process;
+namespace streams = gpemu::streams;
 
 void gpemu_cuda_register_kernel(const void* host_function, const char* name,
                                 const void* fat_binary) try {
@@ -36,7 +37,7 @@ gpemu_cuda_status gpemu_cuda_kernel_get_info(gpemu_cuda_kernel_handle kernel,
   gpemu_cuda_kernel* const found = cuda::kernels().find(kernel);
   if (found == nullptr) return GPEMU_CUDA_ERROR_INVALID_HANDLE;
   process::DeviceState* device = nullptr;
-  GPEMU_CUDA_TRY(cuda::current_device(&device));
+  GPEMU_CUDA_TRY(streams::current_device(&device));
   *info = cuda::describe_kernel(*found, *device);
   return GPEMU_CUDA_SUCCESS;
 }
@@ -47,7 +48,7 @@ gpemu_cuda_status gpemu_cuda_kernel_set_max_dynamic_shared(gpemu_cuda_kernel_han
   gpemu_cuda_kernel* const found = cuda::kernels().find(kernel);
   if (found == nullptr) return GPEMU_CUDA_ERROR_INVALID_HANDLE;
   process::DeviceState* device = nullptr;
-  GPEMU_CUDA_TRY(cuda::current_device(&device));
+  GPEMU_CUDA_TRY(streams::current_device(&device));
   if (bytes > device->info.shared_memory_per_block_optin) return GPEMU_CUDA_ERROR_INVALID_VALUE;
   found->max_dynamic_shared = bytes;
   found->opted_in = true;
@@ -71,7 +72,7 @@ gpemu_cuda_status gpemu_cuda_occupancy(gpemu_cuda_kernel_handle kernel, int32_t 
   gpemu_cuda_kernel* const found = cuda::kernels().find(kernel);
   if (found == nullptr) return GPEMU_CUDA_ERROR_INVALID_HANDLE;
   process::DeviceState* device = nullptr;
-  GPEMU_CUDA_TRY(cuda::current_device(&device));
+  GPEMU_CUDA_TRY(streams::current_device(&device));
   *blocks = cuda::fitting_blocks(*found, device->info, threads_per_block, dynamic_shared);
   return GPEMU_CUDA_SUCCESS;
 }

@@ -2,10 +2,10 @@
 #include "memory.hpp"
 
 #include "gpemu/cuda.h"
+#include "gpemu/streams/context.hpp"
 
 #include "allocation.hpp"
 #include "capture.hpp"
-#include "context.hpp"
 #include "copy.hpp"
 #include "managed.hpp"
 #include "pool.hpp"
@@ -14,6 +14,7 @@
 
 namespace cuda = gpemu::cuda;
 namespace process = gpemu::process;
+namespace streams = gpemu::streams;
 
 gpemu_cuda_status gpemu_cuda_malloc(uint64_t bytes, uint64_t* address) try {
   if (address == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
@@ -59,7 +60,7 @@ GPEMU_CUDA_CATCH
 gpemu_cuda_status gpemu_cuda_host_alloc(uint64_t bytes, uint32_t flags, void** pointer) try {
   if (pointer == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
   process::DeviceState* device = nullptr;
-  GPEMU_CUDA_TRY(cuda::enter_context(&device));
+  GPEMU_CUDA_TRY(streams::enter_context(&device));
   if (bytes == 0) {
     *pointer = nullptr;
     return GPEMU_CUDA_SUCCESS;
@@ -78,7 +79,7 @@ GPEMU_CUDA_CATCH
 gpemu_cuda_status gpemu_cuda_host_register(void* pointer, uint64_t bytes, uint32_t flags) try {
   if (pointer == nullptr || bytes == 0) return GPEMU_CUDA_ERROR_INVALID_VALUE;
   process::DeviceState* device = nullptr;
-  GPEMU_CUDA_TRY(cuda::enter_context(&device));
+  GPEMU_CUDA_TRY(streams::enter_context(&device));
   // Source: github.com/vllm-project/vllm/issues/46933.
   GPEMU_CUDA_TRY(cuda::check_unsafe_call());
   return cuda::register_host(pointer, bytes, flags);

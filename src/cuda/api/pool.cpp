@@ -2,19 +2,20 @@
 #include "pool.hpp"
 
 #include "gpemu/cuda.h"
+#include "gpemu/streams/context.hpp"
 
 #include "capture.hpp"
-#include "context.hpp"
 #include "stream.hpp"
 
 namespace cuda = gpemu::cuda;
 namespace process = gpemu::process;
+namespace streams = gpemu::streams;
 
 gpemu_cuda_status gpemu_cuda_pool_create(int32_t device, uint64_t max_bytes,
                                          gpemu_cuda_pool_handle* pool) try {
   if (pool == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
   process::DeviceState* found = nullptr;
-  GPEMU_CUDA_TRY(cuda::device_with_context(device, &found));
+  GPEMU_CUDA_TRY(streams::device_with_context(device, &found));
   return cuda::create_pool(*found, max_bytes, pool);
 }
 GPEMU_CUDA_CATCH
@@ -29,7 +30,7 @@ GPEMU_CUDA_CATCH
 gpemu_cuda_status gpemu_cuda_pool_default(int32_t device, gpemu_cuda_pool_handle* pool) try {
   if (pool == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
   process::DeviceState* found = nullptr;
-  GPEMU_CUDA_TRY(cuda::device_with_context(device, &found));
+  GPEMU_CUDA_TRY(streams::device_with_context(device, &found));
   return cuda::default_pool(*found, pool);
 }
 GPEMU_CUDA_CATCH
@@ -37,7 +38,7 @@ GPEMU_CUDA_CATCH
 gpemu_cuda_status gpemu_cuda_pool_current(int32_t device, gpemu_cuda_pool_handle* pool) try {
   if (pool == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
   process::DeviceState* found = nullptr;
-  const gpemu_cuda_status status = cuda::device_with_context(device, &found);
+  const gpemu_cuda_status status = streams::device_with_context(device, &found);
   // Other functions call it an invalid device. Source: an H200, driver 580.159.
   if (status == GPEMU_CUDA_ERROR_INVALID_DEVICE) return GPEMU_CUDA_ERROR_INVALID_VALUE;
   GPEMU_CUDA_TRY(status);
@@ -47,7 +48,7 @@ GPEMU_CUDA_CATCH
 
 gpemu_cuda_status gpemu_cuda_pool_set_current(int32_t device, gpemu_cuda_pool_handle pool) try {
   process::DeviceState* found = nullptr;
-  GPEMU_CUDA_TRY(cuda::device_with_context(device, &found));
+  GPEMU_CUDA_TRY(streams::device_with_context(device, &found));
   return cuda::set_current_pool(*found, pool);
 }
 GPEMU_CUDA_CATCH

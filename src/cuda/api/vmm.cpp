@@ -2,12 +2,13 @@
 #include "vmm.hpp"
 
 #include "gpemu/cuda.h"
+#include "gpemu/streams/context.hpp"
 
-#include "context.hpp"
 #include "memory_state.hpp"
 
 namespace cuda = gpemu::cuda;
 namespace process = gpemu::process;
+namespace streams = gpemu::streams;
 
 gpemu_cuda_status gpemu_cuda_vmm_granularity(int32_t device, uint64_t* bytes) try {
   if (bytes == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
@@ -24,7 +25,7 @@ gpemu_cuda_status gpemu_cuda_vmm_create(int32_t device, uint64_t bytes, int32_t 
     return GPEMU_CUDA_ERROR_INVALID_VALUE;
   }
   process::DeviceState* found = nullptr;
-  GPEMU_CUDA_TRY(cuda::device_with_context(device, &found));
+  GPEMU_CUDA_TRY(streams::device_with_context(device, &found));
   return cuda::create_physical(*found, bytes, exportable != 0, handle);
 }
 GPEMU_CUDA_CATCH

@@ -2,11 +2,10 @@
 #pragma once
 
 #include "gpemu/device/moment.hpp"
+#include "gpemu/streams/host_calls.hpp"
+#include "gpemu/streams/stream_state.hpp"
 
-#include "host_calls.hpp"
-#include "stream_state.hpp"
-
-namespace gpemu::cuda {
+namespace gpemu::streams {
 
 /// Calls a function of the program at its emulated time, on a thread of gpemu. Later work of the
 /// stream depends on it. Returns false if the system starts no more threads; then it is not called.
@@ -41,4 +40,4 @@ void wait_for_host_functions(const HostCalls& calls);
 void wait_for_host_functions(const gpemu_cuda_stream& stream);
 void wait_for_host_functions(const process::DeviceState& device);
 
-}  // namespace gpemu::cuda
+}  // namespace gpemu::streams

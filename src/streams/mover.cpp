@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "mover.hpp"
+#include "gpemu/streams/mover.hpp"
 
 #include <algorithm>
 #include <array>
@@ -10,7 +10,7 @@
 #include "gpemu/base/mutex.hpp"
 #include "gpemu/base/thread.hpp"
 
-namespace gpemu::cuda {
+namespace gpemu::streams {
 namespace {
 
 bool overlap(const Access& a, const Access& b) {
@@ -302,4 +302,4 @@ void Mover::resume() {
   wake(woken);
 }
 
-}  // namespace gpemu::cuda
+}  // namespace gpemu::streams

@@ -14,15 +14,14 @@
 #include "gpemu/process/handle_table.hpp"
 #include "gpemu/process/made_once.hpp"
 #include "gpemu/process/process.hpp"
+#include "gpemu/streams/host_calls.hpp"
 
-#include "host_calls.hpp"
-
-namespace gpemu::cuda {
+namespace gpemu::streams {
 
 /// cudaStreamNonBlocking.
 inline constexpr std::uint32_t kNonBlockingStream = 1;
 
-}  // namespace gpemu::cuda
+}  // namespace gpemu::streams
 
 struct gpemu_cuda_stream {
   gpemu::process::DeviceState* device = nullptr;
@@ -32,12 +31,12 @@ struct gpemu_cuda_stream {
   std::int32_t priority = 0;
   std::uint64_t id = 0;
   bool runs_graph = false;                   ///< exists for a step of a graph's launch.
-  gpemu::cuda::HostCalls host_calls;         ///< on which its next work depends.
+  gpemu::streams::HostCalls host_calls;      ///< on which its next work depends.
   std::atomic<std::uint64_t> capture_id{0};  ///< 0: it does not capture.
   std::vector<gpemu_cuda_node*> frontier;    ///< on which the next captured work depends.
 };
 
-namespace gpemu::cuda {
+namespace gpemu::streams {
 
 /// More than any program keeps alive; an unused slot costs only address space.
 inline constexpr std::size_t kMaxStreams = 1 << 16;
@@ -54,4 +53,4 @@ inline constexpr std::size_t kMaxStreams = 1 << 16;
 /// Makes the legacy default stream of a device whose context is made.
 void make_default_stream(process::DeviceState& device);
 
-}  // namespace gpemu::cuda
+}  // namespace gpemu::streams

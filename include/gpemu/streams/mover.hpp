@@ -3,6 +3,7 @@
 
 #include <array>
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <list>
@@ -20,7 +21,7 @@
 #include "gpemu/process/made_once.hpp"
 #include "gpemu/process/process.hpp"
 
-namespace gpemu::cuda {
+namespace gpemu::streams {
 
 using kernels::Access;
 
@@ -171,4 +172,4 @@ class Mover {
   return made.get();
 }
 
-}  // namespace gpemu::cuda
+}  // namespace gpemu::streams

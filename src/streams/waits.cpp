@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "waits.hpp"
+#include "gpemu/streams/waits.hpp"
 
 #include "gpemu/process/attach.hpp"
 #include "gpemu/process/faults.hpp"
 #include "gpemu/process/recorder.hpp"
+#include "gpemu/streams/host_calls.hpp"
 
-#include "host_calls.hpp"
-
-namespace gpemu::cuda {
+namespace gpemu::streams {
 
 void wait_for_moves(TimePoint time) {
   if (!mover().busy() || in_host_function) return;
@@ -33,4 +32,4 @@ bool is_over(const device::Moment& moment) {
   return moment.is_over(process::clock().now()) && mover().is_done_until(moment.time());
 }
 
-}  // namespace gpemu::cuda
+}  // namespace gpemu::streams

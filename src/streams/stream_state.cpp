@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "stream_state.hpp"
+#include "gpemu/streams/stream_state.hpp"
 
 #include <atomic>
 #include <cstdint>
 
 #include "gpemu/base/error.hpp"
 
-namespace gpemu::cuda {
+namespace gpemu::streams {
 namespace {
 
 std::uint64_t next_id() {
@@ -41,4 +41,4 @@ void make_default_stream(process::DeviceState& device) {
   device.default_stream->id = next_id();
 }
 
-}  // namespace gpemu::cuda
+}  // namespace gpemu::streams

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "host_functions.hpp"
+#include "gpemu/streams/host_functions.hpp"
 
 #include <algorithm>
 #include <map>
@@ -14,11 +14,10 @@
 #include "gpemu/base/thread.hpp"
 #include "gpemu/process/attach.hpp"
 #include "gpemu/process/made_once.hpp"
+#include "gpemu/streams/mover.hpp"
+#include "gpemu/streams/waits.hpp"
 
-#include "mover.hpp"
-#include "waits.hpp"
-
-namespace gpemu::cuda {
+namespace gpemu::streams {
 
 /// Calls functions of the program at their emulated time, one after the other.
 class HostFunctions {
@@ -239,4 +238,4 @@ void wait_for_host_functions(const process::DeviceState& device) {
   if (any_host_calls()) host_functions().wait(device);
 }
 
-}  // namespace gpemu::cuda
+}  // namespace gpemu::streams

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "mover.hpp"
+#include "gpemu/streams/mover.hpp"
 
 #include <array>
 #include <atomic>
@@ -13,7 +13,7 @@
 #include "gpemu/base/mutex.hpp"
 #include "gpemu/sim/random.hpp"
 
-namespace gpemu::cuda {
+namespace gpemu::streams {
 namespace {
 
 using Lane = Mover::Lane;
@@ -231,4 +231,4 @@ TEST(Mover, IsRightForManyJobsOfManyThreads) {
 }
 
 }  // namespace
-}  // namespace gpemu::cuda
+}  // namespace gpemu::streams

@@ -4,7 +4,7 @@
 #include "gpemu/process/attach.hpp"
 #include "gpemu/process/thread_state.hpp"
 
-namespace gpemu::cuda {
+namespace gpemu::streams {
 
 /// Yields a device, with its primary context made. Errors: those of attach, INVALID_DEVICE,
 /// DEVICE_UNAVAILABLE, OUT_OF_MEMORY.
@@ -21,4 +21,4 @@ namespace gpemu::cuda {
 /// Requires: all work of the device has ended.
 void end_context(process::DeviceState& device);
 
-}  // namespace gpemu::cuda
+}  // namespace gpemu::streams

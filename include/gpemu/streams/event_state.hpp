@@ -13,13 +13,12 @@
 #include "gpemu/process/handle_table.hpp"
 #include "gpemu/process/made_once.hpp"
 #include "gpemu/process/process.hpp"
-
-#include "host_calls.hpp"
+#include "gpemu/streams/host_calls.hpp"
 
 struct gpemu_cuda_event {
   gpemu::device::Event event;
   gpemu::process::DeviceState* device = nullptr;  ///< its own; null for another process's.
-  gpemu::cuda::HostCalls host_calls;              ///< of this process, for which it stands.
+  gpemu::streams::HostCalls host_calls;           ///< of this process, for which it stands.
   std::uint32_t flags = 0;
   std::atomic<std::uint64_t> capture_id{
       0};                                  ///< the capture in which it was last recorded; 0: none.
@@ -43,7 +42,7 @@ struct gpemu_cuda_event {
   }
 };
 
-namespace gpemu::cuda {
+namespace gpemu::streams {
 
 /// cudaEventBlockingSync, cudaEventDisableTiming and cudaEventInterprocess.
 inline constexpr std::uint32_t kAllEventFlags = 7;
@@ -64,4 +63,4 @@ inline constexpr std::size_t kMaxEvents = 1 << 20;
 /// Returns a new event of a device, or null if there are too many.
 [[nodiscard]] gpemu_cuda_event* create_event(process::DeviceState& device, std::uint32_t flags);
 
-}  // namespace gpemu::cuda
+}  // namespace gpemu::streams

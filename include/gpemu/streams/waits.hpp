@@ -6,10 +6,9 @@
 #include "gpemu/base/units.hpp"
 #include "gpemu/device/moment.hpp"
 #include "gpemu/process/device_state.hpp"
+#include "gpemu/streams/mover.hpp"
 
-#include "mover.hpp"
-
-namespace gpemu::cuda {
+namespace gpemu::streams {
 
 /// Blocks until the bytes of all copies that end by a time on the timeline have been moved. Returns
 /// at once within a host function, which would wait for itself.
@@ -25,4 +24,4 @@ void wait_until(const device::Moment& moment, const process::DeviceState* device
 /// Returns whether a moment has come and everything that ends by then is done.
 [[nodiscard]] bool is_over(const device::Moment& moment);
 
-}  // namespace gpemu::cuda
+}  // namespace gpemu::streams

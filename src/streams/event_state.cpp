@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "event_state.hpp"
+#include "gpemu/streams/event_state.hpp"
 
-namespace gpemu::cuda {
+namespace gpemu::streams {
 
 gpemu_cuda_event* create_event(process::DeviceState& device, std::uint32_t flags) {
   gpemu_cuda_event* const created = events().create();
@@ -11,4 +11,4 @@ gpemu_cuda_event* create_event(process::DeviceState& device, std::uint32_t flags
   return created;
 }
 
-}  // namespace gpemu::cuda
+}  // namespace gpemu::streams

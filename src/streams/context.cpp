@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "context.hpp"
+#include "gpemu/streams/context.hpp"
 
 #include <memory>
 
@@ -9,10 +9,9 @@
 #include "gpemu/process/log.hpp"
 #include "gpemu/process/mps.hpp"
 #include "gpemu/process/recorder.hpp"
+#include "gpemu/streams/stream_state.hpp"
 
-#include "stream_state.hpp"
-
-namespace gpemu::cuda {
+namespace gpemu::streams {
 namespace {
 
 /// Makes the primary context of a device if necessary. Errors: DEVICE_UNAVAILABLE, NO_DEVICE,
@@ -127,4 +126,4 @@ void end_context(process::DeviceState& device) {
   for (const auto& other : state.devices) other->peers.erase(device.ordinal);
 }
 
-}  // namespace gpemu::cuda
+}  // namespace gpemu::streams

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace gpemu::cuda {
+namespace gpemu::streams {
 
 /// Numbers of host functions, some of which may have returned. Never given twice. Those that
 /// streams and events hold are guarded by the queue's lock.
@@ -24,4 +24,4 @@ inline constinit std::atomic<std::uint64_t> open_host_calls{0};
 /// Whether the calling thread is in a host function, in which CUDA forbids waiting for the GPU.
 [[gnu::tls_model("initial-exec")]] inline thread_local constinit bool in_host_function = false;
 
-}  // namespace gpemu::cuda
+}  // namespace gpemu::streams
