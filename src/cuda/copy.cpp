@@ -10,6 +10,8 @@
 
 #include "gpemu/base/mutex.hpp"
 #include "gpemu/cost/copy_cost.hpp"
+#include "gpemu/memory/managed.hpp"
+#include "gpemu/memory/memory_content.hpp"
 #include "gpemu/process/attach.hpp"
 #include "gpemu/process/faults.hpp"
 #include "gpemu/process/peer.hpp"
@@ -20,8 +22,6 @@
 
 #include "copy_rule.hpp"
 #include "link_traffic.hpp"
-#include "managed.hpp"
-#include "memory_content.hpp"
 #include "prices.hpp"
 #include "stream.hpp"
 
@@ -59,11 +59,11 @@ gpemu_cuda_copy joined(gpemu_cuda_copy copy) {
 /// Has the pages of a range hold all of its content, so that rows may be written without a look at
 /// each. What is not known of it counts as read.
 void hold_in_pages(std::uint64_t start, Bytes bytes) {
-  Memory& state = memory();
-  UnknownParts unknown;
+  memory::Memory& state = memory::memory();
+  memory::UnknownParts unknown;
   state.stale.give_back(start, bytes);
-  settle(state.contents, start, bytes, unknown);
-  record_shared(unknown);
+  memory::settle(state.contents, start, bytes, unknown);
+  memory::record_shared(unknown);
 }
 
 /// Returns the bytes from the first to the last on one side of a copy, or nothing beyond 64 bits.
@@ -83,7 +83,7 @@ std::optional<Bytes> extent_of(const gpemu_cuda_copy& copy, Bytes pitch, Bytes p
 /// A copy of content, with a description of both sides.
 struct Movement {
   gpemu_cuda_copy copy{};
-  Side to, from;
+  memory::Side to, from;
   Bytes bytes = 0;
   std::array<kernels::Access, 2> accesses{};
   bool keep = true;          ///< else the device's memory reads as zeros from then on.
@@ -93,7 +93,7 @@ struct Movement {
 };
 
 void Movement::run() const {
-  if (!keep) return drop(copy.destination, copy.width_bytes, Content::kNotKept);
+  if (!keep) return memory::drop(copy.destination, copy.width_bytes, memory::Content::kNotKept);
   const gpemu_cuda_copy rows = joined(copy);
   const bool many = !to.shared && rows.height * rows.depth > kMostRanges;
   if (many) hold_in_pages(accesses[0].start, accesses[0].bytes);
@@ -103,8 +103,8 @@ void Movement::run() const {
           rows.destination + z * rows.destination_plane_pitch + y * rows.destination_pitch;
       const std::uint64_t source =
           rows.source + z * rows.source_plane_pitch + y * rows.source_pitch;
-      many ? read_row(target, source, rows.width_bytes, from.shared)
-           : copy_row(target, source, rows.width_bytes, to, from);
+      many ? memory::read_row(target, source, rows.width_bytes, from.shared)
+           : memory::copy_row(target, source, rows.width_bytes, to, from);
     }
   }
 }
@@ -157,10 +157,10 @@ void wait_for_stream(gpemu_cuda_stream& stream) {
   if (!process::is_lost(*stream.device)) streams::wait_for_host_functions(stream);
 }
 
-bool fits_kind(gpemu_cuda_copy_kind kind, const Side& to, const Side& from) {
+bool fits_kind(gpemu_cuda_copy_kind kind, const memory::Side& to, const memory::Side& from) {
   // Managed memory may be on either side.
-  const auto host = [](const Side& side) { return !side.on_device(); };
-  const auto device = [](const Side& side) {
+  const auto host = [](const memory::Side& side) { return !side.on_device(); };
+  const auto device = [](const memory::Side& side) {
     return side.on_device() || side.kind == GPEMU_CUDA_MEMORY_MANAGED ||
            side.kind == GPEMU_CUDA_MEMORY_HOST;
   };
@@ -216,8 +216,8 @@ device::QueuedWork queue_over_link(gpemu_cuda_stream& stream, Bytes bytes, doubl
 }
 
 /// Not inlined: in its caller, g++ assumes that it is rarely used and makes it small and slow.
-[[gnu::noinline]] device::QueuedWork queue_copy(gpemu_cuda_stream& stream, const Side& to,
-                                                const Side& from, Bytes bytes) {
+[[gnu::noinline]] device::QueuedWork queue_copy(gpemu_cuda_stream& stream, const memory::Side& to,
+                                                const memory::Side& from, Bytes bytes) {
   const process::DeviceState& device = *stream.device;
   const bool pinned =
       to.kind != GPEMU_CUDA_MEMORY_UNREGISTERED && from.kind != GPEMU_CUDA_MEMORY_UNREGISTERED;
@@ -249,7 +249,7 @@ device::QueuedWork queue_over_link(gpemu_cuda_stream& stream, Bytes bytes, doubl
 }
 
 /// Errors: NVLINK_UNCORRECTABLE if a copy crosses a broken link.
-process::Status check_link_between(const Side& to, const Side& from) {
+process::Status check_link_between(const memory::Side& to, const memory::Side& from) {
   if (!to.on_device() || !from.on_device() || to.device == from.device) return GPEMU_CUDA_SUCCESS;
   process::DeviceState& target = process::device_at(to.device);
   const process::DeviceState& source = process::device_at(from.device);
@@ -261,17 +261,17 @@ process::Status check_link_between(const Side& to, const Side& from) {
 }
 
 /// Checks that a range lies in memory that a device can use.
-process::Status check_range(std::uint64_t address, Bytes bytes, Side* found) {
-  const Memory& state = memory();
+process::Status check_range(std::uint64_t address, Bytes bytes, memory::Side* found) {
+  const memory::Memory& state = memory::memory();
   const Lock lock(state.mutex);
-  const Side side(state, address, bytes);
+  const memory::Side side(state, address, bytes);
   *found = side;
   return side.kind != GPEMU_CUDA_MEMORY_UNREGISTERED && side.inside
              ? GPEMU_CUDA_SUCCESS
              : GPEMU_CUDA_ERROR_INVALID_VALUE;
 }
 
-void set_rows(gpemu_cuda_node_parameters node, Bytes width, const Side& side) {
+void set_rows(gpemu_cuda_node_parameters node, Bytes width, const memory::Side& side) {
   if (node.set_height > 1 && node.set_pitch == width) {
     node.set_count *= node.set_height;
     width *= node.set_height;
@@ -279,28 +279,29 @@ void set_rows(gpemu_cuda_node_parameters node, Bytes width, const Side& side) {
   }
   if (node.set_height > kMostRanges && !side.shared) {
     const Bytes extent = (node.set_height - 1) * node.set_pitch + width;
-    const ContentMap::Part part = memory().contents.part(node.set_address, extent);
-    if (node.set_value == 0 && part.content == Content::kZeros && part.bytes == extent) return;
+    const memory::ContentMap::Part part = memory::memory().contents.part(node.set_address, extent);
+    if (node.set_value == 0 && part.content == memory::Content::kZeros && part.bytes == extent)
+      return;
     hold_in_pages(node.set_address, extent);
     for (std::uint64_t row = 0; row < node.set_height; ++row) {
-      fill(node.set_address + row * node.set_pitch, &node.set_value, node.set_element_bytes,
-           node.set_count);
+      memory::fill(node.set_address + row * node.set_pitch, &node.set_value, node.set_element_bytes,
+                   node.set_count);
     }
     return;
   }
   for (std::uint64_t row = 0; row < node.set_height; ++row) {
     const std::uint64_t start = node.set_address + row * node.set_pitch;
     if (node.set_value == 0 && !side.shared) {
-      drop(start, width, Content::kZeros);
+      memory::drop(start, width, memory::Content::kZeros);
       continue;
     }
     // Locked pages of the host stay; they may belong to a file of the program.
     if (node.set_value == 0 && side.kind != GPEMU_CUDA_MEMORY_HOST) {
-      clear_pages(start, width);
+      memory::clear_pages(start, width);
       continue;
     }
-    if (!side.shared) keep(start, width);
-    fill(start, &node.set_value, node.set_element_bytes, node.set_count);
+    if (!side.shared) memory::keep(start, width);
+    memory::fill(start, &node.set_value, node.set_element_bytes, node.set_count);
   }
 }
 
@@ -314,10 +315,10 @@ process::Status describe_movement(const gpemu_cuda_copy& copy, Movement* movemen
     return GPEMU_CUDA_ERROR_INVALID_VALUE;
   }
   if (copy.destination == 0 || copy.source == 0) return GPEMU_CUDA_ERROR_INVALID_VALUE;
-  const Memory& state = memory();
+  const memory::Memory& state = memory::memory();
   Lock lock(state.mutex);
-  const Side to(state, copy.destination, *to_extent);
-  const Side from(state, copy.source, *from_extent);
+  const memory::Side to(state, copy.destination, *to_extent);
+  const memory::Side from(state, copy.source, *from_extent);
   lock.unlock();
   if (!to.inside || !from.inside) return GPEMU_CUDA_ERROR_INVALID_VALUE;
   if (!fits_kind(copy.kind, to, from)) return GPEMU_CUDA_ERROR_INVALID_MEMCPY_DIRECTION;
@@ -350,8 +351,8 @@ void move_queued(Movement movement, gpemu_cuda_stream& stream, CopyRoute route, 
   const bool beside =
       movement.bytes >= kLargeCopy && movement.keep && !movement.to.is_shared() &&
       !movement.from.is_shared() &&
-      (route == CopyRoute::kPinned ||
-       (route == CopyRoute::kBetweenDevices && !is_unkept(movement.copy.source, movement.bytes)));
+      (route == CopyRoute::kPinned || (route == CopyRoute::kBetweenDevices &&
+                                       !memory::is_unkept(movement.copy.source, movement.bytes)));
   beside ? move_beside(std::move(movement), stream, false)
          : move_in_order(std::move(movement), stream, staged);
 }
@@ -387,7 +388,7 @@ process::Status run_copy(const gpemu_cuda_copy& copy, gpemu_cuda_stream& stream,
   if (copy.width_bytes == 0 || copy.height == 0 || copy.depth == 0) return GPEMU_CUDA_SUCCESS;
   Movement movement;
   GPEMU_CUDA_TRY(describe_movement(copy, &movement));
-  const Side to = movement.to, from = movement.from;
+  const memory::Side to = movement.to, from = movement.from;
   const CopyRoute route = copy_route(to.kind, from.kind, movement.bytes);
   const CopyRule rule = copy_rule(route, stream.runs_graph ? CopyCall::kGraph
                                          : blocking        ? CopyCall::kBlocking
@@ -404,7 +405,7 @@ process::Status run_copy(const gpemu_cuda_copy& copy, gpemu_cuda_stream& stream,
   for (const auto& [side, access] :
        {std::pair(to, movement.accesses[0]), std::pair(from, movement.accesses[1])}) {
     if (side.kind == GPEMU_CUDA_MEMORY_MANAGED) {
-      use_managed(access.start, access.bytes, *stream.device);
+      memory::use_managed(access.start, access.bytes, *stream.device);
     }
   }
   const device::QueuedWork queued = queue_copy(stream, to, from, movement.bytes);
@@ -424,9 +425,9 @@ process::Status run_set(const gpemu_cuda_node_parameters& node, gpemu_cuda_strea
       (node.set_height > 1 && node.set_pitch < width)) {
     return GPEMU_CUDA_ERROR_INVALID_VALUE;
   }
-  const Memory& state = memory();
+  const memory::Memory& state = memory::memory();
   Lock lock(state.mutex);
-  const Side side(state, node.set_address, extent);
+  const memory::Side side(state, node.set_address, extent);
   lock.unlock();
   if (side.kind == GPEMU_CUDA_MEMORY_UNREGISTERED || !side.inside) {
     return GPEMU_CUDA_ERROR_INVALID_VALUE;
@@ -438,7 +439,8 @@ process::Status run_set(const gpemu_cuda_node_parameters& node, gpemu_cuda_strea
                     .name = "set memory"},
       .operation_class = cost::OperationClass::kSet};
   queue_operation(price_on(*stream.device, described), described.operation, stream);
-  if (side.kind == GPEMU_CUDA_MEMORY_MANAGED) use_managed(node.set_address, extent, *stream.device);
+  if (side.kind == GPEMU_CUDA_MEMORY_MANAGED)
+    memory::use_managed(node.set_address, extent, *stream.device);
   const std::array written{
       kernels::Access{.start = node.set_address, .bytes = extent, .writes = true}};
   auto set = [node, width, side] { set_rows(node, width, side); };
@@ -459,21 +461,21 @@ process::Status run_set(const gpemu_cuda_node_parameters& node, gpemu_cuda_strea
 
 process::Status poke(std::uint64_t address, const void* data, Bytes bytes) {
   if (bytes == 0) return GPEMU_CUDA_SUCCESS;
-  Side side;
+  memory::Side side;
   GPEMU_CUDA_TRY(check_range(address, bytes, &side));
   const std::array written{kernels::Access{.start = address, .bytes = bytes, .writes = true}};
   streams::wait_for_moves_on(written);
-  if (!side.shared) keep(address, bytes);
+  if (!side.shared) memory::keep(address, bytes);
   std::memcpy(reinterpret_cast<void*>(address), data, bytes);
   return GPEMU_CUDA_SUCCESS;
 }
 
 process::Status peek(std::uint64_t address, void* data, Bytes bytes) {
-  Side side;
+  memory::Side side;
   GPEMU_CUDA_TRY(check_range(address, bytes, &side));
   const std::array read{kernels::Access{.start = address, .bytes = bytes}};
   streams::wait_for_moves_on(read);
-  read_row(reinterpret_cast<std::uint64_t>(data), address, bytes, side.shared);
+  memory::read_row(reinterpret_cast<std::uint64_t>(data), address, bytes, side.shared);
   return GPEMU_CUDA_SUCCESS;
 }
 

@@ -17,11 +17,11 @@
 
 #include "gpemu/base/units.hpp"
 #include "gpemu/cuda.h"
+#include "gpemu/memory/memory_content.hpp"
 #include "gpemu/process/attach.hpp"
 #include "gpemu/streams/mover.hpp"
 
 #include "kernel_execution.hpp"
-#include "memory_content.hpp"
 #include "test_memory.hpp"
 
 namespace gpemu::cuda {
@@ -160,7 +160,7 @@ TEST_F(CopyTest, ManyShortRowsAreSetAndCopiedAsFewAre) {
   // Zeros stay without memory.
   ASSERT_EQ(gpemu_cuda_set_memory(first, kPitch, 0, 1, 1, kRows, nullptr), GPEMU_CUDA_SUCCESS);
   ASSERT_EQ(gpemu_cuda_device_synchronize(), GPEMU_CUDA_SUCCESS);
-  EXPECT_TRUE(is_unkept(first, kSize));
+  EXPECT_TRUE(memory::is_unkept(first, kSize));
   std::vector<std::uint8_t> expected(kSize, 0);
   for (const std::uint8_t value : {std::uint8_t{7}, std::uint8_t{0}}) {
     ASSERT_EQ(copy(first, bits(data.data()), kSize), GPEMU_CUDA_SUCCESS);
@@ -194,7 +194,7 @@ TEST_F(CopyTest, ManyShortRowsAreSetAndCopiedAsFewAre) {
 TEST_F(CopyTest, RowsWithoutGapsAreOne) {
   constexpr Bytes kSize = 4 * kGiB;
   const std::uint64_t start = allocate(kSize);
-  const std::uint64_t before = memory().contents.changes();
+  const std::uint64_t before = memory::memory().contents.changes();
   // As many rows as bytes would take minutes.
   ASSERT_EQ(gpemu_cuda_set_memory(start, 1, 0, 1, 1, kSize, nullptr), GPEMU_CUDA_SUCCESS);
   const gpemu_cuda_copy rows{.destination = start,
@@ -208,7 +208,7 @@ TEST_F(CopyTest, RowsWithoutGapsAreOne) {
                              .source_plane_pitch = kSize / 4,
                              .kind = GPEMU_CUDA_COPY_DEFAULT};
   ASSERT_EQ(gpemu_cuda_copy_memory(&rows, nullptr, 1), GPEMU_CUDA_SUCCESS);
-  EXPECT_LE(memory().contents.changes() - before, 2);
+  EXPECT_LE(memory::memory().contents.changes() - before, 2);
   ASSERT_EQ(gpemu_cuda_free(start), GPEMU_CUDA_SUCCESS);
 }
 

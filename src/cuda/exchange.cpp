@@ -8,12 +8,11 @@
 #include <utility>
 #include <vector>
 
+#include "gpemu/memory/kernel_memory.hpp"
+#include "gpemu/memory/memory_content.hpp"
 #include "gpemu/process/writers.hpp"
 #include "gpemu/streams/host_functions.hpp"
 #include "gpemu/streams/mover.hpp"
-
-#include "kernel_memory.hpp"
-#include "memory_content.hpp"
 
 namespace gpemu::cuda {
 namespace {
@@ -50,21 +49,22 @@ Source source_of(const Exchange& exchange) {
 
 /// Describes the content of a source that others get as it is.
 std::vector<Mailbox::Part> parts_of(const Source& source) {
-  const Side side = side_of(source.start, source.bytes);
-  if (side.shared) return {{.bytes = source.bytes, .content = Content::kKept}};
+  const memory::Side side = memory::side_of(source.start, source.bytes);
+  if (side.shared) return {{.bytes = source.bytes, .content = memory::Content::kKept}};
   std::vector<Mailbox::Part> parts;
   Bytes not_updated = 0;
   for (Bytes done = 0; done < source.bytes;) {
-    const ContentMap::Part part = memory().contents.part(source.start + done, source.bytes - done);
-    if (part.content == Content::kNotUpdated) not_updated += part.bytes;
+    const memory::ContentMap::Part part =
+        memory::memory().contents.part(source.start + done, source.bytes - done);
+    if (part.content == memory::Content::kNotUpdated) not_updated += part.bytes;
     parts.push_back({.bytes = part.bytes, .content = part.content});
     done += part.bytes;
   }
   if (not_updated <= kMostNotUpdated) return parts;
   for (Mailbox::Part& part : parts) {
-    if (part.content == Content::kNotUpdated) {
+    if (part.content == memory::Content::kNotUpdated) {
       // Its bytes are left out, so it must not look like the next part's.
-      part.content = Content::kNotComputed;
+      part.content = memory::Content::kNotComputed;
     }
   }
   return parts;
@@ -72,9 +72,9 @@ std::vector<Mailbox::Part> parts_of(const Source& source) {
 
 /// Returns whether memory that only this process's calls change holds zeros.
 bool is_zero(std::uint64_t start, Bytes bytes) {
-  if (side_of(start, bytes).is_shared()) return false;
-  const ContentMap::Part part = memory().contents.part(start, bytes);
-  return part.content == Content::kZeros && part.bytes == bytes;
+  if (memory::side_of(start, bytes).is_shared()) return false;
+  const memory::ContentMap::Part part = memory::memory().contents.part(start, bytes);
+  return part.content == memory::Content::kZeros && part.bytes == bytes;
 }
 
 /// Posts the elements of a reduction, if they are known.
@@ -83,21 +83,22 @@ void post_elements(const Exchange& exchange, const Source& source) {
   // A factor may be infinite.
   if (exchange.call.reduction != GPEMU_CUDA_COMM_SCALED_SUM &&
       is_zero(source.start, source.bytes)) {
-    const std::array zeros{Mailbox::Part{.bytes = source.bytes, .content = Content::kZeros}};
+    const std::array zeros{
+        Mailbox::Part{.bytes = source.bytes, .content = memory::Content::kZeros}};
     return mailbox.post(exchange.number, zeros, nullptr);
   }
   std::array<std::byte, 64> few{};
   std::vector<std::byte> many(source.bytes > few.size() ? source.bytes : 0);
   const std::span<std::byte> elements =
       many.empty() ? std::span(few).first(source.bytes) : std::span(many);
-  if (!known_to_kernel(source.start, source.bytes) ||
-      !load_for_kernel(source.start, elements.data(), source.bytes)) {
+  if (!memory::known_to_kernel(source.start, source.bytes) ||
+      !memory::load_for_kernel(source.start, elements.data(), source.bytes)) {
     return mailbox.post(exchange.number, {}, nullptr);
   }
   if (exchange.call.reduction == GPEMU_CUDA_COMM_SCALED_SUM) {
     scale_elements(exchange.call.type, exchange.call.scale, elements);
   }
-  const std::array parts{Mailbox::Part{.bytes = source.bytes, .content = Content::kKept}};
+  const std::array parts{Mailbox::Part{.bytes = source.bytes, .content = memory::Content::kKept}};
   mailbox.post(exchange.number, parts, elements.data());
 }
 
@@ -118,8 +119,9 @@ std::vector<Communicator::Awaiting> post_now(const Exchange& exchange) {
 /// Returns whether a source has so much content in pages that the host must not copy it. Others may
 /// write shared memory at any time, so it is copied at once.
 bool is_large(const Source& source) {
-  if (source.bytes < kLargeExchange || side_of(source.start, source.bytes).shared) return false;
-  return !is_unkept(source.start, source.bytes);
+  if (source.bytes < kLargeExchange || memory::side_of(source.start, source.bytes).shared)
+    return false;
+  return !memory::is_unkept(source.start, source.bytes);
 }
 
 kernels::WriterId writer_of(const CollectiveCall& call) {
@@ -220,9 +222,9 @@ class Take {
   }
 
   void drop_all() const {
-    leave_uncomputed(exchange_.call.destination,
-                     destination_bytes(exchange_.call, exchange_.communicator->place()),
-                     Uncomputed::kWritten, writer_of(exchange_.call));
+    memory::leave_uncomputed(exchange_.call.destination,
+                             destination_bytes(exchange_.call, exchange_.communicator->place()),
+                             kernels::Uncomputed::kWritten, writer_of(exchange_.call));
   }
 
   /// Returns whether all ranks have zeros, of which every reduction gives zeros.
@@ -230,7 +232,7 @@ class Take {
     const int ranks = exchange_.communicator->place().ranks;
     return std::ranges::all_of(slices_, [&](const Slice& slice) {
       const auto parts = mailbox().parts(slice.from, exchange_.number);
-      return parts.size() == 1 && parts[0].content == Content::kZeros &&
+      return parts.size() == 1 && parts[0].content == memory::Content::kZeros &&
              parts[0].bytes == source_bytes(exchange_.call, {slice.from, ranks});
     });
   }
@@ -238,12 +240,12 @@ class Take {
   /// Sets the destination to zeros, without pages where the program cannot see the difference.
   [[nodiscard]] bool store_zeros(Bytes bytes) const {
     const std::uint64_t to = exchange_.call.destination;
-    const Side side = side_of(to, bytes);
+    const memory::Side side = memory::side_of(to, bytes);
     if (side.inside && side.on_device() && !side.is_shared()) {
-      drop(to, bytes, Content::kZeros);
+      memory::drop(to, bytes, memory::Content::kZeros);
     } else {
       const std::vector<std::byte> zeros(bytes);
-      store_by_kernel(to, zeros.data(), bytes);
+      memory::store_by_kernel(to, zeros.data(), bytes);
     }
     return true;
   }
@@ -258,9 +260,9 @@ class Take {
       const Slice& slice = slices_[i];
       const auto parts = mailbox().parts(slice.from, exchange_.number);
       const std::span to = std::span(elements).subspan(i * bytes, bytes);
-      if (parts.size() != 1 || !is_known(parts[0].content) ||
+      if (parts.size() != 1 || !memory::is_known(parts[0].content) ||
           parts[0].bytes != source_bytes(exchange_.call, {slice.from, place.ranks}) ||
-          (parts[0].content == Content::kKept &&
+          (parts[0].content == memory::Content::kKept &&
            !mailbox().read(slice.from, exchange_.number, slice.source, to))) {
         return false;
       }
@@ -271,7 +273,7 @@ class Take {
       sources.push_back(sources[static_cast<std::size_t>(exchange_.communicator->model_of(rank))]);
     }
     combine(exchange_.call.type, exchange_.call.reduction, sources, result);
-    store_by_kernel(exchange_.call.destination, result.data(), bytes);
+    memory::store_by_kernel(exchange_.call.destination, result.data(), bytes);
     return true;
   }
 
@@ -281,7 +283,8 @@ class Take {
     if (!needs_post(slice)) {
       const std::uint64_t from = exchange_.call.source + slice.source;
       if (to != from) {
-        copy_row(to, from, slice.bytes, side_of(to, slice.bytes), side_of(from, slice.bytes));
+        memory::copy_row(to, from, slice.bytes, memory::side_of(to, slice.bytes),
+                         memory::side_of(from, slice.bytes));
       }
       return;
     }
@@ -290,11 +293,12 @@ class Take {
     for (const Mailbox::Part& part : parts) all += part.bytes;
     if (!is_transfer() &&
         all != source_bytes(exchange_.call, {slice.from, exchange_.communicator->place().ranks})) {
-      return leave_uncomputed(to, slice.bytes, Uncomputed::kWritten, writer_of(exchange_.call));
+      return memory::leave_uncomputed(to, slice.bytes, kernels::Uncomputed::kWritten,
+                                      writer_of(exchange_.call));
     }
     if (all < slice.bytes) {
-      leave_uncomputed(to + all, slice.bytes - all, Uncomputed::kWritten,
-                       writer_of(exchange_.call));
+      memory::leave_uncomputed(to + all, slice.bytes - all, kernels::Uncomputed::kWritten,
+                               writer_of(exchange_.call));
     }
     Bytes start = 0, in_file = 0;  // of the part
     for (const Mailbox::Part& part : parts) {
@@ -305,31 +309,35 @@ class Take {
                    last - first);
       }
       start += part.bytes;
-      if (in_pages(part.content)) in_file += part.bytes;
+      if (memory::in_pages(part.content)) in_file += part.bytes;
     }
   }
 
   /// Gives a range of the destination the content of a part.
-  void place_part(int rank, Content content, Bytes offset, std::uint64_t to, Bytes bytes) const {
-    const Side side = side_of(to, bytes);
+  void place_part(int rank, memory::Content content, Bytes offset, std::uint64_t to,
+                  Bytes bytes) const {
+    const memory::Side side = memory::side_of(to, bytes);
     if (!side.is_read_by_kernels() && !side.is_written_by_kernels()) return;  // freed meanwhile
-    if (content == Content::kZeros && !side.on_host()) {
-      return side.shared ? clear_pages(to, bytes) : drop(to, bytes, Content::kZeros);
+    if (content == memory::Content::kZeros && !side.on_host()) {
+      return side.shared ? memory::clear_pages(to, bytes)
+                         : memory::drop(to, bytes, memory::Content::kZeros);
     }
     auto* const memory = reinterpret_cast<std::byte*>(to);
-    if (content == Content::kZeros) {
+    if (content == memory::Content::kZeros) {
       std::memset(memory, 0, bytes);
       return;
     }
-    if (!in_pages(content)) {
-      return leave_uncomputed(to, bytes, Uncomputed::kWritten, writer_of(exchange_.call));
+    if (!memory::in_pages(content)) {
+      return memory::leave_uncomputed(to, bytes, kernels::Uncomputed::kWritten,
+                                      writer_of(exchange_.call));
     }
-    if (!side.shared) keep(to, bytes);
+    if (!side.shared) memory::keep(to, bytes);
     if (!mailbox().read(rank, exchange_.number, offset, {memory, bytes})) {
-      return leave_uncomputed(to, bytes, Uncomputed::kWritten, writer_of(exchange_.call));
+      return memory::leave_uncomputed(to, bytes, kernels::Uncomputed::kWritten,
+                                      writer_of(exchange_.call));
     }
-    if (content == Content::kNotUpdated && !side.shared) {
-      cuda::memory().contents.assign(to, bytes, content, writer_of(exchange_.call));
+    if (content == memory::Content::kNotUpdated && !side.shared) {
+      memory::memory().contents.assign(to, bytes, content, writer_of(exchange_.call));
     }
   }
 
@@ -367,7 +375,7 @@ std::vector<Slice> slices_of(const Exchange& exchange) {
 bool is_in_memory(const CollectiveCall& call, Place place) {
   const auto is_usable = [](std::uint64_t address, Bytes bytes) {
     if (bytes == 0) return true;
-    const Side side = side_of(address, bytes);
+    const memory::Side side = memory::side_of(address, bytes);
     return side.inside && side.kind != GPEMU_CUDA_MEMORY_UNREGISTERED;
   };
   return is_usable(call.source, source_bytes(call, place)) &&
@@ -403,7 +411,7 @@ void take_result(const Exchange& exchange, const device::Moment& end) {
         kernels::Access{.start = exchange.call.destination, .bytes = bytes, .writes = true}};
     streams::mover().in_order(written, [destination = exchange.call.destination, bytes,
                                         writer = writer_of(exchange.call)] {
-      leave_uncomputed(destination, bytes, Uncomputed::kWritten, writer);
+      memory::leave_uncomputed(destination, bytes, kernels::Uncomputed::kWritten, writer);
     });
     return communicator.mailbox().finish(exchange.number);
   }

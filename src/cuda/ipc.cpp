@@ -18,12 +18,11 @@
 
 #include "gpemu/base/mutex.hpp"
 #include "gpemu/base/units.hpp"
+#include "gpemu/memory/allocation.hpp"
+#include "gpemu/memory/memory_content.hpp"
 #include "gpemu/process/made_once.hpp"
 #include "gpemu/streams/context.hpp"
 #include "gpemu/streams/event_state.hpp"
-
-#include "allocation.hpp"
-#include "memory_content.hpp"
 
 namespace gpemu::cuda {
 
@@ -106,7 +105,7 @@ process::Status map_ticket(const gpemu_cuda_ipc& ipc, Kind kind, Ticket* ticket,
   const Bytes before = ticket->offset % kHostPage;
   void* mapped = MAP_FAILED;
   if (fits) {
-    mapping->bytes = round_up(before + ticket->bytes, kHostPage);
+    mapping->bytes = memory::round_up(before + ticket->bytes, kHostPage);
     mapped = ::mmap(nullptr, mapping->bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE,
                     opened, static_cast<off_t>(ticket->offset - before));
   }
@@ -135,7 +134,7 @@ std::optional<int> ordinal_of(int place) {
 process::Status share_event(Imports& state, gpemu_cuda_event& event) GPEMU_REQUIRES(state.mutex) {
   constexpr Bytes kBytes = kMaxSharedEvents * sizeof(std::atomic<std::int64_t>);
   if (state.times == nullptr) {
-    state.descriptor = make_sparse_file(kBytes);
+    state.descriptor = memory::make_sparse_file(kBytes);
     if (state.descriptor < 0) return GPEMU_CUDA_ERROR_OPERATING_SYSTEM;
     void* const mapped =
         ::mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_SHARED, state.descriptor, 0);
@@ -162,7 +161,7 @@ process::Status share_event(Imports& state, gpemu_cuda_event& event) GPEMU_REQUI
 void close_imports(process::DeviceState& device) {
   Imports& state = imports();
   const Lock lock(state.mutex);
-  Memory& blocks = memory();
+  memory::Memory& blocks = memory::memory();
   const Lock blocks_lock(blocks.mutex);
   std::erase_if(state.memory, [&](const auto& entry) GPEMU_REQUIRES(blocks.mutex) {
     const auto block = blocks.blocks.find(entry.first);
@@ -198,18 +197,18 @@ void stop_sharing(gpemu_cuda_event& event) {
 
 process::Status export_memory(std::uint64_t address, gpemu_cuda_ipc* ipc) {
   // Other processes see the pages from now on.
-  finish_moves(address);
-  UnknownParts unknown;
-  Memory& state = memory();
+  memory::finish_moves(address);
+  memory::UnknownParts unknown;
+  memory::Memory& state = memory::memory();
   Lock lock(state.mutex);
-  const auto* const found = block_at(state, address);
+  const auto* const found = memory::block_at(state, address);
   // Source: cuIpcGetMemHandle takes memory of cuMemAlloc. Of pools:
   // github.com/openucx/ucx/pull/10065; of cuMemCreate: openucx/ucx/issues/7110.
-  if (found == nullptr || found->second.origin != Origin::kMalloc) {
+  if (found == nullptr || found->second.origin != memory::Origin::kMalloc) {
     return GPEMU_CUDA_ERROR_INVALID_VALUE;
   }
-  Block& block = state.blocks.at(found->first);
-  share_block(state, found->first, block, unknown);
+  memory::Block& block = state.blocks.at(found->first);
+  memory::share_block(state, found->first, block, unknown);
   const auto& space = state.spaces.at(block.device);
   write_ticket({.kind = Kind::kMemory,
                 .descriptor = space.descriptor,
@@ -218,7 +217,7 @@ process::Status export_memory(std::uint64_t address, gpemu_cuda_ipc* ipc) {
                 .bytes = block.bytes},
                ipc);
   lock.unlock();
-  record_shared(unknown);
+  memory::record_shared(unknown);
   return GPEMU_CUDA_SUCCESS;
 }
 
@@ -244,25 +243,25 @@ process::Status open_memory(const gpemu_cuda_ipc& ipc, std::uint64_t* address) {
   }
   *address = mapping.start + ticket.offset % kHostPage;
   state.memory.emplace(*address, mapping);
-  Memory& blocks = memory();
+  memory::Memory& blocks = memory::memory();
   const Lock blocks_lock(blocks.mutex);
-  forget_unmapped(blocks, mapping.start, mapping.bytes);
-  blocks.blocks.emplace(*address, Block{.bytes = ticket.bytes,
-                                        .kind = GPEMU_CUDA_MEMORY_DEVICE,
-                                        .device = *ordinal,
-                                        .id = blocks.next_id++,
-                                        .shared = true});
+  memory::forget_unmapped(blocks, mapping.start, mapping.bytes);
+  blocks.blocks.emplace(*address, memory::Block{.bytes = ticket.bytes,
+                                                .kind = GPEMU_CUDA_MEMORY_DEVICE,
+                                                .device = *ordinal,
+                                                .id = blocks.next_id++,
+                                                .shared = true});
   return GPEMU_CUDA_SUCCESS;
 }
 
 process::Status close_memory(std::uint64_t address) {
-  finish_moves(address);
+  memory::finish_moves(address);
   Imports& state = imports();
   const Lock lock(state.mutex);
   const auto found = state.memory.find(address);
   if (found == state.memory.end()) return GPEMU_CUDA_ERROR_INVALID_VALUE;
   if (--found->second.users > 0) return GPEMU_CUDA_SUCCESS;
-  Memory& blocks = memory();
+  memory::Memory& blocks = memory::memory();
   const Lock blocks_lock(blocks.mutex);
   blocks.blocks.erase(address);
   unmap(found->second);

@@ -11,9 +11,9 @@
 
 #include "gpemu/base/units.hpp"
 #include "gpemu/cuda.h"
+#include "gpemu/memory/kernel_memory.hpp"
 #include "gpemu/streams/mover.hpp"
 
-#include "kernel_memory.hpp"
 #include "test_memory.hpp"
 
 namespace gpemu::cuda {
@@ -90,7 +90,7 @@ TEST_F(IpcTest, MemoryThatBecomesSharedCountsWhatIsNotComputed) {
   constexpr Bytes kBytes = 4096;
   const std::uint64_t address = allocate(2 * kBytes);
   for (int round = 0; round < 2; ++round) {
-    leave_uncomputed(address, kBytes, Uncomputed::kWritten, 1);
+    memory::leave_uncomputed(address, kBytes, kernels::Uncomputed::kWritten, 1);
   }
   const std::uint64_t before = gpemu_cuda_not_computed_bytes();
   gpemu_cuda_ipc ipc;
@@ -98,7 +98,7 @@ TEST_F(IpcTest, MemoryThatBecomesSharedCountsWhatIsNotComputed) {
     ASSERT_EQ(gpemu_cuda_ipc_export_memory(address, &ipc), GPEMU_CUDA_SUCCESS);
     EXPECT_EQ(gpemu_cuda_not_computed_bytes() - before, kBytes) << "once";
   }
-  leave_uncomputed(address, kBytes, Uncomputed::kWritten, 1);
+  memory::leave_uncomputed(address, kBytes, kernels::Uncomputed::kWritten, 1);
   EXPECT_EQ(gpemu_cuda_not_computed_bytes() - before, 2 * kBytes) << "again, by the same kernel";
   ASSERT_EQ(gpemu_cuda_free(address), GPEMU_CUDA_SUCCESS);
 }

@@ -8,15 +8,14 @@
 
 #include "gpemu/base/per_thread.hpp"
 #include "gpemu/kernels/kernel_name.hpp"
+#include "gpemu/memory/kernel_memory.hpp"
+#include "gpemu/memory/managed.hpp"
+#include "gpemu/memory/memory_content.hpp"
+#include "gpemu/memory/plain_moves.hpp"
 #include "gpemu/process/faults.hpp"
 #include "gpemu/process/writers.hpp"
 #include "gpemu/streams/mover.hpp"
 #include "gpemu/streams/stream_state.hpp"
-
-#include "kernel_memory.hpp"
-#include "managed.hpp"
-#include "memory_content.hpp"
-#include "plain_moves.hpp"
 
 namespace gpemu::cuda {
 
@@ -31,22 +30,23 @@ constexpr Bytes kLargeMove = kMiB;
 /// write shared memory at any time, so that is moved at once.
 bool moves_much(const KernelWork& work) {
   Bytes moved = 0;
-  for (const PlainMove& move : work.moves) {
+  for (const kernels::PlainMove& move : work.moves) {
     if (move.from != 0) moved += move.to_places.count() * move.element_bytes;
   }
   if (moved < kLargeMove) return false;
   for (const KernelWork::Range& range : work.ranges) {
-    if (side_of(range.address, range.bytes).shared) return false;
+    if (memory::side_of(range.address, range.bytes).shared) return false;
   }
   for (const KernelWork::Scattered& tensor : work.scattered) {
-    if (side_of(tensor.address, tensor.span()).shared) return false;
+    if (memory::side_of(tensor.address, tensor.span()).shared) return false;
   }
   Bytes kept = 0;
   for (const kernels::Access& read : work.reads) {
-    if (side_of(read.start, read.bytes).shared) return false;
+    if (memory::side_of(read.start, read.bytes).shared) return false;
     for (Bytes done = 0; done < read.bytes && kept < kLargeMove;) {
-      const ContentMap::Part part = memory().contents.part(read.start + done, read.bytes - done);
-      if (part.content == Content::kKept) kept += part.bytes;
+      const memory::ContentMap::Part part =
+          memory::memory().contents.part(read.start + done, read.bytes - done);
+      if (part.content == memory::Content::kKept) kept += part.bytes;
       done += part.bytes;
     }
   }
@@ -63,15 +63,16 @@ KernelWork work_on_anything(kernels::WriterId writer) {
 }
 
 void perform_now(const KernelWork& work) {
-  if (work.compute && work.compute(kernel_memory())) return;
-  if (!work.moves.empty() && perform_moves(work.moves, work.writer)) return;
+  if (work.compute && work.compute(memory::kernel_memory())) return;
+  if (!work.moves.empty() && memory::perform_moves(work.moves, work.writer)) return;
   for (const KernelWork::Range& range : work.ranges) {
-    leave_uncomputed(range.address, range.bytes, range.how, work.writer);
+    memory::leave_uncomputed(range.address, range.bytes, range.how, work.writer);
   }
-  for (const KernelWork::Scattered& tensor : work.scattered) leave_uncomputed(tensor, work.writer);
+  for (const KernelWork::Scattered& tensor : work.scattered)
+    memory::leave_uncomputed(tensor, work.writer);
   if (work.fill_address != 0) {
-    fill_by_kernel(work.fill_address, work.fill_value.data(), work.fill_value.size(),
-                   work.fill_count, work.writer);
+    memory::fill_by_kernel(work.fill_address, work.fill_value.data(), work.fill_value.size(),
+                           work.fill_count, work.writer);
   }
 }
 
@@ -81,7 +82,7 @@ namespace {
 void check_indices(const KernelWork& work, process::DeviceState& device,
                    const device::Moment& end) {
   for (const IndexCheck& check : work.checks) {
-    if (const auto wrong = find_wrong_index(check, kernel_memory())) {
+    if (const auto wrong = find_wrong_index(check, memory::kernel_memory())) {
       return process::fail_assertion(
           device, end,
           fmt::format("{} in {}", *wrong, readable_name(process::writer_name(work.writer))));
@@ -109,9 +110,9 @@ std::vector<kernels::Access> accesses_of(const KernelWork& work) {
 }  // namespace
 
 void perform(const KernelWork& work, gpemu_cuda_stream* stream) {
-  if (stream != nullptr && memory().has_managed.load(std::memory_order_relaxed)) {
+  if (stream != nullptr && memory::memory().has_managed.load(std::memory_order_relaxed)) {
     for (const kernels::Access& access : accesses_of(work)) {
-      use_managed(access.start, access.bytes, *stream->device);
+      memory::use_managed(access.start, access.bytes, *stream->device);
     }
   }
   const bool beside = moves_much(work);
@@ -139,7 +140,7 @@ namespace {
 /// Describes what reads lists: now if they are there, else when it is performed, as in a graph.
 void describe_lists_of(KernelWork* work, bool are_there) {
   const KernelWork::Later later = std::exchange(work->later, {});
-  if (are_there) return later.describe(kernel_memory(), work);
+  if (are_there) return later.describe(memory::kernel_memory(), work);
   const kernels::WriterId writer = work->writer;
   *work = work_on_anything(writer);
   work->compute = [later, writer](kernels::Memory& memory) {
@@ -154,7 +155,7 @@ void describe_lists_of(KernelWork* work, bool are_there) {
 void perform_with(KernelWork* work, const kernels::KernelEffect& effect,
                   const gpemu_cuda_launch& launch, gpemu_cuda_stream* stream) {
   work->at_once = !streams::mover().busy();
-  describe_work(effect, {launch, kernel_memory()}, work);
+  describe_work(effect, {launch, memory::kernel_memory()}, work);
   if (work->later.describe) {
     describe_lists_of(work,
                       work->at_once || !streams::mover().overlaps_any({&work->later.lists, 1}));
@@ -166,7 +167,7 @@ void perform_with(KernelWork* work, const kernels::KernelEffect& effect,
 
 void describe_for_later(const kernels::KernelEffect& effect, const gpemu_cuda_launch& launch,
                         KernelWork* work) {
-  describe_work(effect, {launch, kernel_memory()}, work);
+  describe_work(effect, {launch, memory::kernel_memory()}, work);
   if (work->later.describe) describe_lists_of(work, false);
 }
 
@@ -176,10 +177,10 @@ void perform_launch(const kernels::KernelEffect& effect, const gpemu_cuda_launch
   // The commonest kernels only leave results that are not computed: this takes a tenth of the time.
   if (const auto* const elements = std::get_if<kernels::ElementsEffect>(&effect.recognised);
       elements != nullptr && !streams::mover().busy()) {
-    if (const auto left = left_elements(*elements, {launch, kernel_memory()})) {
+    if (const auto left = left_elements(*elements, {launch, memory::kernel_memory()})) {
       for (int i = 0; i < left->count; ++i) {
         const KernelWork::Range& range = left->ranges.at(static_cast<std::size_t>(i));
-        leave_uncomputed(range.address, range.bytes, range.how, effect.writer);
+        memory::leave_uncomputed(range.address, range.bytes, range.how, effect.writer);
       }
       return;
     }

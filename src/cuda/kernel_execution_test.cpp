@@ -15,10 +15,10 @@
 
 #include "gpemu/cuda.h"
 #include "gpemu/kernels/kernel_effect.hpp"
+#include "gpemu/memory/content.hpp"
+#include "gpemu/memory/kernel_memory.hpp"
 #include "gpemu/process/writers.hpp"
 
-#include "content.hpp"
-#include "kernel_memory.hpp"
 #include "test_gpu.hpp"
 
 namespace gpemu::cuda {
@@ -832,7 +832,7 @@ TEST(KernelEffect, IsPerformedWhileAThreadEnds) {
     static_cast<void>(&last);
     kLaunch();
   }).join();
-  EXPECT_FALSE(known_to_kernel(memory, 128));
+  EXPECT_FALSE(memory::known_to_kernel(memory, 128));
   EXPECT_EQ(gpemu_cuda_free(memory), GPEMU_CUDA_SUCCESS);
 }
 

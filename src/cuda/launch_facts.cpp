@@ -8,8 +8,7 @@
 #include "gpemu/base/mutex.hpp"
 #include "gpemu/kernels/arguments.hpp"
 #include "gpemu/kernels/kernel_name.hpp"
-
-#include "memory_state.hpp"
+#include "gpemu/memory/memory_state.hpp"
 
 namespace gpemu::cuda {
 
@@ -41,13 +40,13 @@ void add_integer(std::uint64_t value, LaunchFacts& facts) {
 
 /// Collects the facts from the arguments of a launch.
 struct Reader {
-  const Memory& memory;
+  const memory::Memory& memory;
   LaunchFacts facts;
   std::array<std::uint64_t, LaunchFacts::kMostPointers> seen{};  ///< pointers, of those that count.
 
   /// Adds a pointer unless it is a repetition; returns whether it points to memory of a GPU.
   bool add_pointer(std::uint64_t address) GPEMU_REQUIRES(memory.mutex) {
-    const auto* const block = block_at(memory, address);
+    const auto* const block = memory::block_at(memory, address);
     if (block == nullptr) return false;
     if (facts.pointers == LaunchFacts::kMostPointers) return true;
     const auto end = seen.begin() + facts.pointers;
@@ -109,7 +108,7 @@ LaunchFacts launch_facts(const std::vector<LaunchParameter>& parameters, void* c
                          LaunchFacts::Arithmetic arithmetic) {
   constexpr Bytes kLargestNumber = 8;
   if (parameters.empty() || arguments == nullptr) return {.arithmetic = arithmetic};
-  Reader reader{.memory = memory(), .facts = {.arithmetic = arithmetic}};
+  Reader reader{.memory = memory::memory(), .facts = {.arithmetic = arithmetic}};
   const Lock lock(reader.memory.mutex);
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     const void* const from = arguments[i];

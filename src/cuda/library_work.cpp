@@ -8,13 +8,13 @@
 #include <vector>
 
 #include "gpemu/kernels/kernel_work.hpp"
+#include "gpemu/memory/content.hpp"
+#include "gpemu/memory/kernel_memory.hpp"
+#include "gpemu/memory/product.hpp"
 #include "gpemu/process/writers.hpp"
 
 #include "capture.hpp"
-#include "content.hpp"
 #include "kernel_execution.hpp"
-#include "kernel_memory.hpp"
-#include "product.hpp"
 
 namespace gpemu::cuda {
 namespace {
@@ -22,9 +22,9 @@ namespace {
 /// Returns the addresses in an array of a device; none if they are not known.
 std::vector<std::uint64_t> addresses_at(std::uint64_t array, Bytes count) {
   constexpr Bytes kAddressBytes = 8;
-  if (device_bytes_at(array, count * kAddressBytes) < count * kAddressBytes) return {};
+  if (memory::device_bytes_at(array, count * kAddressBytes) < count * kAddressBytes) return {};
   std::vector<std::uint64_t> addresses(count);
-  if (!load_for_kernel(array, addresses.data(), count * kAddressBytes)) return {};
+  if (!memory::load_for_kernel(array, addresses.data(), count * kAddressBytes)) return {};
   return addresses;
 }
 
@@ -33,13 +33,14 @@ constexpr Bytes kMostRows = Bytes{1} << 16;
 
 /// Adds rows, as one range if there are no gaps between them. Errors: INVALID_VALUE.
 process::Status add_rows(const gpemu_cuda_result& result, KernelWork* work) {
-  const Uncomputed how = result.updates != 0 ? Uncomputed::kUpdated : Uncomputed::kWritten;
+  const kernels::Uncomputed how =
+      result.updates != 0 ? kernels::Uncomputed::kUpdated : kernels::Uncomputed::kWritten;
   Bytes extent = 0;
   if (result.bytes == 0 || result.address == 0) return GPEMU_CUDA_SUCCESS;
   if (result.rows == 0) {
     constexpr Bytes kMost = Bytes{1} << 40;
-    const Bytes most = device_bytes_at(result.address, kMost);
-    if (most > 0) work->ranges.push_back({result.address, most, Uncomputed::kSomewhere});
+    const Bytes most = memory::device_bytes_at(result.address, kMost);
+    if (most > 0) work->ranges.push_back({result.address, most, kernels::Uncomputed::kSomewhere});
     return GPEMU_CUDA_SUCCESS;
   }
   if (__builtin_mul_overflow(result.rows - 1, result.pitch, &extent) ||
@@ -52,7 +53,7 @@ process::Status add_rows(const gpemu_cuda_result& result, KernelWork* work) {
   }
   if (work->ranges.size() + result.rows > kMostRows) {
     // The gaps do not belong to the rows, so they stay.
-    work->ranges.push_back({result.address, extent, Uncomputed::kUpdated});
+    work->ranges.push_back({result.address, extent, kernels::Uncomputed::kUpdated});
     return GPEMU_CUDA_SUCCESS;
   }
   for (Bytes row = 0; row < result.rows; ++row) {
@@ -132,7 +133,7 @@ process::Status describe_product(const gpemu_cuda_product& p, kernels::WriterId 
                                  KernelWork* work) {
   work->writer = writer;
   GPEMU_CUDA_TRY(add_product(p, work));
-  work->compute = [p](kernels::Memory&) { return compute_product(p); };
+  work->compute = [p](kernels::Memory&) { return memory::compute_product(p); };
   return GPEMU_CUDA_SUCCESS;
 }
 

@@ -12,7 +12,7 @@
 
 #include <fmt/format.h>
 
-#include "memory_state.hpp"
+#include "gpemu/memory/memory_state.hpp"
 
 namespace gpemu::cuda {
 
@@ -129,7 +129,7 @@ Mailbox::~Mailbox() {
 }
 
 Result<std::unique_ptr<Mailbox>> Mailbox::create(Place place) {
-  const int descriptor = make_sparse_file(kFileBytes);
+  const int descriptor = memory::make_sparse_file(kFileBytes);
   std::byte* const memory = descriptor < 0 ? nullptr : map_log(descriptor, PROT_READ | PROT_WRITE);
   if (memory == nullptr) {
     if (descriptor >= 0) ::close(descriptor);
@@ -252,7 +252,7 @@ bool Mailbox::write(std::span<const Part> parts, const std::byte* memory,
   }
   place += parts.size_bytes();
   for (const Part& part : parts) {
-    if (in_pages(part.content)) {
+    if (memory::in_pages(part.content)) {
       if (!write_all(descriptor, memory, part.bytes, place)) return false;
       place += part.bytes;
     }
@@ -276,20 +276,20 @@ void Mailbox::post(std::uint64_t number, std::span<const Part> parts, const std:
   Entry& posted = const_cast<Entry&>(entry(place_.rank, number));
   posted.parts = static_cast<std::uint32_t>(parts.size());
   posted.form = kInFile;
-  if (parts.size() == 1 && !in_pages(parts[0].content)) {
+  if (parts.size() == 1 && !memory::in_pages(parts[0].content)) {
     posted.form = kBytesless;
     posted.small[0] = static_cast<std::byte>(parts[0].content);
     posted.place = parts[0].bytes;
-  } else if (parts.size() == 1 && parts[0].content == Content::kKept &&
+  } else if (parts.size() == 1 && parts[0].content == memory::Content::kKept &&
              parts[0].bytes <= posted.small.size()) {
     posted.form = kInPost;
     posted.small_bytes = static_cast<std::uint32_t>(parts[0].bytes);
     std::memcpy(posted.small.data(), memory, parts[0].bytes);
   } else if (!parts.empty()) {
     Bytes bytes = parts.size_bytes();
-    for (const Part& part : parts) bytes += in_pages(part.content) ? part.bytes : 0;
+    for (const Part& part : parts) bytes += memory::in_pages(part.content) ? part.bytes : 0;
     const bool fits = parts.size() <= kMostParts;
-    posted.place = fits ? place_for(number, round_up(bytes, 16)) : kFileBytes;
+    posted.place = fits ? place_for(number, memory::round_up(bytes, 16)) : kFileBytes;
     if (posted.place == kFileBytes || !write(parts, memory, posted.place)) posted.parts = 0;
   }
   if (number % kEntriesGivenBack == 0) {
@@ -321,14 +321,16 @@ std::vector<Mailbox::Part> Mailbox::parts(int rank, std::uint64_t number) const 
   const Entry& posted = entry(rank, number);
   if (posted.form == kInPost) {
     return {{.bytes = std::min<Bytes>(posted.small_bytes, posted.small.size()),
-             .content = Content::kKept}};
+             .content = memory::Content::kKept}};
   }
   const auto is_valid = [](const Part& part) {
-    return part.bytes <= kBytesRegion && part.content <= Content::kNotUpdated;
+    return part.bytes <= kBytesRegion && part.content <= memory::Content::kNotUpdated;
   };
   if (posted.form == kBytesless) {
-    const Part part{.bytes = posted.place, .content = static_cast<Content>(posted.small[0])};
-    return is_valid(part) && !in_pages(part.content) ? std::vector{part} : std::vector<Part>();
+    const Part part{.bytes = posted.place,
+                    .content = static_cast<memory::Content>(posted.small[0])};
+    return is_valid(part) && !memory::in_pages(part.content) ? std::vector{part}
+                                                             : std::vector<Part>();
   }
   const std::uint32_t count = posted.parts;
   if (count == 0 || count > kMostParts) return {};

@@ -15,9 +15,9 @@
 #include "gpemu/base/error.hpp"
 #include "gpemu/base/mutex.hpp"
 #include "gpemu/base/units.hpp"
+#include "gpemu/memory/content.hpp"
 
 #include "collective.hpp"
-#include "content.hpp"
 
 namespace gpemu::cuda {
 
@@ -46,7 +46,7 @@ class Mailbox {
   /// A part of a source whose content has one state.
   struct Part {
     Bytes bytes = 0;
-    Content content = Content::kZeros;
+    memory::Content content = memory::Content::kZeros;
     std::uint32_t unused = 0;
   };
   static_assert(sizeof(Part) == 16);

@@ -24,7 +24,9 @@ class MailboxTest : public testing::Test {
     ASSERT_TRUE(boxes_[1]->open_peer(0, boxes_[0]->ticket()));
   }
 
-  static Mailbox::Part kept(Bytes bytes) { return {.bytes = bytes, .content = Content::kKept}; }
+  static Mailbox::Part kept(Bytes bytes) {
+    return {.bytes = bytes, .content = memory::Content::kKept};
+  }
   /// Posts a text as rank 0.
   void post(std::uint64_t number, std::string_view text, Bytes count = 1) {
     const std::array parts{kept(text.size())};
@@ -84,13 +86,14 @@ TEST_F(MailboxTest, ExistsWhileItsProcessHasIt) {
 
 TEST_F(MailboxTest, PartsThatAreNotInPagesTakeNoPlace) {
   const std::string text = "abc??????defgh";
-  const std::array parts{kept(3), Mailbox::Part{.bytes = 6, .content = Content::kNotComputed},
-                         Mailbox::Part{.bytes = 5, .content = Content::kNotUpdated}};
+  const std::array parts{kept(3),
+                         Mailbox::Part{.bytes = 6, .content = memory::Content::kNotComputed},
+                         Mailbox::Part{.bytes = 5, .content = memory::Content::kNotUpdated}};
   boxes_[0]->post(0, parts, reinterpret_cast<const std::byte*>(text.data()));
   const auto seen = boxes_[1]->parts(0, 0);
   ASSERT_EQ(seen.size(), 3U);
   EXPECT_EQ(seen[1].bytes, 6U);
-  EXPECT_EQ(seen[1].content, Content::kNotComputed);
+  EXPECT_EQ(seen[1].content, memory::Content::kNotComputed);
   EXPECT_EQ(read(0, 0, 8), "abcdefgh");
   boxes_[0]->post(1, {}, nullptr);
   EXPECT_TRUE(boxes_[1]->has_posted(0, 1));
@@ -100,7 +103,8 @@ TEST_F(MailboxTest, PartsThatAreNotInPagesTakeNoPlace) {
 TEST_F(MailboxTest, OnePartWithoutBytesTakesNoFile) {
   boxes_[0]->post(0, {}, nullptr);
   const Bytes log = boxes_[0]->held();
-  for (const Content content : {Content::kZeros, Content::kNotKept, Content::kNotComputed}) {
+  for (const memory::Content content :
+       {memory::Content::kZeros, memory::Content::kNotKept, memory::Content::kNotComputed}) {
     const std::uint64_t number = 1 + static_cast<std::uint64_t>(content);
     const std::array parts{Mailbox::Part{.bytes = 3 * kMiB, .content = content}};
     boxes_[0]->post(number, parts, nullptr);

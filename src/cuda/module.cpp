@@ -9,11 +9,11 @@
 #include <vector>
 
 #include "gpemu/base/mutex.hpp"
+#include "gpemu/memory/allocation.hpp"
 #include "gpemu/process/attach.hpp"
 #include "gpemu/process/recorder.hpp"
 #include "gpemu/streams/context.hpp"
 
-#include "allocation.hpp"
 #include "copy.hpp"
 #include "kernel.hpp"
 #include "memory.hpp"
@@ -63,7 +63,7 @@ process::Status locate_variable(process::DeviceState& device, const Find& find,
   if (place && *place->address == 0) {
     lock.unlock();
     device.end_with_context(process::ContextPart::kVariables, forget_variables);
-    GPEMU_CUDA_TRY(allocate(place->bytes, Origin::kVariable, &made));
+    GPEMU_CUDA_TRY(allocate(place->bytes, memory::Origin::kVariable, &made));
     GPEMU_CUDA_TRY(poke(made, place->initial.data(), place->initial.size()));
     lock.lock();
     place = find();
@@ -73,7 +73,7 @@ process::Status locate_variable(process::DeviceState& device, const Find& find,
   if (place && address != nullptr) *address = *place->address;
   if (place && bytes != nullptr) *bytes = place->bytes;
   lock.unlock();
-  if (made != 0) static_cast<void>(free_block(made, false));
+  if (made != 0) static_cast<void>(memory::free_block(made, false));
   return place ? GPEMU_CUDA_SUCCESS : GPEMU_CUDA_ERROR_INVALID_SYMBOL;
 }
 
@@ -114,7 +114,7 @@ void unload_module(gpemu_cuda_module& module) {
   lock.unlock();
   for (const auto& [place, address] : variables) {
     synchronize(process::device_at(place.second));
-    static_cast<void>(free_block(address, false));
+    static_cast<void>(memory::free_block(address, false));
   }
   lock.lock();
   std::erase_if(state.module_kernels, [&module](const auto& entry) {
@@ -194,7 +194,8 @@ void unregister(const void* fat_binary) {
   state.registered.erase(registered);
   state.images.erase(fat_binary);
   lock.unlock();
-  for (const std::uint64_t address : addresses) static_cast<void>(free_block(address, false));
+  for (const std::uint64_t address : addresses)
+    static_cast<void>(memory::free_block(address, false));
 }
 
 process::Status registered_variable(const void* host_variable, std::uint64_t* address,

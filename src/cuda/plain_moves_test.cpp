@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "plain_moves.hpp"
+#include "gpemu/memory/plain_moves.hpp"
 
 #include <algorithm>
 #include <array>
@@ -12,11 +12,11 @@
 
 #include "gpemu/cuda.h"
 #include "gpemu/kernels/kernel_effect.hpp"
+#include "gpemu/memory/kernel_memory.hpp"
+#include "gpemu/memory/memory_content.hpp"
 #include "gpemu/process/writers.hpp"
 
 #include "kernel_execution.hpp"
-#include "kernel_memory.hpp"
-#include "memory_content.hpp"
 #include "test_memory.hpp"
 
 namespace gpemu::cuda {
@@ -68,7 +68,7 @@ class PlainMoveTest : public MemoryTest {
     EXPECT_EQ(gpemu_cuda_free(from_), GPEMU_CUDA_SUCCESS);
     EXPECT_EQ(gpemu_cuda_free(to_), GPEMU_CUDA_SUCCESS);
   }
-  static void move(std::vector<PlainMove> moves) {
+  static void move(std::vector<kernels::PlainMove> moves) {
     KernelWork work;
     work.writer = kWriter;
     ASSERT_TRUE(add_plain_moves(std::move(moves), &work));
@@ -88,7 +88,7 @@ class PlainMoveTest : public MemoryTest {
     streams::mover().wait_for_all();
   }
   static void make_unknown(std::uint64_t address, Bytes bytes) {
-    leave_uncomputed(address, bytes, Uncomputed::kWritten, kWriter);
+    memory::leave_uncomputed(address, bytes, kernels::Uncomputed::kWritten, kWriter);
   }
   static void put(std::uint64_t address, const void* data, Bytes bytes) {
     ASSERT_EQ(gpemu_cuda_poke(address, data, bytes), GPEMU_CUDA_SUCCESS);
@@ -99,8 +99,8 @@ class PlainMoveTest : public MemoryTest {
     EXPECT_EQ(gpemu_cuda_peek(to_, numbers.data(), count * 4), GPEMU_CUDA_SUCCESS);
     return numbers;
   }
-  [[nodiscard]] Content content_at(Bytes number) const {
-    return memory().contents.part(to_ + number * 4, 4).content;
+  [[nodiscard]] memory::Content content_at(Bytes number) const {
+    return memory::memory().contents.part(to_ + number * 4, 4).content;
   }
 
   std::uint64_t from_ = 0, to_ = 0;
@@ -121,7 +121,7 @@ TEST_F(PlainMoveTest, MoveContentOfAnySize) {
   const auto numbers = read(kNumbers);
   EXPECT_EQ(numbers[1], 1U);
   EXPECT_EQ(numbers[kNumbers - 1], kNumbers - 1);
-  EXPECT_EQ(content_at(kNumbers - 1), Content::kKept);
+  EXPECT_EQ(content_at(kNumbers - 1), memory::Content::kKept);
 }
 
 TEST_F(PlainMoveTest, MoveBlocksOfOneShapeToAnother) {
@@ -136,7 +136,7 @@ TEST_F(PlainMoveTest, MoveBlocksOfOneShapeToAnother) {
     EXPECT_EQ(numbers[i / 100 * 101 + i % 100], i / 200 * 300 + i % 200) << i;
   }
   EXPECT_EQ(numbers[100], 0U);  // A gap.
-  EXPECT_EQ(content_at(100), Content::kZeros);
+  EXPECT_EQ(content_at(100), memory::Content::kZeros);
 }
 
 TEST_F(PlainMoveTest, KeepWhatIsKnownNextToWhatIsNot) {
@@ -146,10 +146,10 @@ TEST_F(PlainMoveTest, KeepWhatIsKnownNextToWhatIsNot) {
          .from = from_,
          .to_places = in_a_row(kNumbers, 4),
          .from_places = in_a_row(kNumbers, 4)}});
-  EXPECT_EQ(content_at(99), Content::kKept);
-  EXPECT_EQ(content_at(100), Content::kNotComputed);
-  EXPECT_EQ(content_at(199), Content::kNotComputed);
-  EXPECT_EQ(content_at(200), Content::kKept);
+  EXPECT_EQ(content_at(99), memory::Content::kKept);
+  EXPECT_EQ(content_at(100), memory::Content::kNotComputed);
+  EXPECT_EQ(content_at(199), memory::Content::kNotComputed);
+  EXPECT_EQ(content_at(200), memory::Content::kKept);
   EXPECT_EQ(read(100)[99], 99U);
 }
 
@@ -161,44 +161,44 @@ TEST_F(PlainMoveTest, LeaveTheTargetUncomputedIfNothingIsKnown) {
          .from = from_,
          .to_places = in_a_row(kNumbers, 4),
          .from_places = in_a_row(kNumbers, 4)}});
-  EXPECT_EQ(content_at(0), Content::kNotComputed);
-  EXPECT_EQ(memory().contents.part(to_, 4).writer, kWriter);
+  EXPECT_EQ(content_at(0), memory::Content::kNotComputed);
+  EXPECT_EQ(memory::memory().contents.part(to_, 4).writer, kWriter);
 }
 
 TEST_F(PlainMoveTest, MoveLittleThatWasNotUpdated) {
   const Bytes few = 1000, many = 290'000;  // 1 MiB has 262,144 numbers.
-  leave_uncomputed(from_, few * 4, Uncomputed::kUpdated, kWriter);
+  memory::leave_uncomputed(from_, few * 4, kernels::Uncomputed::kUpdated, kWriter);
   const auto all = [this] {
-    return PlainMove{.element_bytes = 4,
-                     .to = to_,
-                     .from = from_,
-                     .to_places = in_a_row(kNumbers, 4),
-                     .from_places = in_a_row(kNumbers, 4)};
+    return kernels::PlainMove{.element_bytes = 4,
+                              .to = to_,
+                              .from = from_,
+                              .to_places = in_a_row(kNumbers, 4),
+                              .from_places = in_a_row(kNumbers, 4)};
   };
   move({all()});
-  EXPECT_EQ(content_at(1), Content::kNotUpdated);
+  EXPECT_EQ(content_at(1), memory::Content::kNotUpdated);
   EXPECT_EQ(read(2)[1], 1U);
-  leave_uncomputed(from_, many * 4, Uncomputed::kUpdated, kWriter);
+  memory::leave_uncomputed(from_, many * 4, kernels::Uncomputed::kUpdated, kWriter);
   move({all()});
-  EXPECT_EQ(content_at(1), Content::kNotComputed);
+  EXPECT_EQ(content_at(1), memory::Content::kNotComputed);
   EXPECT_EQ(read(2)[1], 0U);
-  EXPECT_EQ(content_at(many), Content::kKept);
+  EXPECT_EQ(content_at(many), memory::Content::kKept);
 }
 
 TEST_F(PlainMoveTest, DoNotMoveTooManyPieces) {
   const auto column = [this](Bytes count) {
-    return PlainMove{.element_bytes = 4,
-                     .to = to_,
-                     .from = from_,
-                     .to_places = in_a_row(count, 4),
-                     .from_places = in_a_row(count, 8)};
+    return kernels::PlainMove{.element_bytes = 4,
+                              .to = to_,
+                              .from = from_,
+                              .to_places = in_a_row(count, 4),
+                              .from_places = in_a_row(count, 8)};
   };
   move({column(1000)});
   EXPECT_EQ(read(1000)[999], 1998U);
   move({column(60'000)});  // One by one.
   EXPECT_EQ(read(60'000)[59'999], 119'998U);
   move({column(100'000)});
-  EXPECT_EQ(content_at(0), Content::kNotComputed);
+  EXPECT_EQ(content_at(0), memory::Content::kNotComputed);
 }
 
 TEST_F(PlainMoveTest, WriteZeros) {
@@ -210,7 +210,7 @@ TEST_F(PlainMoveTest, WriteZeros) {
          .to_places = in_a_row(1, 4),
          .from_places = in_a_row(1, 4)}});
   EXPECT_EQ(read(2), (std::vector<std::uint32_t>{0, 1}));
-  EXPECT_EQ(content_at(0), Content::kZeros);
+  EXPECT_EQ(content_at(0), memory::Content::kZeros);
 }
 
 TEST_F(PlainMoveTest, RefuseStridesThatGoBackOrTooFar) {
@@ -232,7 +232,7 @@ TEST_F(PlainMoveTest, StayInTheirMemory) {
          .from = from_ + kNumbers * 4 - 400,
          .to_places = in_a_row(kNumbers, 4),
          .from_places = in_a_row(kNumbers, 4)}});
-  EXPECT_EQ(content_at(0), Content::kNotComputed);
+  EXPECT_EQ(content_at(0), memory::Content::kNotComputed);
 }
 
 TEST_F(PlainMoveTest, ManyBytesAreMovedBesideTheProgram) {
@@ -340,10 +340,10 @@ TEST_F(PlainMoveTest, CopiesOfListsAreOfAnySize) {
   launch(kCopyLists, arguments.data(), 3);
   const auto numbers = read(70'000 + 65'536 * 3);
   EXPECT_EQ(numbers[69'999], 69'999U);
-  EXPECT_EQ(content_at(70'000), Content::kZeros);  // Another launch has the first chunk.
+  EXPECT_EQ(content_at(70'000), memory::Content::kZeros);  // Another launch has the first chunk.
   EXPECT_EQ(numbers[70'000 + 65'536], 65'536U);
   EXPECT_EQ(numbers[70'000 + 2 * 65'536 - 1], 2 * 65'536U - 1);
-  EXPECT_EQ(content_at(70'000 + 2 * 65'536), Content::kZeros);
+  EXPECT_EQ(content_at(70'000 + 2 * 65'536), memory::Content::kZeros);
 }
 
 TEST_F(PlainMoveTest, GatheredTensorsAreUnpacked) {
@@ -389,8 +389,8 @@ TEST_F(PlainMoveTest, GradientsArePackedWithZerosBehindThem) {
   // If it converts, the results are not computed.
   values[10] = 2;
   launch(kChunkCat, arguments.data(), 2, 3);
-  EXPECT_EQ(content_at(0), Content::kNotComputed);
-  EXPECT_EQ(content_at(8), Content::kNotComputed);
+  EXPECT_EQ(content_at(0), memory::Content::kNotComputed);
+  EXPECT_EQ(content_at(8), memory::Content::kNotComputed);
   EXPECT_EQ(gpemu_cuda_free(lists), GPEMU_CUDA_SUCCESS);
 }
 

@@ -12,15 +12,15 @@
 #include <vector>
 
 #include "gpemu/base/mutex.hpp"
+#include "gpemu/memory/allocation.hpp"
+#include "gpemu/memory/memory_state.hpp"
 #include "gpemu/process/handle_table.hpp"
 #include "gpemu/process/made_once.hpp"
 #include "gpemu/process/peer.hpp"
 #include "gpemu/process/recorder.hpp"
 #include "gpemu/streams/context.hpp"
 
-#include "allocation.hpp"
 #include "capture.hpp"
-#include "memory_state.hpp"
 
 struct gpemu_cuda_pool {
   struct Cached {
@@ -71,7 +71,7 @@ template <typename IsIdle>
 void trim(gpemu_cuda_pool& pool, Bytes keep, IsIdle is_idle) {
   std::erase_if(pool.cached, [&](const gpemu_cuda_pool::Cached& entry) {
     if (pool.reserved <= keep || !is_idle(entry)) return false;
-    static_cast<void>(free_block(entry.address, false));
+    static_cast<void>(memory::free_block(entry.address, false));
     pool.reserved -= entry.bytes;
     return true;
   });
@@ -94,7 +94,7 @@ process::Status grow(gpemu_cuda_pool& pool, Bytes bytes, gpemu_cuda_stream& stre
     if (pool.max_bytes != 0 && pool.reserved + bytes > pool.max_bytes) {
       return GPEMU_CUDA_ERROR_OUT_OF_MEMORY;
     }
-    return allocate_on(*pool.device, bytes, Origin::kPool, address);
+    return memory::allocate_on(*pool.device, bytes, memory::Origin::kPool, address);
   };
   process::Status status = take();
   if (status == GPEMU_CUDA_ERROR_OUT_OF_MEMORY) {
@@ -127,12 +127,13 @@ void empty_pools(process::DeviceState& device) {
   const Lock lock(state.mutex);
   std::erase_if(state.in_use, [&](const auto& entry) {
     if (entry.second.pool->device != &device) return false;
-    static_cast<void>(free_block(entry.first, false));
+    static_cast<void>(memory::free_block(entry.first, false));
     return true;
   });
   for (gpemu_cuda_pool* const pool : state.all) {
     if (pool->device != &device) continue;
-    for (const auto& entry : pool->cached) static_cast<void>(free_block(entry.address, false));
+    for (const auto& entry : pool->cached)
+      static_cast<void>(memory::free_block(entry.address, false));
     pool->cached.clear();
     pool->peers.clear();
     pool->threshold = 0;
@@ -186,7 +187,8 @@ process::Status find_for(gpemu_cuda_stream& stream, gpemu_cuda_pool_handle handl
 /// Ends a destroyed pool without memory in use.
 void end_if_unused(gpemu_cuda_pool* pool) GPEMU_REQUIRES(pools().mutex) {
   if (!pool->destroyed || pool->used > 0) return;
-  for (const auto& entry : pool->cached) static_cast<void>(free_block(entry.address, false));
+  for (const auto& entry : pool->cached)
+    static_cast<void>(memory::free_block(entry.address, false));
   pools().all.erase(pool);
   pools().table.destroy(pool);
 }
@@ -237,7 +239,7 @@ bool forget_pooled(std::uint64_t address) {
   gpemu_cuda_pool* const pool = found->second.pool;
   pool->used -= found->second.asked;
   pool->reserved -= found->second.taken;
-  static_cast<void>(free_block(address, false));
+  static_cast<void>(memory::free_block(address, false));
   pools().in_use.erase(found);
   end_if_unused(pool);
   return true;
@@ -387,7 +389,7 @@ process::Status allocate_async(Bytes bytes, gpemu_cuda_pool_handle pool, gpemu_c
   gpemu_cuda_pool* found = nullptr;
   GPEMU_CUDA_TRY(find_for(stream, pool, &found));
   if (bytes > found->device->info.total_memory) return GPEMU_CUDA_ERROR_OUT_OF_MEMORY;
-  const std::uint64_t taken = round_up(bytes, 512);
+  const std::uint64_t taken = memory::round_up(bytes, 512);
   const TimePoint now = process::clock().now();
   const auto again = std::ranges::find_if(found->cached, [&](const auto& entry) {
     return entry.bytes == taken && (entry.stream_id == stream.id || entry.ready.is_over(now));

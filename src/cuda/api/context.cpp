@@ -2,11 +2,12 @@
 #include "gpemu/streams/context.hpp"
 
 #include "gpemu/cuda.h"
+#include "gpemu/memory/limits.hpp"
 
-#include "limits.hpp"
 #include "synchronize.hpp"
 
 namespace cuda = gpemu::cuda;
+namespace memory = gpemu::memory;
 namespace process = gpemu::process;
 namespace streams = gpemu::streams;
 
@@ -141,13 +142,13 @@ gpemu_cuda_status gpemu_cuda_get_limit(int32_t limit, uint64_t* value) try {
   if (value == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
   process::DeviceState* device = nullptr;
   GPEMU_CUDA_TRY(streams::current_device(&device));
-  return cuda::get_limit(*device, limit, value);
+  return memory::get_limit(*device, limit, value);
 }
 GPEMU_CUDA_CATCH
 
 gpemu_cuda_status gpemu_cuda_set_limit(int32_t limit, uint64_t value) try {
   process::DeviceState* device = nullptr;
   GPEMU_CUDA_TRY(streams::current_device(&device));
-  return cuda::set_limit(*device, limit, value);
+  return memory::set_limit(*device, limit, value);
 }
 GPEMU_CUDA_CATCH

@@ -2,11 +2,11 @@
 #include "vmm.hpp"
 
 #include "gpemu/cuda.h"
+#include "gpemu/memory/memory_state.hpp"
 #include "gpemu/streams/context.hpp"
 
-#include "memory_state.hpp"
-
 namespace cuda = gpemu::cuda;
+namespace memory = gpemu::memory;
 namespace process = gpemu::process;
 namespace streams = gpemu::streams;
 
@@ -14,14 +14,14 @@ gpemu_cuda_status gpemu_cuda_vmm_granularity(int32_t device, uint64_t* bytes) tr
   if (bytes == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
   GPEMU_CUDA_TRY(process::attach());
   if (device < 0 || device >= process::device_count()) return GPEMU_CUDA_ERROR_INVALID_DEVICE;
-  *bytes = cuda::kPage;
+  *bytes = memory::kPage;
   return GPEMU_CUDA_SUCCESS;
 }
 GPEMU_CUDA_CATCH
 
 gpemu_cuda_status gpemu_cuda_vmm_create(int32_t device, uint64_t bytes, int32_t exportable,
                                         uint64_t* handle) try {
-  if (handle == nullptr || bytes == 0 || !cuda::whole_pages(bytes)) {
+  if (handle == nullptr || bytes == 0 || !memory::whole_pages(bytes)) {
     return GPEMU_CUDA_ERROR_INVALID_VALUE;
   }
   process::DeviceState* found = nullptr;
@@ -57,7 +57,7 @@ GPEMU_CUDA_CATCH
 gpemu_cuda_status gpemu_cuda_vmm_reserve(uint64_t bytes, uint64_t alignment, uint64_t /*wanted*/,
                                          uint64_t* address) try {
   // The wanted address is a hint that CUDA need not follow either.
-  if (address == nullptr || bytes == 0 || !cuda::whole_pages(bytes) ||
+  if (address == nullptr || bytes == 0 || !memory::whole_pages(bytes) ||
       (alignment & (alignment - 1)) != 0) {
     return GPEMU_CUDA_ERROR_INVALID_VALUE;
   }

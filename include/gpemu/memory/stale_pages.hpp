@@ -8,7 +8,7 @@
 #include "gpemu/base/mutex.hpp"
 #include "gpemu/base/units.hpp"
 
-namespace gpemu::cuda {
+namespace gpemu::memory {
 
 /// Ranges of device memory whose pages the host still holds although nothing reads them, because
 /// the ranges read as zeros. Programs copy to the same places repeatedly, and writing existing
@@ -43,4 +43,4 @@ class StalePages {
 /// Makes a range of device memory read as zeros and gives the host's memory back.
 void clear_pages(std::uint64_t address, Bytes bytes);
 
-}  // namespace gpemu::cuda
+}  // namespace gpemu::memory

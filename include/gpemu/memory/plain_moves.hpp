@@ -5,11 +5,11 @@
 
 #include "gpemu/kernels/kernel_work.hpp"
 
-namespace gpemu::cuda {
+namespace gpemu::memory {
 
 using kernels::PlainMove;
 
 /// Performs moves. Returns false if nothing is known of their sources.
 [[nodiscard]] bool perform_moves(const std::vector<PlainMove>& moves, kernels::WriterId writer);
 
-}  // namespace gpemu::cuda
+}  // namespace gpemu::memory

@@ -6,10 +6,10 @@
 #include <vector>
 
 #include "gpemu/base/mutex.hpp"
+#include "gpemu/base/units.hpp"
+#include "gpemu/memory/memory_state.hpp"
 
-#include "memory_state.hpp"
-
-namespace gpemu::cuda {
+namespace gpemu::memory {
 
 /// A description of one side of a copy.
 struct Side {
@@ -83,4 +83,4 @@ void read_row(std::uint64_t to, std::uint64_t from, Bytes bytes, bool shared);
 void copy_row(std::uint64_t to, std::uint64_t from, Bytes bytes, const Side& target,
               const Side& source);
 
-}  // namespace gpemu::cuda
+}  // namespace gpemu::memory

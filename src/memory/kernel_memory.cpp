@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kernel_memory.hpp"
+#include "gpemu/memory/kernel_memory.hpp"
 
 #include <algorithm>
 #include <array>
@@ -7,11 +7,10 @@
 #include <cstring>
 
 #include "gpemu/base/per_thread.hpp"
+#include "gpemu/memory/memory_content.hpp"
 #include "gpemu/process/recorder.hpp"
 
-#include "memory_content.hpp"
-
-namespace gpemu::cuda {
+namespace gpemu::memory {
 namespace {
 
 /// A range of addresses, and a fact that is true as long as no content changes.
@@ -193,7 +192,7 @@ class KernelMemory final : public kernels::Memory {
     return known_to_kernel(address, bytes);
   }
   [[nodiscard]] Bytes device_bytes_at(std::uint64_t address, Bytes bytes) const override {
-    return cuda::device_bytes_at(address, bytes);
+    return memory::device_bytes_at(address, bytes);
   }
   void store(std::uint64_t address, const void* data, Bytes bytes) override {
     store_by_kernel(address, data, bytes);
@@ -207,4 +206,4 @@ kernels::Memory& kernel_memory() {
   return memory;
 }
 
-}  // namespace gpemu::cuda
+}  // namespace gpemu::memory

@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "limits.hpp"
+#include "gpemu/memory/limits.hpp"
 
 #include <algorithm>
 
 #include "gpemu/base/mutex.hpp"
+#include "gpemu/memory/memory_state.hpp"
 #include "gpemu/process/process.hpp"
 
-#include "memory_state.hpp"
-
-namespace gpemu::cuda {
+namespace gpemu::memory {
 namespace {
 
 /// CUlimit, cudaLimit. Source: cuda.h of CUDA 13.0.
@@ -114,4 +113,4 @@ process::Status set_limit(process::DeviceState& device, std::int32_t limit, std:
   return GPEMU_CUDA_SUCCESS;
 }
 
-}  // namespace gpemu::cuda
+}  // namespace gpemu::memory

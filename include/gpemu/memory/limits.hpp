@@ -6,7 +6,7 @@
 #include "gpemu/process/device_state.hpp"
 #include "gpemu/process/status.hpp"
 
-namespace gpemu::cuda {
+namespace gpemu::memory {
 
 /// Yields a limit of the device's context, by CUDA's number. Errors: INVALID_VALUE for a number
 /// that CUDA does not have, UNSUPPORTED_LIMIT for a limit that the device does not have.
@@ -20,4 +20,4 @@ namespace gpemu::cuda {
 [[nodiscard]] process::Status set_limit(process::DeviceState& device, std::int32_t limit,
                                         std::uint64_t value);
 
-}  // namespace gpemu::cuda
+}  // namespace gpemu::memory

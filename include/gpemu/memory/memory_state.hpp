@@ -15,13 +15,12 @@
 #include "gpemu/cuda.h"
 #include "gpemu/device/device.hpp"
 #include "gpemu/device/pinned_memory.hpp"
+#include "gpemu/memory/content.hpp"
+#include "gpemu/memory/stale_pages.hpp"
 #include "gpemu/process/made_once.hpp"
 #include "gpemu/process/process.hpp"
 
-#include "content.hpp"
-#include "stale_pages.hpp"
-
-namespace gpemu::cuda {
+namespace gpemu::memory {
 
 /// Physical granularity. Source: 2 MiB for cudaMalloc on GPUs since Pascal, and in the result of
 /// cuMemGetAllocationGranularity.
@@ -152,4 +151,4 @@ void give_back_range(FreeRanges& free, std::uint64_t start, Bytes bytes);
 /// mapped there.
 void forget_unmapped(Memory& state, std::uint64_t start, Bytes bytes) GPEMU_REQUIRES(state.mutex);
 
-}  // namespace gpemu::cuda
+}  // namespace gpemu::memory

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "limits.hpp"
+#include "gpemu/memory/limits.hpp"
 
 #include <optional>
 
 #include <gtest/gtest.h>
 
-namespace gpemu::cuda {
+namespace gpemu::memory {
 namespace {
 
 /// A limit that was set on an H200, and what came of it; nothing: INVALID_VALUE.
@@ -93,4 +93,4 @@ TEST(Limits, OfOlderDevicesAreTheDocumentedOnes) {
   EXPECT_EQ(limit_of(device, 3), 4);
 }
 
-}  // namespace gpemu::cuda
+}  // namespace gpemu::memory

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "memory_state.hpp"
+#include "gpemu/memory/memory_state.hpp"
 
 #include <fcntl.h>
 #include <iterator>
 #include <sys/mman.h>
 #include <unistd.h>
 
-namespace gpemu::cuda {
+namespace gpemu::memory {
 
 int make_sparse_file(Bytes bytes) {
   const int descriptor = ::memfd_create("gpemu-memory", MFD_CLOEXEC | MFD_ALLOW_SEALING);
@@ -75,4 +75,4 @@ void give_back_range(FreeRanges& free, std::uint64_t start, Bytes bytes) {
   free.emplace(start, bytes);
 }
 
-}  // namespace gpemu::cuda
+}  // namespace gpemu::memory

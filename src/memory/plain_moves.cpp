@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "plain_moves.hpp"
+#include "gpemu/memory/plain_moves.hpp"
 
 #include <algorithm>
 #include <cstddef>
 
 #include "gpemu/kernels/pytorch/tensor_work.hpp"
+#include "gpemu/memory/kernel_memory.hpp"
+#include "gpemu/memory/memory_content.hpp"
 
-#include "kernel_memory.hpp"
-#include "memory_content.hpp"
-
-namespace gpemu::cuda {
+namespace gpemu::memory {
 
 using kernels::kMostElements, kernels::Places, kernels::Walk;
 
@@ -156,4 +155,4 @@ bool perform_moves(const std::vector<PlainMove>& moves, kernels::WriterId writer
   return true;
 }
 
-}  // namespace gpemu::cuda
+}  // namespace gpemu::memory

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "content.hpp"
+#include "gpemu/memory/content.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -9,7 +9,7 @@
 
 #include "gpemu/sim/random.hpp"
 
-namespace gpemu::cuda {
+namespace gpemu::memory {
 namespace {
 
 TEST(ContentMapTest, KnowsNothingOfWhatWasNeverAssigned) {
@@ -59,4 +59,4 @@ TEST(ContentMapTest, AgreesWithOneContentPerByte) {
 }
 
 }  // namespace
-}  // namespace gpemu::cuda
+}  // namespace gpemu::memory

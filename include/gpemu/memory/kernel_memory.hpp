@@ -5,10 +5,9 @@
 
 #include "gpemu/base/units.hpp"
 #include "gpemu/kernels/kernel_work.hpp"
+#include "gpemu/memory/content.hpp"
 
-#include "content.hpp"
-
-namespace gpemu::cuda {
+namespace gpemu::memory {
 
 /// Writes `count` elements of `value`, as a fill kernel does; large fills of device memory with
 /// values other than zero are not computed. Does nothing unless the whole range is in memory of a
@@ -47,4 +46,4 @@ void store_by_kernel(std::uint64_t address, const void* data, Bytes bytes);
 /// Returns the memory of this process on which kernels work.
 [[nodiscard]] kernels::Memory& kernel_memory();
 
-}  // namespace gpemu::cuda
+}  // namespace gpemu::memory

@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "product.hpp"
+#include "gpemu/memory/product.hpp"
 
 #include <cstring>
 #include <optional>
 #include <vector>
 
 #include "gpemu/kernels/number.hpp"
+#include "gpemu/memory/kernel_memory.hpp"
 
-#include "kernel_memory.hpp"
-
-namespace gpemu::cuda {
+namespace gpemu::memory {
 
 using kernels::Number, kernels::NumberType, kernels::load_number, kernels::number_bytes;
 using kernels::store_number;
@@ -114,4 +113,4 @@ bool compute_product(const gpemu_cuda_product& p) {
   return true;
 }
 
-}  // namespace gpemu::cuda
+}  // namespace gpemu::memory

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "memory_content.hpp"
+#include "gpemu/memory/memory_content.hpp"
 
 #include <algorithm>
 #include <array>
@@ -9,7 +9,7 @@
 #include "gpemu/base/mutex.hpp"
 #include "gpemu/process/recorder.hpp"
 
-namespace gpemu::cuda {
+namespace gpemu::memory {
 namespace {
 
 /// From this size on, pages of the host that are no longer needed stay for the next copy.
@@ -200,4 +200,4 @@ void copy_row(std::uint64_t to, std::uint64_t from, Bytes bytes, const Side& tar
   read_row(to, from, bytes, source.shared);
 }
 
-}  // namespace gpemu::cuda
+}  // namespace gpemu::memory

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "allocation.hpp"
+#include "gpemu/memory/allocation.hpp"
 
 #include <algorithm>
 #include <array>
@@ -11,6 +11,8 @@
 #include <vector>
 
 #include "gpemu/base/mutex.hpp"
+#include "gpemu/memory/managed.hpp"
+#include "gpemu/memory/memory_content.hpp"
 #include "gpemu/process/attach.hpp"
 #include "gpemu/process/log.hpp"
 #include "gpemu/process/recorder.hpp"
@@ -18,10 +20,7 @@
 #include "gpemu/streams/mover.hpp"
 #include "gpemu/streams/waits.hpp"
 
-#include "managed.hpp"
-#include "memory_content.hpp"
-
-namespace gpemu::cuda {
+namespace gpemu::memory {
 namespace {
 
 /// Allocations up to this size share pages of the GPU's memory; larger ones take whole pages.
@@ -334,4 +333,4 @@ gpemu_cuda_pointer describe_pointer(std::uint64_t address) {
           .access = access_of(block->second)};
 }
 
-}  // namespace gpemu::cuda
+}  // namespace gpemu::memory

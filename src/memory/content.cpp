@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "content.hpp"
+#include "gpemu/memory/content.hpp"
 
 #include <algorithm>
 #include <iterator>
 
 #include "gpemu/base/mutex.hpp"
 
-namespace gpemu::cuda {
+namespace gpemu::memory {
 
 ContentMap::Ranges::const_iterator ContentMap::first_behind(std::uint64_t start) const {
   auto range = ranges_.upper_bound(start);
@@ -91,4 +91,4 @@ bool ContentMap::all_known(std::uint64_t start, Bytes bytes) const {
   return true;
 }
 
-}  // namespace gpemu::cuda
+}  // namespace gpemu::memory

@@ -4,12 +4,12 @@
 #include <cstdint>
 
 #include "gpemu/base/mutex.hpp"
+#include "gpemu/base/units.hpp"
+#include "gpemu/memory/memory_state.hpp"
 #include "gpemu/process/device_state.hpp"
 #include "gpemu/process/status.hpp"
 
-#include "memory_state.hpp"
-
-namespace gpemu::cuda {
+namespace gpemu::memory {
 
 // Managed memory of devices that can use it while the host does. Its pages take memory of a device
 // once work of the device uses them, and leave when other work needs the room: those that came
@@ -50,4 +50,4 @@ void use_managed(std::uint64_t address, Bytes bytes, process::DeviceState& devic
 [[nodiscard]] process::Status describe_managed(std::uint64_t address, Bytes bytes,
                                                gpemu_cuda_managed_range* range);
 
-}  // namespace gpemu::cuda
+}  // namespace gpemu::memory

@@ -4,12 +4,12 @@
 #include <cstdint>
 
 #include "gpemu/base/mutex.hpp"
+#include "gpemu/base/units.hpp"
+#include "gpemu/memory/memory_state.hpp"
 #include "gpemu/process/device_state.hpp"
 #include "gpemu/process/status.hpp"
 
-#include "memory_state.hpp"
-
-namespace gpemu::cuda {
+namespace gpemu::memory {
 
 /// Takes memory of a device. Requires: bytes > 0. Errors: OUT_OF_MEMORY.
 [[nodiscard]] process::Status allocate_on(process::DeviceState& device, Bytes bytes, Origin origin,
@@ -32,4 +32,4 @@ void finish_moves(std::uint64_t address);
 /// Describes the memory behind a pointer, but for its pool.
 [[nodiscard]] gpemu_cuda_pointer describe_pointer(std::uint64_t address);
 
-}  // namespace gpemu::cuda
+}  // namespace gpemu::memory

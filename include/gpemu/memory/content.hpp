@@ -9,7 +9,7 @@
 #include "gpemu/base/units.hpp"
 #include "gpemu/kernels/kernel_work.hpp"
 
-namespace gpemu::cuda {
+namespace gpemu::memory {
 
 /// The state of bytes of device memory.
 enum class Content : std::uint8_t {
@@ -91,4 +91,4 @@ class ContentMap {
   Ranges ranges_ GPEMU_GUARDED_BY(mutex_);  ///< by start, disjoint, none of zeros.
 };
 
-}  // namespace gpemu::cuda
+}  // namespace gpemu::memory

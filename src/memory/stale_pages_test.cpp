@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "stale_pages.hpp"
+#include "gpemu/memory/stale_pages.hpp"
 
 #include <algorithm>
 #include <cstddef>
@@ -8,7 +8,7 @@
 
 #include <gtest/gtest.h>
 
-namespace gpemu::cuda {
+namespace gpemu::memory {
 namespace {
 
 class StalePagesTest : public testing::Test {
@@ -70,4 +70,4 @@ TEST_F(StalePagesTest, KeepsNoMoreThanItMay) {
 }
 
 }  // namespace
-}  // namespace gpemu::cuda
+}  // namespace gpemu::memory

@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "managed.hpp"
+#include "gpemu/memory/managed.hpp"
 
 #include <algorithm>
 #include <iterator>
 
 #include "gpemu/base/mutex.hpp"
+#include "gpemu/memory/memory_content.hpp"
 #include "gpemu/process/attach.hpp"
 
-#include "memory_content.hpp"
-
-namespace gpemu::cuda {
+namespace gpemu::memory {
 namespace {
 
 using Advice = ManagedBlock::Advice;
@@ -222,4 +221,4 @@ process::Status describe_managed(std::uint64_t address, Bytes bytes,
   return GPEMU_CUDA_SUCCESS;
 }
 
-}  // namespace gpemu::cuda
+}  // namespace gpemu::memory

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "stale_pages.hpp"
+#include "gpemu/memory/stale_pages.hpp"
 
 #include <algorithm>
 #include <cstddef>
@@ -10,7 +10,7 @@
 
 #include "gpemu/base/mutex.hpp"
 
-namespace gpemu::cuda {
+namespace gpemu::memory {
 namespace {
 
 constexpr Bytes kHostPageSize = 4096;
@@ -71,4 +71,4 @@ void clear_pages(std::uint64_t address, Bytes bytes) {
   std::memset(reinterpret_cast<std::byte*>(last), 0, address + bytes - last);
 }
 
-}  // namespace gpemu::cuda
+}  // namespace gpemu::memory
