@@ -10,13 +10,13 @@
 #include <unordered_set>
 
 #include "gpemu/base/mutex.hpp"
+#include "gpemu/launch/kernel_execution.hpp"
 #include "gpemu/process/log.hpp"
 #include "gpemu/process/made_once.hpp"
 #include "gpemu/streams/event_state.hpp"
 #include "gpemu/streams/stream_state.hpp"
 
 #include "graph.hpp"
-#include "kernel_execution.hpp"
 
 namespace gpemu::cuda {
 
@@ -194,15 +194,15 @@ process::Status capture_operation(gpemu_cuda_stream& stream, const cost::Operati
   return capture_work(stream, std::move(work));
 }
 
-process::Status perform_on(gpemu_cuda_stream& stream, KernelWork work) {
+process::Status perform_on(gpemu_cuda_stream& stream, kernels::KernelWork work) {
   if (!capturing(stream)) {
-    perform(work, &stream);
+    launch::perform(work, &stream);
     return GPEMU_CUDA_SUCCESS;
   }
   const Lock lock(graph_mutex());
   NodeWork node{.device = stream.device};
   node.parameters.kind = GPEMU_CUDA_NODE_EMPTY;
-  node.memory = std::make_shared<const KernelWork>(std::move(work));
+  node.memory = std::make_shared<const kernels::KernelWork>(std::move(work));
   return capture_work(stream, std::move(node));
 }
 

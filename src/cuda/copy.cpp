@@ -10,6 +10,7 @@
 
 #include "gpemu/base/mutex.hpp"
 #include "gpemu/cost/copy_cost.hpp"
+#include "gpemu/launch/prices.hpp"
 #include "gpemu/memory/managed.hpp"
 #include "gpemu/memory/memory_content.hpp"
 #include "gpemu/process/attach.hpp"
@@ -22,7 +23,6 @@
 
 #include "copy_rule.hpp"
 #include "link_traffic.hpp"
-#include "prices.hpp"
 #include "stream.hpp"
 
 namespace gpemu::cuda {
@@ -231,7 +231,7 @@ device::QueuedWork queue_over_link(gpemu_cuda_stream& stream, Bytes bytes, doubl
                       .name = "copy on device"},
         .operation_class = cost::OperationClass::kCopy};
     return enqueue(stream, device::Engine::kCompute, bytes,
-                   price_on(device, described).estimate.time, described.operation.name);
+                   launch::price_on(device, described).estimate.time, described.operation.name);
   }
   if (to.on_device() && from.on_device()) {
     const process::DeviceState& target = process::device_at(to.device);
@@ -438,7 +438,7 @@ process::Status run_set(const gpemu_cuda_node_parameters& node, gpemu_cuda_strea
                     .shape = {static_cast<std::int64_t>(width * node.set_height)},
                     .name = "set memory"},
       .operation_class = cost::OperationClass::kSet};
-  queue_operation(price_on(*stream.device, described), described.operation, stream);
+  queue_operation(launch::price_on(*stream.device, described), described.operation, stream);
   if (side.kind == GPEMU_CUDA_MEMORY_MANAGED)
     memory::use_managed(node.set_address, extent, *stream.device);
   const std::array written{

@@ -17,11 +17,11 @@
 
 #include "gpemu/base/units.hpp"
 #include "gpemu/cuda.h"
+#include "gpemu/launch/kernel_execution.hpp"
 #include "gpemu/memory/memory_content.hpp"
 #include "gpemu/process/attach.hpp"
 #include "gpemu/streams/mover.hpp"
 
-#include "kernel_execution.hpp"
 #include "test_memory.hpp"
 
 namespace gpemu::cuda {
@@ -275,11 +275,11 @@ TEST_F(MoverTest, WhatOverlapsComesInOrder) {
   set_async(memory_ + kMiB, 0, kMiB);
   copy_async(memory_ + 10'000, bits(pageable.data()), pageable.size());
   std::ranges::fill(pageable, std::uint8_t{1});  // It was staged.
-  KernelWork sixes;
+  kernels::KernelWork sixes;
   sixes.fill_address = memory_ + 20'000;
   sixes.fill_count = 10;
   sixes.fill_value = {std::byte{6}};
-  perform(sixes, nullptr);
+  launch::perform(sixes, nullptr);
   copy_async(second, memory_, kSize);
   set_async(memory_, 7, kSize);
   copy_async(bits(to_), second, kSize);

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "gpemu/base/mutex.hpp"
+#include "gpemu/launch/kernel_execution.hpp"
 #include "gpemu/process/attach.hpp"
 #include "gpemu/process/handle_table.hpp"
 #include "gpemu/process/made_once.hpp"
@@ -21,7 +22,6 @@
 #include "copy.hpp"
 #include "event.hpp"
 #include "graph.hpp"
-#include "kernel_execution.hpp"
 #include "stream.hpp"
 
 namespace gpemu::cuda {
@@ -80,7 +80,7 @@ process::Status run_step(Step& step, gpemu_cuda_stream& stream) {
       gpemu_operation operation = step.work.operation;
       operation.name = step.work.name.c_str();
       queue_operation(cost, operation, stream);
-      if (step.work.memory != nullptr) perform(*step.work.memory, &stream);
+      if (step.work.memory != nullptr) launch::perform(*step.work.memory, &stream);
       return GPEMU_CUDA_SUCCESS;
     }
     case GPEMU_CUDA_NODE_COPY:
@@ -94,7 +94,7 @@ process::Status run_step(Step& step, gpemu_cuda_stream& stream) {
     case GPEMU_CUDA_NODE_RECORD_EVENT:
       return record_in_graph(node.event, stream);
     case GPEMU_CUDA_NODE_EMPTY:
-      if (step.work.memory != nullptr) perform(*step.work.memory, &stream);
+      if (step.work.memory != nullptr) launch::perform(*step.work.memory, &stream);
       return GPEMU_CUDA_SUCCESS;
     default:
       return GPEMU_CUDA_SUCCESS;

@@ -9,15 +9,14 @@
 
 #include "gpemu/base/mutex.hpp"
 #include "gpemu/kernels/kernel_effect.hpp"
+#include "gpemu/launch/kernel.hpp"
+#include "gpemu/launch/kernel_execution.hpp"
+#include "gpemu/launch/prices.hpp"
 #include "gpemu/process/handle_table.hpp"
 #include "gpemu/process/made_once.hpp"
 #include "gpemu/process/recorder.hpp"
 #include "gpemu/streams/event_state.hpp"
 #include "gpemu/streams/stream_state.hpp"
-
-#include "kernel.hpp"
-#include "kernel_execution.hpp"
-#include "prices.hpp"
 
 namespace gpemu::cuda {
 namespace {
@@ -80,20 +79,20 @@ process::Status describe_node(const gpemu_cuda_node_parameters& parameters,
         std::vector<void*> arguments;
         gpemu_cuda_node_parameters plain = parameters;
         GPEMU_CUDA_TRY(
-            unpack_launch(parameters.kernel, parameters.launch, &arguments, &plain.launch));
+            launch::unpack_launch(parameters.kernel, parameters.launch, &arguments, &plain.launch));
         return describe_node(plain, device, work);
       }
       gpemu_cuda_kernel* kernel = nullptr;
-      GPEMU_CUDA_TRY(find_launched(parameters.kernel, parameters.launch, device, &kernel));
+      GPEMU_CUDA_TRY(launch::find_launched(parameters.kernel, parameters.launch, device, &kernel));
       const cost::DescribedOperation described =
-          describe_operation(*kernel, parameters.launch, device);
-      work->cost = price_on(device, described);
-      set_shape(*kernel, parameters.launch, device, work->cost);
+          launch::describe_operation(*kernel, parameters.launch, device);
+      work->cost = launch::price_on(device, described);
+      launch::set_shape(*kernel, parameters.launch, device, work->cost);
       work->operation = described.operation;
       work->name = work->operation.name;
-      KernelWork memory;
-      describe_for_later(kernel->effect, parameters.launch, &memory);
-      work->memory = std::make_shared<const KernelWork>(std::move(memory));
+      kernels::KernelWork memory;
+      launch::describe_for_later(kernel->effect, parameters.launch, &memory);
+      work->memory = std::make_shared<const kernels::KernelWork>(std::move(memory));
       work->parameters.launch.arguments = nullptr;
       return GPEMU_CUDA_SUCCESS;
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kernel_execution.hpp"
+#include "gpemu/launch/kernel_execution.hpp"
 
 #include <algorithm>
 #include <array>
@@ -175,7 +175,7 @@ TEST(KernelEffect, ElementsOfKernelsCompiledAtRunTimeFollowFromTheirCode) {
         Kernel{false, kStrided, 4, 32, 4}, Kernel{false, kStrided, 8, 64, 8},
         Kernel{false, kStrided, 4, 64, 8}, Kernel{false, kStrided, 8, 128, 16}}) {
     const auto effect = effect_of(kernel.name, [&kernel] {
-      std::vector<ParameterPlace> places = {{0, 4}, {8, 16}, {24, 8}};
+      std::vector<kernels::ParameterPlace> places = {{0, 4}, {8, 16}, {24, 8}};
       if (kernel.name == kStrided) {
         places = {{0, 4}, {8, 16}, {24, 404}, {428, 404}, {832, 1}, {833, 1}, {836, 8}};
       }
@@ -215,7 +215,7 @@ class KernelExecutionTest : public testing::Test {
     launch.block[1] = 4;
     launch.block[2] = 1;
     launch.arguments = arguments;
-    perform_launch(effect_of(name, find_code), launch, nullptr);
+    launch::perform_launch(effect_of(name, find_code), launch, nullptr);
     copy(reinterpret_cast<std::uint64_t>(content_.data()), address_);
   }
 
@@ -735,7 +735,7 @@ TEST_F(KernelExecutionTest, ListsOfCuda13AreLonger) {
   gpemu_cuda_launch launch{};
   launch.grid[0] = launch.grid[1] = launch.grid[2] = 1;
   launch.arguments = arguments.data();
-  perform_launch(effect_of(kExpLists, places), launch, nullptr);
+  launch::perform_launch(effect_of(kExpLists, places), launch, nullptr);
   copy(reinterpret_cast<std::uint64_t>(content_.data()), address_);
   EXPECT_EQ(content_[0], kOld);
   EXPECT_EQ(content_[8], 0);
@@ -817,8 +817,8 @@ TEST(KernelEffect, IsPerformedWhileAThreadEnds) {
   static constexpr auto kLaunch = [] {
     static const KernelEffect kEffect = effect_of("_Z6kernelPf", nullptr);
     void* argument = &memory;
-    perform_launch(kEffect, {.grid = {1, 1, 1}, .block = {32, 1, 1}, .arguments = &argument},
-                   nullptr);
+    launch::perform_launch(
+        kEffect, {.grid = {1, 1, 1}, .block = {32, 1, 1}, .arguments = &argument}, nullptr);
   };
   std::thread([] {
     struct LaunchesAtEnd {

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launch.hpp"
 
-#include "kernel.hpp"
-#include "kernel_execution.hpp"
-#include "prices.hpp"
+#include "gpemu/launch/kernel.hpp"
+#include "gpemu/launch/kernel_execution.hpp"
+#include "gpemu/launch/prices.hpp"
+
 #include "stream.hpp"
 
 namespace gpemu::cuda {
@@ -12,12 +13,12 @@ process::Status launch_kernel(gpemu_cuda_kernel_handle kernel, const gpemu_cuda_
                               gpemu_cuda_stream& stream) {
   const process::DeviceState& device = *stream.device;
   gpemu_cuda_kernel* found = nullptr;
-  GPEMU_CUDA_TRY(find_launched(kernel, launch, device, &found));
-  const cost::DescribedOperation described = describe_operation(*found, launch, device);
-  cost::OperationCost cost = price_on(device, described);
-  set_shape(*found, launch, device, cost);
+  GPEMU_CUDA_TRY(launch::find_launched(kernel, launch, device, &found));
+  const cost::DescribedOperation described = launch::describe_operation(*found, launch, device);
+  cost::OperationCost cost = launch::price_on(device, described);
+  launch::set_shape(*found, launch, device, cost);
   queue_operation(cost, described.operation, stream);
-  perform_launch(found->effect, launch, &stream);
+  launch::perform_launch(found->effect, launch, &stream);
   return GPEMU_CUDA_SUCCESS;
 }
 

@@ -8,13 +8,13 @@
 #include <vector>
 
 #include "gpemu/kernels/kernel_work.hpp"
+#include "gpemu/launch/kernel_execution.hpp"
 #include "gpemu/memory/content.hpp"
 #include "gpemu/memory/kernel_memory.hpp"
 #include "gpemu/memory/product.hpp"
 #include "gpemu/process/writers.hpp"
 
 #include "capture.hpp"
-#include "kernel_execution.hpp"
 
 namespace gpemu::cuda {
 namespace {
@@ -32,7 +32,7 @@ std::vector<std::uint64_t> addresses_at(std::uint64_t array, Bytes count) {
 constexpr Bytes kMostRows = Bytes{1} << 16;
 
 /// Adds rows, as one range if there are no gaps between them. Errors: INVALID_VALUE.
-process::Status add_rows(const gpemu_cuda_result& result, KernelWork* work) {
+process::Status add_rows(const gpemu_cuda_result& result, kernels::KernelWork* work) {
   const kernels::Uncomputed how =
       result.updates != 0 ? kernels::Uncomputed::kUpdated : kernels::Uncomputed::kWritten;
   Bytes extent = 0;
@@ -85,7 +85,7 @@ Bytes magnitude(std::int64_t value) {
 }
 
 /// Describes what a product writes and reads. Errors: INVALID_VALUE.
-process::Status add_product(const gpemu_cuda_product& p, KernelWork* work) {
+process::Status add_product(const gpemu_cuda_product& p, kernels::KernelWork* work) {
   if (p.batch == 0) return GPEMU_CUDA_SUCCESS;
   if (p.leading_a < 0 || p.leading_b < 0 || p.leading_c < 0) return GPEMU_CUDA_ERROR_INVALID_VALUE;
   CheckedSizes sizes;
@@ -130,7 +130,7 @@ process::Status add_product(const gpemu_cuda_product& p, KernelWork* work) {
 
 /// Describes a product of operands whose addresses are known. Errors: INVALID_VALUE.
 process::Status describe_product(const gpemu_cuda_product& p, kernels::WriterId writer,
-                                 KernelWork* work) {
+                                 kernels::KernelWork* work) {
   work->writer = writer;
   GPEMU_CUDA_TRY(add_product(p, work));
   work->compute = [p](kernels::Memory&) { return memory::compute_product(p); };
@@ -149,8 +149,8 @@ void multiply_in_arrays(const gpemu_cuda_product& p, kernels::WriterId writer) {
     one.a = a[i];
     one.b = b[i];
     one.c = c[i];
-    KernelWork work;
-    if (describe_product(one, writer, &work) == GPEMU_CUDA_SUCCESS) perform_now(work);
+    kernels::KernelWork work;
+    if (describe_product(one, writer, &work) == GPEMU_CUDA_SUCCESS) launch::perform_now(work);
   }
 }
 
@@ -158,19 +158,19 @@ void multiply_in_arrays(const gpemu_cuda_product& p, kernels::WriterId writer) {
 
 process::Status leave_result(const gpemu_cuda_result& result, const char* function,
                              gpemu_cuda_stream& stream) {
-  KernelWork work;
+  kernels::KernelWork work;
   work.writer = process::writer_id(function);
   GPEMU_CUDA_TRY(add_rows(result, &work));
   if (result.matrices == 0) return perform_on(stream, std::move(work));
-  KernelWork later = work_on_anything(work.writer);
+  kernels::KernelWork later = launch::work_on_anything(work.writer);
   later.compute = [matrix = result, writer = work.writer](kernels::Memory&) {
     for (const std::uint64_t address : addresses_at(matrix.address, matrix.matrices)) {
       gpemu_cuda_result one = matrix;
       one.address = address;
       one.matrices = 0;
-      KernelWork each;
+      kernels::KernelWork each;
       each.writer = writer;
-      if (add_rows(one, &each) == GPEMU_CUDA_SUCCESS) perform_now(each);
+      if (add_rows(one, &each) == GPEMU_CUDA_SUCCESS) launch::perform_now(each);
     }
     return true;
   };
@@ -180,11 +180,11 @@ process::Status leave_result(const gpemu_cuda_result& result, const char* functi
 process::Status multiply(const gpemu_cuda_product& product, const char* function,
                          gpemu_cuda_stream& stream) {
   const kernels::WriterId writer = process::writer_id(function);
-  KernelWork work;
+  kernels::KernelWork work;
   if (product.arrays == 0) {
     GPEMU_CUDA_TRY(describe_product(product, writer, &work));
   } else {
-    work = work_on_anything(writer);
+    work = launch::work_on_anything(writer);
     work.compute = [arrays = product, writer](kernels::Memory&) {
       multiply_in_arrays(arrays, writer);
       return true;

@@ -10,11 +10,11 @@
 
 #include "gpemu/base/units.hpp"
 #include "gpemu/cuda.h"
+#include "gpemu/launch/kernel_execution.hpp"
 #include "gpemu/memory/kernel_memory.hpp"
 #include "gpemu/memory/memory_state.hpp"
 #include "gpemu/process/attach.hpp"
 
-#include "kernel_execution.hpp"
 #include "test_memory.hpp"
 
 namespace gpemu::cuda {
@@ -106,12 +106,12 @@ TEST_F(MemoryTest, KeepsWhatLiesBesideWhatIsWritten) {
   };
   const std::vector<std::uint8_t> data(kBytes, 7);
   ASSERT_EQ(copy(address, bits(data.data()), kBytes), GPEMU_CUDA_SUCCESS);
-  KernelWork work;
+  kernels::KernelWork work;
   work.writer = 1;
   Places column{.dimensions = 0};
   column.add(4, 100);
   add_tensor(&work, address + 8, column, 4, kernels::Uncomputed::kWritten);
-  perform_now(work);
+  launch::perform_now(work);
   for (const Bytes row : {0, 100, 200, 300}) {
     EXPECT_EQ(content_at(row + 7), memory::Content::kKept);
     EXPECT_EQ(content_at(row + 8), memory::Content::kNotComputed);

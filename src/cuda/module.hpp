@@ -5,9 +5,8 @@
 #include <cstdint>
 
 #include "gpemu/base/units.hpp"
+#include "gpemu/launch/kernel_state.hpp"
 #include "gpemu/process/status.hpp"
-
-#include "kernel_state.hpp"
 
 namespace gpemu::cuda {
 

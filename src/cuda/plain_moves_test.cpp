@@ -12,11 +12,11 @@
 
 #include "gpemu/cuda.h"
 #include "gpemu/kernels/kernel_effect.hpp"
+#include "gpemu/launch/kernel_execution.hpp"
 #include "gpemu/memory/kernel_memory.hpp"
 #include "gpemu/memory/memory_content.hpp"
 #include "gpemu/process/writers.hpp"
 
-#include "kernel_execution.hpp"
 #include "test_memory.hpp"
 
 namespace gpemu::cuda {
@@ -69,10 +69,10 @@ class PlainMoveTest : public MemoryTest {
     EXPECT_EQ(gpemu_cuda_free(to_), GPEMU_CUDA_SUCCESS);
   }
   static void move(std::vector<kernels::PlainMove> moves) {
-    KernelWork work;
+    kernels::KernelWork work;
     work.writer = kWriter;
     ASSERT_TRUE(add_plain_moves(std::move(moves), &work));
-    perform(work, nullptr);
+    launch::perform(work, nullptr);
     streams::mover().wait_for_all();
   }
   static void launch(const char* name, void* const* arguments, std::uint32_t grid_x = 1,
@@ -84,7 +84,7 @@ class PlainMoveTest : public MemoryTest {
     launch.block[0] = 128;
     launch.block[1] = launch.block[2] = 1;
     launch.arguments = arguments;
-    perform_launch(moving_effect(name), launch, nullptr);
+    launch::perform_launch(moving_effect(name), launch, nullptr);
     streams::mover().wait_for_all();
   }
   static void make_unknown(std::uint64_t address, Bytes bytes) {
@@ -215,7 +215,7 @@ TEST_F(PlainMoveTest, WriteZeros) {
 
 TEST_F(PlainMoveTest, RefuseStridesThatGoBackOrTooFar) {
   for (const Bytes stride : {Bytes{0} - 4, ~Bytes{0} / 4}) {
-    KernelWork work;
+    kernels::KernelWork work;
     EXPECT_FALSE(add_plain_moves({{.element_bytes = 4,
                                    .to = to_,
                                    .from = from_,
@@ -237,7 +237,7 @@ TEST_F(PlainMoveTest, StayInTheirMemory) {
 
 TEST_F(PlainMoveTest, ManyBytesAreMovedBesideTheProgram) {
   streams::mover().pause();
-  KernelWork work;
+  kernels::KernelWork work;
   work.writer = kWriter;
   ASSERT_TRUE(add_plain_moves({{.element_bytes = 4,
                                 .to = to_,
@@ -245,21 +245,21 @@ TEST_F(PlainMoveTest, ManyBytesAreMovedBesideTheProgram) {
                                 .to_places = in_a_row(kNumbers, 4),
                                 .from_places = in_a_row(kNumbers, 4)}},
                               &work));
-  perform(work, nullptr);
+  launch::perform(work, nullptr);
   EXPECT_TRUE(streams::mover().busy());
   // Later work on the target comes later.
-  KernelWork fives;
+  kernels::KernelWork fives;
   fives.fill_address = to_;
   fives.fill_count = 4;
   fives.fill_value = {std::byte{5}};
-  perform(fives, nullptr);
+  launch::perform(fives, nullptr);
   streams::mover().resume();
   streams::mover().wait_for_all();
   EXPECT_EQ(read(2), (std::vector<std::uint32_t>{0x05050505, 1}));
   // Without content there is nothing to move.
   make_unknown(from_, kNumbers * 4);
   streams::mover().pause();
-  perform(work, nullptr);
+  launch::perform(work, nullptr);
   EXPECT_FALSE(streams::mover().busy());
   streams::mover().resume();
 }
@@ -401,10 +401,10 @@ TEST_F(PlainMoveTest, ListsThatAreNotThereYetAreReadLater) {
   std::array<void*, 7> arguments{};
   for (std::size_t i = 0; i < 7; ++i) arguments[i] = &values[i];
   gpemu_cuda_launch launch{.grid = {1, 1, 1}, .block = {128, 1, 1}, .arguments = arguments.data()};
-  KernelWork work;  // As in a graph.
-  describe_for_later(moving_effect(kSplitCopy), launch, &work);
+  kernels::KernelWork work;  // As in a graph.
+  launch::describe_for_later(moving_effect(kSplitCopy), launch, &work);
   put(lists, content.data(), sizeof(content));
-  perform(work, nullptr);
+  launch::perform(work, nullptr);
   EXPECT_EQ(read(2), (std::vector<std::uint32_t>{1, 2}));
   EXPECT_EQ(gpemu_cuda_free(lists), GPEMU_CUDA_SUCCESS);
 }

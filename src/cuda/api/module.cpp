@@ -10,12 +10,13 @@
 #include "capture.hpp"
 
 namespace cuda = gpemu::cuda;
+namespace launch = gpemu::launch;
 namespace process = gpemu::process;
 
 gpemu_cuda_status gpemu_cuda_module_load(const void* image, gpemu_cuda_module_handle* module) try {
   if (image == nullptr || module == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
   GPEMU_CUDA_TRY(process::attach());
-  return cuda::load_module(static_cast<const std::byte*>(image), cuda::kUnknownSize, module);
+  return cuda::load_module(static_cast<const std::byte*>(image), launch::kUnknownSize, module);
 }
 GPEMU_CUDA_CATCH
 
@@ -32,7 +33,7 @@ GPEMU_CUDA_CATCH
 
 gpemu_cuda_status gpemu_cuda_module_unload(gpemu_cuda_module_handle module) try {
   GPEMU_CUDA_TRY(process::attach());
-  gpemu_cuda_module* const found = cuda::modules().find(module);
+  gpemu_cuda_module* const found = launch::modules().find(module);
   if (found == nullptr) return GPEMU_CUDA_ERROR_INVALID_HANDLE;
   // Source: github.com/ROCm/rocm-systems/issues/11698, on CUDA, and NVIDIA/warp/issues/401.
   GPEMU_CUDA_TRY(cuda::check_unsafe_call());
@@ -45,7 +46,7 @@ gpemu_cuda_status gpemu_cuda_module_kernel(gpemu_cuda_module_handle module, cons
                                            gpemu_cuda_kernel_handle* kernel) try {
   if (name == nullptr || kernel == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
   GPEMU_CUDA_TRY(process::attach());
-  gpemu_cuda_module* const found = cuda::modules().find(module);
+  gpemu_cuda_module* const found = launch::modules().find(module);
   if (found == nullptr) return GPEMU_CUDA_ERROR_INVALID_HANDLE;
   return cuda::find_kernel(*found, name, kernel);
 }
@@ -55,7 +56,7 @@ gpemu_cuda_status gpemu_cuda_module_kernel_count(gpemu_cuda_module_handle module
                                                  uint32_t* count) try {
   if (count == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
   GPEMU_CUDA_TRY(process::attach());
-  const gpemu_cuda_module* const found = cuda::modules().find(module);
+  const gpemu_cuda_module* const found = launch::modules().find(module);
   if (found == nullptr) return GPEMU_CUDA_ERROR_INVALID_HANDLE;
   if (!found->image) return GPEMU_CUDA_ERROR_NOT_SUPPORTED;
   *count = static_cast<uint32_t>(found->image->kernels.size());
@@ -67,7 +68,7 @@ gpemu_cuda_status gpemu_cuda_module_kernels(gpemu_cuda_module_handle module,
                                             gpemu_cuda_kernel_handle* kernels, uint32_t count) try {
   if (kernels == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
   GPEMU_CUDA_TRY(process::attach());
-  gpemu_cuda_module* const found = cuda::modules().find(module);
+  gpemu_cuda_module* const found = launch::modules().find(module);
   if (found == nullptr) return GPEMU_CUDA_ERROR_INVALID_HANDLE;
   if (!found->image) return GPEMU_CUDA_ERROR_NOT_SUPPORTED;
   uint32_t filled = 0;
@@ -85,7 +86,7 @@ gpemu_cuda_status gpemu_cuda_module_variable(gpemu_cuda_module_handle module, co
     return GPEMU_CUDA_ERROR_INVALID_VALUE;
   }
   GPEMU_CUDA_TRY(process::attach());
-  gpemu_cuda_module* const found = cuda::modules().find(module);
+  gpemu_cuda_module* const found = launch::modules().find(module);
   if (found == nullptr) return GPEMU_CUDA_ERROR_INVALID_HANDLE;
   return cuda::find_variable(*found, name, address, bytes);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kernel.hpp"
+#include "gpemu/launch/kernel.hpp"
 
 #include <algorithm>
 #include <array>
@@ -14,7 +14,7 @@
 #include "gpemu/process/recorder.hpp"
 #include "gpemu/process/writers.hpp"
 
-namespace gpemu::cuda {
+namespace gpemu::launch {
 namespace {
 
 /// The assumed registers of a thread if the code does not say. Source: within the limits of full
@@ -358,4 +358,4 @@ int fitting_blocks(gpemu_cuda_kernel& kernel, const gpemu_cuda_device& info, int
   return fitting;
 }
 
-}  // namespace gpemu::cuda
+}  // namespace gpemu::launch

@@ -5,7 +5,7 @@
 #include "gpemu/kernels/kernel_effect.hpp"
 #include "gpemu/kernels/kernel_work.hpp"
 
-namespace gpemu::cuda {
+namespace gpemu::launch {
 
 using kernels::KernelWork;
 
@@ -29,4 +29,4 @@ void describe_for_later(const kernels::KernelEffect& effect, const gpemu_cuda_la
 void perform_launch(const kernels::KernelEffect& effect, const gpemu_cuda_launch& launch,
                     gpemu_cuda_stream* stream);
 
-}  // namespace gpemu::cuda
+}  // namespace gpemu::launch

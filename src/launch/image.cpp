@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "image.hpp"
+#include "gpemu/launch/image.hpp"
 
 #include <algorithm>
 #include <array>
@@ -11,7 +11,7 @@
 
 #include "gpemu/process/log.hpp"
 
-namespace gpemu::cuda {
+namespace gpemu::launch {
 namespace {
 
 /// Attributes in the sections ".nv.info", for all kernels, and ".nv.info.<kernel>", for one.
@@ -475,4 +475,4 @@ std::optional<Image> read_fat_binary(const std::byte* start, int architecture) {
   return best.empty() ? std::nullopt : read_cubin(best);
 }
 
-}  // namespace gpemu::cuda
+}  // namespace gpemu::launch

@@ -4,12 +4,12 @@
 #include <string_view>
 #include <vector>
 
+#include "gpemu/base/units.hpp"
 #include "gpemu/cost/launch_facts.hpp"
 #include "gpemu/kernels/kernel_name.hpp"
+#include "gpemu/launch/image.hpp"
 
-#include "image.hpp"
-
-namespace gpemu::cuda {
+namespace gpemu::launch {
 
 /// A parameter of a kernel.
 struct LaunchParameter {
@@ -31,4 +31,4 @@ struct LaunchParameter {
                                              void* const* arguments,
                                              cost::LaunchFacts::Arithmetic arithmetic);
 
-}  // namespace gpemu::cuda
+}  // namespace gpemu::launch

@@ -4,13 +4,13 @@
 #include <vector>
 
 #include "gpemu/base/mutex.hpp"
+#include "gpemu/base/units.hpp"
 #include "gpemu/cost/operation_cost.hpp"
+#include "gpemu/launch/kernel_state.hpp"
 #include "gpemu/process/device_state.hpp"
 #include "gpemu/process/status.hpp"
 
-#include "kernel_state.hpp"
-
-namespace gpemu::cuda {
+namespace gpemu::launch {
 
 /// Registers a kernel of a fat binary under its host function in the program.
 void register_kernel(const void* host_function, const char* name, const void* fat_binary);
@@ -60,4 +60,4 @@ void set_shape(gpemu_cuda_kernel& kernel, const gpemu_cuda_launch& launch,
                                             std::vector<void*>* arguments,
                                             gpemu_cuda_launch* plain);
 
-}  // namespace gpemu::cuda
+}  // namespace gpemu::launch

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kernel_execution.hpp"
+#include "gpemu/launch/kernel_execution.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -17,7 +17,7 @@
 #include "gpemu/streams/mover.hpp"
 #include "gpemu/streams/stream_state.hpp"
 
-namespace gpemu::cuda {
+namespace gpemu::launch {
 
 using kernels::IndexCheck, kernels::readable_name;
 
@@ -194,4 +194,4 @@ void perform_launch(const kernels::KernelEffect& effect, const gpemu_cuda_launch
   }
 }
 
-}  // namespace gpemu::cuda
+}  // namespace gpemu::launch

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "prices.hpp"
+#include "gpemu/launch/prices.hpp"
 
 #include <algorithm>
 #include <array>
@@ -8,7 +8,7 @@
 
 #include "gpemu/base/per_thread.hpp"
 
-namespace gpemu::cuda {
+namespace gpemu::launch {
 namespace {
 
 struct Price {
@@ -58,4 +58,4 @@ cost::OperationCost price_on(const process::DeviceState& device,
   return price.cost;
 }
 
-}  // namespace gpemu::cuda
+}  // namespace gpemu::launch

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "prices.hpp"
+#include "gpemu/launch/prices.hpp"
 
 #include <cstdint>
 #include <memory>
@@ -7,7 +7,7 @@
 
 #include <gtest/gtest.h>
 
-namespace gpemu::cuda {
+namespace gpemu::launch {
 namespace {
 
 std::unique_ptr<process::DeviceState> device_with(double bytes_per_s) {
@@ -45,4 +45,4 @@ TEST(Prices, AreThoseOfTheDevice) {
 }
 
 }  // namespace
-}  // namespace gpemu::cuda
+}  // namespace gpemu::launch

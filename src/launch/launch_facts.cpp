@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "launch_facts.hpp"
+#include "gpemu/launch/launch_facts.hpp"
 
 #include <algorithm>
 #include <array>
@@ -10,7 +10,7 @@
 #include "gpemu/kernels/kernel_name.hpp"
 #include "gpemu/memory/memory_state.hpp"
 
-namespace gpemu::cuda {
+namespace gpemu::launch {
 
 using kernels::KernelName, kernels::ParameterKind, kernels::parameter_kind,
     kernels::read_kernel_name;
@@ -132,4 +132,4 @@ LaunchFacts launch_facts(const std::vector<LaunchParameter>& parameters, void* c
   return reader.facts;
 }
 
-}  // namespace gpemu::cuda
+}  // namespace gpemu::launch

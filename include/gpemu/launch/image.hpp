@@ -15,7 +15,7 @@
 #include "gpemu/cost/launch_facts.hpp"
 #include "gpemu/kernels/code_facts.hpp"
 
-namespace gpemu::cuda {
+namespace gpemu::launch {
 
 using kernels::MemoryAccess, kernels::ParameterPlace;
 
@@ -80,4 +80,4 @@ inline constexpr std::uint32_t kElfMagic = 0x464c457f;
 inline constexpr std::uint32_t kFatBinaryMagic = 0xba55ed50;
 inline constexpr std::uint32_t kFatBinaryWrapperMagic = 0x466243b1;
 
-}  // namespace gpemu::cuda
+}  // namespace gpemu::launch

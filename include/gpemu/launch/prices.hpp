@@ -4,11 +4,11 @@
 #include "gpemu/cost/operation_cost.hpp"
 #include "gpemu/process/device_state.hpp"
 
-namespace gpemu::cuda {
+namespace gpemu::launch {
 
 /// Prices an operation on a device. The calling thread's last prices are remembered, because
 /// programs repeat the same steps. Thread safety: any thread.
 [[nodiscard]] cost::OperationCost price_on(const process::DeviceState& device,
                                            const cost::DescribedOperation& described);
 
-}  // namespace gpemu::cuda
+}  // namespace gpemu::launch

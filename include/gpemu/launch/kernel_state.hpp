@@ -17,16 +17,15 @@
 #include "gpemu/cost/operation_cost.hpp"
 #include "gpemu/cuda.h"
 #include "gpemu/kernels/kernel_effect.hpp"
+#include "gpemu/launch/image.hpp"
+#include "gpemu/launch/launch_facts.hpp"
 #include "gpemu/process/handle_table.hpp"
 #include "gpemu/process/made_once.hpp"
 #include "gpemu/process/process.hpp"
 
-#include "image.hpp"
-#include "launch_facts.hpp"
-
 struct gpemu_cuda_module {
   /// Nothing for formats other than machine code, whose names cannot be listed.
-  std::optional<gpemu::cuda::Image> image;
+  std::optional<gpemu::launch::Image> image;
   std::map<std::pair<std::string, int>, std::uint64_t> variables;  ///< addresses, by device.
 };
 
@@ -39,18 +38,18 @@ struct gpemu_cuda_kernel {
   std::atomic<bool> analysed{false};  ///< asked first: std::call_once is too slow for each launch.
   gpemu::cost::KernelTraits traits;   ///< valid once analysed.
   std::once_flag decoded;
-  const gpemu::cuda::Image* image = nullptr;      ///< valid once decoded; null: compressed, PTX.
-  const gpemu::cuda::KernelCode* code = nullptr;  ///< as image.
-  gpemu::kernels::KernelEffect effect;            ///< valid once analysed.
+  const gpemu::launch::Image* image = nullptr;      ///< valid once decoded; null: compressed, PTX.
+  const gpemu::launch::KernelCode* code = nullptr;  ///< as image.
+  gpemu::kernels::KernelEffect effect;              ///< valid once analysed.
   std::once_flag parameters_read;
-  std::atomic<bool> has_parameters{false};               ///< asked first, as `analysed`.
-  std::vector<gpemu::cuda::LaunchParameter> parameters;  ///< valid once read.
+  std::atomic<bool> has_parameters{false};                 ///< asked first, as `analysed`.
+  std::vector<gpemu::launch::LaunchParameter> parameters;  ///< valid once read.
   std::atomic<std::uint64_t> max_dynamic_shared{0};
   std::atomic<bool> opted_in{false};  ///< whether the program chose max_dynamic_shared.
   std::atomic<std::int32_t> carveout{-1};
 };
 
-namespace gpemu::cuda {
+namespace gpemu::launch {
 
 struct Variable {
   std::string name;
@@ -90,4 +89,4 @@ inline constexpr std::size_t kMaxModules = 1 << 16;
   return made.get();
 }
 
-}  // namespace gpemu::cuda
+}  // namespace gpemu::launch
