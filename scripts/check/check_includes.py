@@ -15,7 +15,7 @@ PUBLIC = re.compile(r"^include/gpemu/\w+/\w+\.hpp$")
 NAME = re.compile(r"\bstd::(?:(filesystem|chrono|this_thread|ranges)::)?(\w+)")
 
 STANDARD = {
-    "algorithm": "copy max min ranges",
+    "algorithm": "copy count max min ranges",
     "array": "array to_array",
     "atomic": "atomic memory_order_acq_rel memory_order_acquire memory_order_relaxed "
               "memory_order_release",
@@ -42,7 +42,7 @@ STANDARD = {
     "new": "launder nothrow",
     "optional": "nullopt optional",
     "random": "mt19937_64",
-    "set": "set",
+    "set": "multiset set",
     "span": "as_bytes span",
     "string": "string",
     "string_view": "string_view",

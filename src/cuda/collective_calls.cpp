@@ -12,12 +12,12 @@
 #include "gpemu/process/attach.hpp"
 #include "gpemu/process/faults.hpp"
 #include "gpemu/process/recorder.hpp"
+#include "gpemu/ranks/communicator_start.hpp"
+#include "gpemu/ranks/exchange.hpp"
+#include "gpemu/ranks/link_traffic.hpp"
 #include "gpemu/streams/host_functions.hpp"
 
 #include "capture.hpp"
-#include "communicator_start.hpp"
-#include "exchange.hpp"
-#include "link_traffic.hpp"
 #include "stream.hpp"
 
 namespace gpemu::cuda {
@@ -25,8 +25,8 @@ namespace {
 
 /// A call whose arguments are valid.
 struct CheckedCall {
-  std::shared_ptr<Communicator> communicator;
-  CollectiveCall call;
+  std::shared_ptr<ranks::Communicator> communicator;
+  ranks::CollectiveCall call;
   gpemu_cuda_stream* stream = nullptr;
   int other = 0;  ///< of a transfer: the other rank.
 
@@ -60,20 +60,21 @@ process::Status find_stream(const gpemu_cuda_comm_call& from, CheckedCall& check
 /// Returns whether a call's source and destination are memory of this process.
 bool has_memory(const CheckedCall& checked) {
   // The sender of a pair is its rank 0.
-  return is_in_memory(checked.call, checked.is_transfer()
-                                        ? Place{checked.call.kind == GPEMU_CUDA_SEND ? 0 : 1, 2}
-                                        : checked.communicator->place());
+  return ranks::is_in_memory(checked.call,
+                             checked.is_transfer()
+                                 ? ranks::Place{checked.call.kind == GPEMU_CUDA_SEND ? 0 : 1, 2}
+                                 : checked.communicator->place());
 }
 
 process::Status check_call(const gpemu_cuda_comm_call& from, CheckedCall* checked) {
-  const gpemu_cuda_comm* const found = communicators().find(from.comm);
+  const gpemu_cuda_comm* const found = ranks::communicators().find(from.comm);
   if (found == nullptr) return GPEMU_CUDA_ERROR_INVALID_HANDLE;
   checked->communicator = found->communicator;
-  const Place place = checked->communicator->place();
-  CollectiveCall& call = checked->call;
+  const ranks::Place place = checked->communicator->place();
+  ranks::CollectiveCall& call = checked->call;
   call = {.kind = from.collective,
           .type = from.type,
-          .reduction = reduces(from.collective) ? from.reduction : GPEMU_CUDA_COMM_SUM,
+          .reduction = ranks::reduces(from.collective) ? from.reduction : GPEMU_CUDA_COMM_SUM,
           .root = has_root(from.collective) ? from.root : 0,
           .count = from.count,
           .source = from.source,
@@ -83,9 +84,9 @@ process::Status check_call(const gpemu_cuda_comm_call& from, CheckedCall* checke
   const auto is_in = [](auto value, auto last) {
     return static_cast<unsigned>(value) <= static_cast<unsigned>(last);
   };
-  if (!is_in(call.kind, GPEMU_CUDA_RECEIVE) || element_bytes(call.type) == 0 ||
+  if (!is_in(call.kind, GPEMU_CUDA_RECEIVE) || ranks::element_bytes(call.type) == 0 ||
       !is_in(call.reduction, GPEMU_CUDA_COMM_SCALED_SUM) || call.root < 0 ||
-      call.root >= place.ranks || !call_fits(call, place.ranks)) {
+      call.root >= place.ranks || !ranks::call_fits(call, place.ranks)) {
     return GPEMU_CUDA_ERROR_INVALID_VALUE;
   }
   if (checked->is_transfer() &&
@@ -109,17 +110,17 @@ process::Status check_call(const gpemu_cuda_comm_call& from, CheckedCall* checke
 }
 
 /// Records a collective, and returns what records its end.
-std::function<void(const device::RoundTimes&)> record_round(const Communicator& communicator,
+std::function<void(const device::RoundTimes&)> record_round(const ranks::Communicator& communicator,
                                                             const CheckedCall& checked,
                                                             std::uint64_t number) {
-  const Place place = checked.communicator->place();
+  const ranks::Place place = checked.communicator->place();
   const process::RecordedCollective work{
       .device = &communicator.device(),
       .stream_id = checked.stream->id,
-      .name = collective_name(checked.call.kind),
-      .type = comm_type_name(checked.call.type),
-      .bytes = collective_bytes(checked.call, place.ranks),
-      .bus_factor = bus_factor_of(checked.call.kind, place.ranks),
+      .name = ranks::collective_name(checked.call.kind),
+      .type = ranks::comm_type_name(checked.call.type),
+      .bytes = ranks::collective_bytes(checked.call, place.ranks),
+      .bus_factor = ranks::bus_factor_of(checked.call.kind, place.ranks),
       .rank = place.rank,
       .ranks = place.ranks,
       .peer = checked.is_transfer() ? checked.other : -1,
@@ -129,7 +130,7 @@ std::function<void(const device::RoundTimes&)> record_round(const Communicator& 
   const std::uint64_t recorded = process::record_collective(work);
   // The communicator outlives its rounds.
   return [work, recorded, &communicator, call = checked.call](const device::RoundTimes& times) {
-    count_collective(communicator, call, {work.rank, work.ranks});
+    ranks::count_collective(communicator, call, {work.rank, work.ranks});
     if (recorded == 0) return;
     process::record_collective_end(work, recorded, times,
                                    communicator.members()[times.last].device);
@@ -138,37 +139,38 @@ std::function<void(const device::RoundTimes&)> record_round(const Communicator& 
 
 /// Tells of the first rank that has announced another call. Of two ranks at least one sees the call
 /// of the other.
-void find_mismatch(const Exchange& exchange) {
-  Communicator& communicator = *exchange.communicator;
-  const CollectiveCall& own = exchange.call;
+void find_mismatch(const ranks::Exchange& exchange) {
+  ranks::Communicator& communicator = *exchange.communicator;
+  const ranks::CollectiveCall& own = exchange.call;
   for (int rank = 0; rank < communicator.real_ranks(); ++rank) {
     if (rank == communicator.place().rank ||
         !communicator.mailbox().has_announced(rank, exchange.number)) {
       continue;
     }
-    const CollectiveCall other = communicator.mailbox().call(rank, exchange.number);
+    const ranks::CollectiveCall other = communicator.mailbox().call(rank, exchange.number);
     if (!own.matches(other)) return communicator.tell_mismatch(own, rank, other);
   }
 }
 
 /// Queues one collective, or a transfer of a pair's communicator.
-process::Status run_round(const std::shared_ptr<Communicator>& communicator,
+process::Status run_round(const std::shared_ptr<ranks::Communicator>& communicator,
                           const CheckedCall& checked, device::Stream& stream,
-                          const CollectiveCost& cost, device::Moment* end) {
+                          const ranks::CollectiveCost& cost, device::Moment* end) {
   process::count_for_faults(communicator->device());
   GPEMU_CUDA_TRY(process::check_device(communicator->device()));
-  GPEMU_CUDA_TRY(check_links(*communicator));
-  Exchange exchange{.communicator = communicator, .call = checked.call, .stream = checked.stream};
+  GPEMU_CUDA_TRY(ranks::check_links(*communicator));
+  ranks::Exchange exchange{
+      .communicator = communicator, .call = checked.call, .stream = checked.stream};
   GPEMU_CUDA_TRY(communicator->begin(&exchange.number));
   streams::follow(*checked.stream);
   communicator->mailbox().announce(exchange.number, exchange.call);
-  const std::vector<Communicator::Awaiting> awaiting = post_source(exchange);
+  const std::vector<ranks::Communicator::Awaiting> awaiting = ranks::post_source(exchange);
   find_mismatch(exchange);
   const process::Status arrived = communicator->arrive(
       stream, cost, record_round(*communicator, checked, exchange.number), end);
-  Communicator::ring_soon(awaiting);
+  ranks::Communicator::ring_soon(awaiting);
   if (arrived != GPEMU_CUDA_SUCCESS) return arrived;
-  take_result(exchange, *end);
+  ranks::take_result(exchange, *end);
   return GPEMU_CUDA_SUCCESS;
 }
 
@@ -177,12 +179,12 @@ process::Status run_collective(const CheckedCall& checked) {
   if (checked.call.count == 0) return GPEMU_CUDA_SUCCESS;
   device::Moment end;
   return run_round(checked.communicator, checked, *checked.stream->stream,
-                   cost_of(*checked.communicator, checked.call, 0), &end);
+                   ranks::cost_of(*checked.communicator, checked.call, 0), &end);
 }
 
 /// Makes the communicators of pairs that have none.
 process::Status make_pairs(std::span<const CheckedCall> transfers) {
-  std::vector<CommunicatorStart> starts;
+  std::vector<ranks::CommunicatorStart> starts;
   std::vector<const CheckedCall*> first;
   for (const CheckedCall& transfer : transfers) {
     const auto [sender, receiver] = transfer.ranks();
@@ -191,11 +193,11 @@ process::Status make_pairs(std::span<const CheckedCall> transfers) {
     });
     if (transfer.communicator->pair(sender, receiver) != nullptr || !is_first) continue;
     first.push_back(&transfer);
-    starts.push_back(start_of_pair(*transfer.communicator, sender, receiver));
+    starts.push_back(ranks::start_of_pair(*transfer.communicator, sender, receiver));
   }
   if (starts.empty()) return GPEMU_CUDA_SUCCESS;
-  std::vector<std::shared_ptr<Communicator>> made;
-  GPEMU_CUDA_TRY(start_communicators(starts, &made, [&first] {
+  std::vector<std::shared_ptr<ranks::Communicator>> made;
+  GPEMU_CUDA_TRY(ranks::start_communicators(starts, &made, [&first] {
     return std::ranges::any_of(
         first, [](const CheckedCall* call) { return call->communicator->is_aborted(); });
   }));
@@ -213,11 +215,11 @@ process::Status run_transfers(std::span<const CheckedCall> transfers) {
   struct Load {
     Bytes sent = 0, received = 0;
   };
-  std::map<const Communicator*, Load> loads;
+  std::map<const ranks::Communicator*, Load> loads;
   std::vector<device::Moment> begins;
   for (const CheckedCall& transfer : transfers) {
     Load& load = loads[transfer.communicator.get()];
-    const Bytes bytes = transfer.call.count * element_bytes(transfer.call.type);
+    const Bytes bytes = transfer.call.count * ranks::element_bytes(transfer.call.type);
     (transfer.call.kind == GPEMU_CUDA_SEND ? load.sent : load.received) += bytes;
     begins.push_back(transfer.stream->stream->tail());
   }
@@ -231,9 +233,9 @@ process::Status run_transfers(std::span<const CheckedCall> transfers) {
     const bool is_alone = transfers.size() == 1;
     device::Stream& stream = is_alone ? *transfer.stream->stream : pair->own_stream();
     if (!is_alone) stream.wait(begins[i]);
-    GPEMU_CUDA_TRY(run_round(pair, transfer, stream,
-                             cost_of(*pair, transfer.call, std::max(load.sent, load.received)),
-                             &ends[i]));
+    GPEMU_CUDA_TRY(run_round(
+        pair, transfer, stream,
+        ranks::cost_of(*pair, transfer.call, std::max(load.sent, load.received)), &ends[i]));
   }
   if (transfers.size() == 1) return GPEMU_CUDA_SUCCESS;
   for (std::size_t i = 0; i < transfers.size(); ++i) transfers[i].stream->stream->wait(ends[i]);
@@ -286,7 +288,7 @@ void broadcast_from_models(std::vector<CheckedCall>& calls) {
     return checked.call.kind == GPEMU_CUDA_BROADCAST;
   };
   for (CheckedCall& phantom : calls) {
-    const Communicator& communicator = *phantom.communicator;
+    const ranks::Communicator& communicator = *phantom.communicator;
     const int rank = communicator.place().rank;
     const int model = communicator.model_of(phantom.call.root);
     if (!is_broadcast(phantom) || phantom.call.root == model) continue;
@@ -314,7 +316,7 @@ process::Status find_expected_time(std::span<const gpemu_cuda_comm_call> calls,
     if (call.collective > GPEMU_CUDA_ALL_GATHER || checked.communicator->place().ranks == 1) {
       continue;
     }
-    expected = tuner_seconds(*checked.communicator, checked.call) * 1e6;
+    expected = ranks::tuner_seconds(*checked.communicator, checked.call) * 1e6;
   }
   *microseconds = expected;
   return GPEMU_CUDA_SUCCESS;

@@ -17,12 +17,12 @@
 #include "gpemu/process/faults.hpp"
 #include "gpemu/process/peer.hpp"
 #include "gpemu/process/recorder.hpp"
+#include "gpemu/ranks/link_traffic.hpp"
 #include "gpemu/streams/host_functions.hpp"
 #include "gpemu/streams/mover.hpp"
 #include "gpemu/streams/waits.hpp"
 
 #include "copy_rule.hpp"
-#include "link_traffic.hpp"
 #include "stream.hpp"
 
 namespace gpemu::cuda {
@@ -240,7 +240,7 @@ device::QueuedWork queue_over_link(gpemu_cuda_stream& stream, Bytes bytes, doubl
     const double rate = copy.rate * process::link_share(target, source.index,
                                                         process::peer_path(target, source).link);
     const Duration alone = copy.latency + from_seconds(static_cast<double>(bytes) / rate);
-    count_peer_copy(target, source, bytes);
+    ranks::count_peer_copy(target, source, bytes);
     return enqueue_peer_copy(
         stream, bytes, beside_others(stream, process::links_between(target, source), bytes, alone));
   }

@@ -9,9 +9,9 @@
 
 #include "gpemu/cuda.h"
 #include "gpemu/process/process.hpp"
+#include "gpemu/ranks/communicator.hpp"
 #include "gpemu/topology/collective.hpp"
 
-#include "communicator.hpp"
 #include "test_gpu.hpp"
 
 namespace gpemu::cuda {
@@ -130,7 +130,7 @@ TEST_F(PhantomsTest, SendTheirModelsSourceAsRootsOfAGroup) {
 TEST_F(PhantomsTest, TakeTheTimeOfAllRanks) {
   for (const int ranks : {2, 8, 64}) {
     const gpemu_cuda_comm_handle comm = make(ranks);
-    const auto& communicator = *communicators().find(comm)->communicator;
+    const auto& communicator = *ranks::communicators().find(comm)->communicator;
     EXPECT_EQ(communicator.fabric().ranks, ranks);
     constexpr std::uint64_t kCount = 1 << 20;
     std::uint64_t memory = 0;
