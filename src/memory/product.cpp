@@ -6,12 +6,13 @@
 #include <vector>
 
 #include "gpemu/kernels/number.hpp"
+#include "gpemu/kernels/pytorch/tensor_work.hpp"
 #include "gpemu/memory/kernel_memory.hpp"
 
 namespace gpemu::memory {
 
+using kernels::kMostElements, kernels::store_number;
 using kernels::Number, kernels::NumberType, kernels::load_number, kernels::number_bytes;
-using kernels::store_number;
 
 namespace {
 
