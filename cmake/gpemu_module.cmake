@@ -151,7 +151,7 @@ function(gpemu_add_module name)
     gpemu_compile_together(${target} ${GPEMU_FILES_TOGETHER})
   endif()
 
-  if(GPEMU_CHECK_HEADERS AND GPEMU_BUILD_TESTS)
+  if(GPEMU_CHECK_HEADERS AND GPEMU_BUILD_TESTS AND arg_HEADERS)
     gpemu_check_headers(${target} gpemu/${name} ${arg_HEADERS})
   endif()
 

@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Checks that files include only what their layer allows, and never in a circle. Run by lint.py.
+"""Checks that files include only what their layer allows, never in a circle nor in a long chain.
+
+Run by lint.py.
 
 A module is the folder pair include/gpemu/<module> and src/<module>; a unit is the header and the
 source of one name in it. The table of modules is the one in ARCHITECTURE.md, and is compared with
@@ -15,26 +17,34 @@ import re
 ALLOWED = {
     "base": set(),
     "sim": {"base"},
+    "net": {"base", "sim"},
     "profile": {"base"},
     "topology": {"base", "profile"},
     "kernels": {"abi", "base"},
     "cost": {"abi", "base", "kernels", "profile"},
     "calibrate": {"base", "profile", "topology", "kernels", "cost"},
     "device": {"base", "sim", "profile", "cost"},
-    "mps": {"base"},
+    "mps": {"base", "net"},
     "data": {"base", "sim", "profile"},
     "pipeline": {"base", "sim", "profile", "data"},
-    "peers": {"base", "sim", "data", "pipeline"},
+    "peers": {"base", "sim", "net", "data", "pipeline"},
     "train": {"base", "sim", "profile", "topology", "kernels", "cost", "device", "data",
               "pipeline", "peers", "service"},
-    "cuda": {"abi", "base", "sim", "profile", "topology", "kernels", "cost", "device", "mps"},
+    "process": {"abi", "base", "sim", "profile", "topology", "kernels", "cost", "device", "mps"},
+    "streams": {"abi", "base", "sim", "kernels", "device", "process"},
+    "memory": {"abi", "base", "sim", "kernels", "device", "process", "streams"},
+    "launch": {"abi", "base", "kernels", "cost", "device", "process", "streams", "memory"},
+    "ranks": {"abi", "base", "sim", "net", "profile", "topology", "kernels", "device", "process",
+              "streams", "memory"},
+    "cuda": {"abi", "base", "sim", "profile", "topology", "kernels", "cost", "device",
+             "mps", "process", "streams", "memory", "launch", "ranks"},
     "capi": {"abi", "base", "sim", "profile", "topology", "cost", "calibrate", "device", "data",
-             "train", "cuda"},
+             "train", "process"},
     "service": {"base", "sim", "data"},
     # Modules of the command, which libgpemu.so does not use.
     "experiment": {"base", "profile", "cost", "pipeline"},
     "report": {"base"},
-    "record": {"base", "kernels", "cost", "cuda", "report"},
+    "record": {"base", "kernels", "cost", "process", "report"},
     "predict": {"base", "profile", "kernels", "cost", "record"},
     "run": {"base", "sim", "profile", "topology", "predict", "record"},
     # The headers of libgpemu.so, which is all that shims and plug-ins see.
@@ -68,6 +78,12 @@ PYTHON_CALLS_C = "_core"
 
 # Modules that are not yet free of circles between their units. The list only becomes shorter.
 CIRCLES_LEFT = set()
+
+# How many units of a module may include each other in a chain: a reader of the last one may have to
+# read them all. More is a module that wants to be divided.
+MOST_LAYERS = 8
+# Modules with longer chains. The numbers only become smaller.
+LAYERS_LEFT = {"device": 10}
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 
@@ -267,6 +283,40 @@ def faults_of_circles(sources):
                 yield f"'{module}' has units that include each other: {' -> '.join(circle)}"
         elif not found:
             yield f"'{module}' is free of circles: take it off CIRCLES_LEFT"
+
+
+def is_of_tests(unit):
+    name = unit.rpartition("/")[2]
+    return name.startswith("test_") or name.endswith(("_test", "_bench"))
+
+
+def longest_chain(graph):
+    """Returns the longest chain of units that include the next one; of tests, none. No circles."""
+    chains = {}
+
+    def chain_from(unit):
+        if unit not in chains:
+            further = (chain_from(other) for other in sorted(graph.get(unit, ())))
+            chains[unit] = [unit, *max(further, key=len, default=[])]
+        return chains[unit]
+
+    units = sorted(unit for unit in graph if not is_of_tests(unit))
+    return max(map(chain_from, units), key=len, default=[])
+
+
+def faults_of_layers(sources):
+    """Yields a fault for each module with too long a chain, or a shorter one than is listed."""
+    graphs = include_graphs(sources)
+    for module in sorted(ALLOWED.keys() & graphs.keys()):
+        if circles(graphs[module]):
+            continue
+        chain = longest_chain(graphs[module])
+        most = LAYERS_LEFT.get(module, MOST_LAYERS)
+        if len(chain) > most:
+            yield (f"'{module}' has units in {len(chain)} layers, more than {most}: "
+                   f"{' -> '.join(chain)}")
+        elif module in LAYERS_LEFT and len(chain) < most:
+            yield f"'{module}' has units in {len(chain)} layers: change LAYERS_LEFT"
 
 
 def documented_table(text):

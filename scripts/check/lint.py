@@ -426,6 +426,7 @@ def main():
         print(f"{path}:{line}: {fault}")
         faults += 1
     for fault in (*check_layers.faults_of_circles(sources.text),
+                  *check_layers.faults_of_layers(sources.text),
                   *check_layers.faults_of_table((ROOT / "ARCHITECTURE.md").read_text())):
         print(f"scripts/check/check_layers.py:1: {fault}")
         faults += 1

@@ -364,6 +364,21 @@ class Circles(unittest.TestCase):
         left = {module for module, graph in graphs.items() if check_layers.circles(graph)}
         self.assertEqual(left, check_layers.CIRCLES_LEFT)
 
+    def test_finds_chains_that_are_too_long(self):
+        def chain(units):
+            sources = {f"src/sim/{unit}.hpp": f'#include "{unit - 1}.hpp"'
+                       for unit in range(2, units + 1)}
+            return {**sources, "src/sim/1.cpp": "", "src/sim/a_test.cpp": f'#include "{units}.hpp"'}
+        most = check_layers.MOST_LAYERS
+        self.assertEqual([*check_layers.faults_of_layers(chain(most))], [])
+        faults = [*check_layers.faults_of_layers(chain(most + 1))]
+        self.assertEqual(len(faults), 1)
+        self.assertIn(f"'sim' has units in {most + 1} layers, more than {most}: {most + 1} -> ",
+                      faults[0])
+        with mock.patch.object(check_layers, "LAYERS_LEFT", {"sim": most + 2}):
+            faults = [*check_layers.faults_of_layers(chain(most + 1))]
+        self.assertEqual(faults, [f"'sim' has units in {most + 1} layers: change LAYERS_LEFT"])
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -15,11 +15,11 @@
 #include "gpemu/base/mutex.hpp"
 #include "gpemu/base/units.hpp"
 #include "gpemu/base/variables.hpp"
-#include "gpemu/cuda/own_node.hpp"
 #include "gpemu/device/memory_limits.hpp"
 #include "gpemu/device/monitor.hpp"
 #include "gpemu/device/node_view.hpp"
 #include "gpemu/device/part.hpp"
+#include "gpemu/process/own_node.hpp"
 #include "gpemu/profile/gpu_spec.hpp"
 #include "gpemu/profile/topology_spec.hpp"
 #include "gpemu/sim/clock.hpp"
@@ -87,7 +87,7 @@ Result<std::shared_ptr<device::NodeView>> node_to_watch() {
     GPEMU_ASSIGN(const std::string name, device::Node::default_name(value_of(variable::kNode)));
     return device::NodeView::open(name);
   }
-  if (auto node = cuda::own_node()) return device::NodeView::of(std::move(node));
+  if (auto node = process::own_node()) return device::NodeView::of(std::move(node));
   return fail(ErrorCode::kNotFound, "this process has no emulated GPU");
 }
 
@@ -124,7 +124,7 @@ Result<Watched> watched(int index) {
 Result<std::shared_ptr<device::Node>> node_to_change(const Watched& device) {
   // Nobody can open a private node.
   if (watch().is_private) {
-    if (auto node = cuda::own_node()) return node;
+    if (auto node = process::own_node()) return node;
   }
   return device::Node::open(device.monitor->node().name());
 }

@@ -4,17 +4,19 @@
 #include "capture.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <map>
 #include <thread>
 #include <unordered_set>
 
 #include "gpemu/base/mutex.hpp"
+#include "gpemu/launch/kernel_execution.hpp"
+#include "gpemu/process/log.hpp"
+#include "gpemu/process/made_once.hpp"
+#include "gpemu/streams/event_state.hpp"
+#include "gpemu/streams/stream_state.hpp"
 
-#include "event_state.hpp"
 #include "graph.hpp"
-#include "kernel_execution.hpp"
-#include "log.hpp"
-#include "stream_state.hpp"
 
 namespace gpemu::cuda {
 
@@ -44,9 +46,17 @@ constexpr std::uint32_t kExternal = 1;
 
 thread_local std::int32_t capture_mode = kGlobal;
 
-std::map<std::uint64_t, Capture>& captures() GPEMU_REQUIRES(graph_mutex()) {
-  return process().captures.get().open;
+Captures& all_captures() GPEMU_REQUIRES(graph_mutex()) {
+  static constinit process::MadeOnce<Captures> made;
+  return made.get();
 }
+
+std::map<std::uint64_t, Capture>& captures() GPEMU_REQUIRES(graph_mutex()) {
+  return all_captures().open;
+}
+
+/// How many there are. Written under the lock of graphs.
+constinit std::atomic<int> capture_count{0};
 
 Capture* capture_of(std::uint64_t id) GPEMU_REQUIRES(graph_mutex()) {
   const auto found = captures().find(id);
@@ -64,7 +74,7 @@ void finish(std::uint64_t id, std::vector<gpemu_cuda_user_object*>& released, bo
   capture.graph->is_captured_into = false;
   if (!keep_graph && !capture.into_given) destroy_graph(*capture.graph, released);
   captures().erase(id);
-  --process().capture_count;
+  --capture_count;
 }
 
 /// Returns whether all work of the capture's other streams comes before the next work of its first
@@ -99,7 +109,8 @@ void join(gpemu_cuda_stream& stream, const std::vector<gpemu_cuda_node*>& nodes)
 }
 
 /// Invalidates the captures whose rules were broken.
-Status refuse(Status status, std::initializer_list<Capture*> broken) GPEMU_REQUIRES(graph_mutex()) {
+process::Status refuse(process::Status status, std::initializer_list<Capture*> broken)
+    GPEMU_REQUIRES(graph_mutex()) {
   for (Capture* const capture : broken) {
     if (capture != nullptr) capture->invalidated = true;
   }
@@ -108,10 +119,10 @@ Status refuse(Status status, std::initializer_list<Capture*> broken) GPEMU_REQUI
 
 /// Refuses a call because of the captures for which `is_broken` holds.
 template <typename IsBroken>
-Status refuse_if(IsBroken is_broken) {
-  if (process().capture_count == 0) return GPEMU_CUDA_SUCCESS;
+process::Status refuse_if(IsBroken is_broken) {
+  if (capture_count == 0) return GPEMU_CUDA_SUCCESS;
   const Lock lock(graph_mutex());
-  Status status = GPEMU_CUDA_SUCCESS;
+  process::Status status = GPEMU_CUDA_SUCCESS;
   for (auto& [id, capture] : captures()) {
     if (is_broken(capture)) {
       status = refuse(GPEMU_CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, {&capture});
@@ -128,14 +139,15 @@ bool forbids_unsafe_calls(const Capture& capture) {
   return own || (capture_mode == kGlobal && capture.mode == kGlobal);
 }
 
-bool is_on(const Capture& capture, const DeviceState& device) {
+bool is_on(const Capture& capture, const process::DeviceState& device) {
   return std::ranges::any_of(capture.streams, [&device](const gpemu_cuda_stream* stream) {
     return stream->device == &device;
   });
 }
 
 /// Adds a node to the graph that a stream captures.
-Status capture_work(gpemu_cuda_stream& stream, NodeWork work) GPEMU_REQUIRES(graph_mutex()) {
+process::Status capture_work(gpemu_cuda_stream& stream, NodeWork work)
+    GPEMU_REQUIRES(graph_mutex()) {
   Capture* const capture = capture_of(stream.capture_id);
   if (capture == nullptr || capture->invalidated)
     return GPEMU_CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
@@ -147,16 +159,16 @@ Status capture_work(gpemu_cuda_stream& stream, NodeWork work) GPEMU_REQUIRES(gra
 
 }  // namespace
 
-Status check_legacy_stream(const gpemu_cuda_stream& stream, bool invalidate) {
-  if (process().capture_count == 0 || stream.device->default_stream != &stream)
-    return GPEMU_CUDA_SUCCESS;
+process::Status check_legacy_stream(const gpemu_cuda_stream& stream, bool invalidate) {
+  if (capture_count == 0 || stream.device->default_stream != &stream) return GPEMU_CUDA_SUCCESS;
   const Lock lock(graph_mutex());
-  Status status = GPEMU_CUDA_SUCCESS;
+  process::Status status = GPEMU_CUDA_SUCCESS;
   for (auto& [id, capture] : captures()) {
-    const bool depends = std::any_of(
-        capture.streams.begin(), capture.streams.end(), [&stream](const gpemu_cuda_stream* other) {
-          return other->device == stream.device && (other->flags & kNonBlockingStream) == 0;
-        });
+    const bool depends = std::any_of(capture.streams.begin(), capture.streams.end(),
+                                     [&stream](const gpemu_cuda_stream* other) {
+                                       return other->device == stream.device &&
+                                              (other->flags & streams::kNonBlockingStream) == 0;
+                                     });
     if (!depends) continue;
     status = GPEMU_CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
     if (invalidate) capture.invalidated = true;
@@ -164,16 +176,16 @@ Status check_legacy_stream(const gpemu_cuda_stream& stream, bool invalidate) {
   return status;
 }
 
-Status capture(gpemu_cuda_stream& stream, const gpemu_cuda_node_parameters& node) {
-  const TellLater later;
+process::Status capture(gpemu_cuda_stream& stream, const gpemu_cuda_node_parameters& node) {
+  const process::TellLater later;
   const Lock lock(graph_mutex());
   NodeWork work;
   GPEMU_CUDA_TRY(describe_node(node, *stream.device, &work));
   return capture_work(stream, std::move(work));
 }
 
-Status capture_operation(gpemu_cuda_stream& stream, const cost::OperationCost& cost,
-                         const gpemu_operation& operation) {
+process::Status capture_operation(gpemu_cuda_stream& stream, const cost::OperationCost& cost,
+                                  const gpemu_operation& operation) {
   const Lock lock(graph_mutex());
   NodeWork work{
       .cost = cost, .operation = operation, .name = operation.name, .device = stream.device};
@@ -182,52 +194,54 @@ Status capture_operation(gpemu_cuda_stream& stream, const cost::OperationCost& c
   return capture_work(stream, std::move(work));
 }
 
-Status perform_on(gpemu_cuda_stream& stream, KernelWork work) {
+process::Status perform_on(gpemu_cuda_stream& stream, kernels::KernelWork work) {
   if (!capturing(stream)) {
-    perform(work, &stream);
+    launch::perform(work, &stream);
     return GPEMU_CUDA_SUCCESS;
   }
   const Lock lock(graph_mutex());
   NodeWork node{.device = stream.device};
   node.parameters.kind = GPEMU_CUDA_NODE_EMPTY;
-  node.memory = std::make_shared<const KernelWork>(std::move(work));
+  node.memory = std::make_shared<const kernels::KernelWork>(std::move(work));
   return capture_work(stream, std::move(node));
 }
 
-Status capture_call(gpemu_cuda_stream& stream, std::function<Status(gpemu_cuda_stream&)> queue) {
+process::Status capture_call(gpemu_cuda_stream& stream,
+                             std::function<process::Status(gpemu_cuda_stream&)> queue) {
   const Lock lock(graph_mutex());
   NodeWork node{.device = stream.device, .queue = std::move(queue)};
   node.parameters.kind = GPEMU_CUDA_NODE_KERNEL;
   return capture_work(stream, std::move(node));
 }
 
-Status check_unsafe_call() {
+process::Status check_unsafe_call() {
   return refuse_if(forbids_unsafe_calls);
 }
 
-Status check_wait(const DeviceState& device) {
+process::Status check_wait(const process::DeviceState& device) {
   return refuse_if([&device](const Capture& capture) {
     return forbids_unsafe_calls(capture) && is_on(capture, device);
   });
 }
 
-Status refuse_captures_on(const DeviceState& device) {
+process::Status refuse_captures_on(const process::DeviceState& device) {
   return refuse_if([&device](const Capture& capture) { return is_on(capture, device); });
 }
 
-Status refuse_captured(gpemu_cuda_stream& stream) {
+process::Status refuse_captured(gpemu_cuda_stream& stream) {
   if (!capturing(stream)) return GPEMU_CUDA_SUCCESS;
   const Lock lock(graph_mutex());
   return refuse(GPEMU_CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, {capture_of(stream.capture_id)});
 }
 
-Status refuse_captured(const gpemu_cuda_event& event) {
+process::Status refuse_captured(const gpemu_cuda_event& event) {
   if (event.capture_id == 0) return GPEMU_CUDA_SUCCESS;
   const Lock lock(graph_mutex());
   return refuse(GPEMU_CUDA_ERROR_CAPTURED_EVENT, {capture_of(event.capture_id)});
 }
 
-Status capture_record(gpemu_cuda_event& event, gpemu_cuda_stream& stream, std::uint32_t flags) {
+process::Status capture_record(gpemu_cuda_event& event, gpemu_cuda_stream& stream,
+                               std::uint32_t flags) {
   const Lock lock(graph_mutex());
   Capture* const capture = capture_of(stream.capture_id);
   if (capture == nullptr || capture->invalidated)
@@ -250,7 +264,8 @@ void forget_capture(gpemu_cuda_event& event) {
   event.captured.clear();
 }
 
-Status capture_wait(gpemu_cuda_stream& stream, gpemu_cuda_event& event, std::uint32_t flags) {
+process::Status capture_wait(gpemu_cuda_stream& stream, gpemu_cuda_event& event,
+                             std::uint32_t flags) {
   const Lock lock(graph_mutex());
   Capture* const own = capture_of(stream.capture_id);
   Capture* const other = capture_of(event.capture_id);
@@ -298,7 +313,8 @@ void leave_capture(gpemu_cuda_stream& stream) {
   destroy_objects(released);
 }
 
-Status begin_capture(gpemu_cuda_stream& stream, std::int32_t mode, gpemu_cuda_graph_handle graph) {
+process::Status begin_capture(gpemu_cuda_stream& stream, std::int32_t mode,
+                              gpemu_cuda_graph_handle graph) {
   if (stream.device->default_stream == &stream) return GPEMU_CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
   const Lock lock(graph_mutex());
   if (stream.capture_id != 0) return GPEMU_CUDA_ERROR_ILLEGAL_STATE;
@@ -308,21 +324,21 @@ Status begin_capture(gpemu_cuda_stream& stream, std::int32_t mode, gpemu_cuda_gr
   }
   if (into->is_captured_into || into->is_child) return GPEMU_CUDA_ERROR_INVALID_VALUE;
   into->is_captured_into = true;
-  const std::uint64_t id = process().captures.get().next++;
+  const std::uint64_t id = all_captures().next++;
   captures()[id] = {.graph = into,
                     .into_given = graph != nullptr,
                     .mode = mode,
                     .thread = std::this_thread::get_id(),
                     .origin = &stream,
                     .streams = {&stream}};
-  ++process().capture_count;
+  ++capture_count;
   stream.frontier.clear();
   stream.capture_id = id;
   return GPEMU_CUDA_SUCCESS;
 }
 
-Status end_capture(gpemu_cuda_stream& stream, gpemu_cuda_graph** graph) {
-  Status status = GPEMU_CUDA_SUCCESS;
+process::Status end_capture(gpemu_cuda_stream& stream, gpemu_cuda_graph** graph) {
+  process::Status status = GPEMU_CUDA_SUCCESS;
   std::vector<gpemu_cuda_user_object*> released;
   {
     const Lock lock(graph_mutex());
@@ -344,7 +360,7 @@ Status end_capture(gpemu_cuda_stream& stream, gpemu_cuda_graph** graph) {
   return status;
 }
 
-Status describe_capture(gpemu_cuda_stream& stream, gpemu_cuda_capture_info* info) {
+process::Status describe_capture(gpemu_cuda_stream& stream, gpemu_cuda_capture_info* info) {
   GPEMU_CUDA_TRY(check_legacy_stream(stream, false));
   *info = {};
   if (!capturing(stream)) return GPEMU_CUDA_SUCCESS;
@@ -359,9 +375,9 @@ Status describe_capture(gpemu_cuda_stream& stream, gpemu_cuda_capture_info* info
   return GPEMU_CUDA_SUCCESS;
 }
 
-Status set_capture_dependencies(gpemu_cuda_stream& stream,
-                                const gpemu_cuda_node_handle* dependencies, std::size_t count,
-                                bool add) {
+process::Status set_capture_dependencies(gpemu_cuda_stream& stream,
+                                         const gpemu_cuda_node_handle* dependencies,
+                                         std::size_t count, bool add) {
   const Lock lock(graph_mutex());
   const Capture* const capture = capture_of(stream.capture_id);
   if (capture == nullptr) return GPEMU_CUDA_ERROR_ILLEGAL_STATE;

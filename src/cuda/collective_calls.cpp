@@ -9,14 +9,15 @@
 #include <utility>
 #include <vector>
 
-#include "attach.hpp"
+#include "gpemu/process/attach.hpp"
+#include "gpemu/process/faults.hpp"
+#include "gpemu/process/recorder.hpp"
+#include "gpemu/ranks/communicator_start.hpp"
+#include "gpemu/ranks/exchange.hpp"
+#include "gpemu/ranks/link_traffic.hpp"
+#include "gpemu/streams/host_functions.hpp"
+
 #include "capture.hpp"
-#include "communicator_start.hpp"
-#include "exchange.hpp"
-#include "faults.hpp"
-#include "host_functions.hpp"
-#include "link_traffic.hpp"
-#include "recorder.hpp"
 #include "stream.hpp"
 
 namespace gpemu::cuda {
@@ -24,8 +25,8 @@ namespace {
 
 /// A call whose arguments are valid.
 struct CheckedCall {
-  std::shared_ptr<Communicator> communicator;
-  CollectiveCall call;
+  std::shared_ptr<ranks::Communicator> communicator;
+  ranks::CollectiveCall call;
   gpemu_cuda_stream* stream = nullptr;
   int other = 0;  ///< of a transfer: the other rank.
 
@@ -45,8 +46,8 @@ bool has_root(gpemu_cuda_collective kind) {
 
 /// Finds a call's stream. NULL and 1 are the default stream of the communicator's device. Errors:
 /// INVALID_HANDLE, INVALID_VALUE for a stream of another device.
-Status find_stream(const gpemu_cuda_comm_call& from, CheckedCall& checked) {
-  DeviceState& device = checked.communicator->device();
+process::Status find_stream(const gpemu_cuda_comm_call& from, CheckedCall& checked) {
+  process::DeviceState& device = checked.communicator->device();
   if (reinterpret_cast<std::uintptr_t>(from.stream) <= 1) {
     checked.stream = device.default_stream;
     GPEMU_CUDA_TRY(check_legacy_stream(*checked.stream, true));
@@ -59,20 +60,21 @@ Status find_stream(const gpemu_cuda_comm_call& from, CheckedCall& checked) {
 /// Returns whether a call's source and destination are memory of this process.
 bool has_memory(const CheckedCall& checked) {
   // The sender of a pair is its rank 0.
-  return is_in_memory(checked.call, checked.is_transfer()
-                                        ? Place{checked.call.kind == GPEMU_CUDA_SEND ? 0 : 1, 2}
-                                        : checked.communicator->place());
+  return ranks::is_in_memory(checked.call,
+                             checked.is_transfer()
+                                 ? ranks::Place{checked.call.kind == GPEMU_CUDA_SEND ? 0 : 1, 2}
+                                 : checked.communicator->place());
 }
 
-Status check_call(const gpemu_cuda_comm_call& from, CheckedCall* checked) {
-  const gpemu_cuda_comm* const found = communicators().find(from.comm);
+process::Status check_call(const gpemu_cuda_comm_call& from, CheckedCall* checked) {
+  const gpemu_cuda_comm* const found = ranks::communicators().find(from.comm);
   if (found == nullptr) return GPEMU_CUDA_ERROR_INVALID_HANDLE;
   checked->communicator = found->communicator;
-  const Place place = checked->communicator->place();
-  CollectiveCall& call = checked->call;
+  const ranks::Place place = checked->communicator->place();
+  ranks::CollectiveCall& call = checked->call;
   call = {.kind = from.collective,
           .type = from.type,
-          .reduction = reduces(from.collective) ? from.reduction : GPEMU_CUDA_COMM_SUM,
+          .reduction = ranks::reduces(from.collective) ? from.reduction : GPEMU_CUDA_COMM_SUM,
           .root = has_root(from.collective) ? from.root : 0,
           .count = from.count,
           .source = from.source,
@@ -82,9 +84,9 @@ Status check_call(const gpemu_cuda_comm_call& from, CheckedCall* checked) {
   const auto is_in = [](auto value, auto last) {
     return static_cast<unsigned>(value) <= static_cast<unsigned>(last);
   };
-  if (!is_in(call.kind, GPEMU_CUDA_RECEIVE) || element_bytes(call.type) == 0 ||
+  if (!is_in(call.kind, GPEMU_CUDA_RECEIVE) || ranks::element_bytes(call.type) == 0 ||
       !is_in(call.reduction, GPEMU_CUDA_COMM_SCALED_SUM) || call.root < 0 ||
-      call.root >= place.ranks || !call_fits(call, place.ranks)) {
+      call.root >= place.ranks || !ranks::call_fits(call, place.ranks)) {
     return GPEMU_CUDA_ERROR_INVALID_VALUE;
   }
   if (checked->is_transfer() &&
@@ -94,13 +96,13 @@ Status check_call(const gpemu_cuda_comm_call& from, CheckedCall* checked) {
   // Ranks that pass data on, as in a pipeline, do not do the same.
   if (checked->communicator->has_phantoms() && checked->is_transfer() &&
       checked->other >= checked->communicator->real_ranks()) {
-    record_not_supported("libnccl.so.2",
-                         "a send to or receive from a rank that does not run (--ranks-for-real)");
+    process::record_not_supported(
+        "libnccl.so.2", "a send to or receive from a rank that does not run (--ranks-for-real)");
     return GPEMU_CUDA_ERROR_NOT_SUPPORTED;
   }
   if (call.kind == GPEMU_CUDA_SCATTER && call.root >= checked->communicator->real_ranks()) {
-    record_not_supported("libnccl.so.2",
-                         "a scatter from a rank that does not run (--ranks-for-real)");
+    process::record_not_supported("libnccl.so.2",
+                                  "a scatter from a rank that does not run (--ranks-for-real)");
     return GPEMU_CUDA_ERROR_NOT_SUPPORTED;
   }
   if (!has_memory(*checked)) return GPEMU_CUDA_ERROR_INVALID_VALUE;
@@ -108,77 +110,81 @@ Status check_call(const gpemu_cuda_comm_call& from, CheckedCall* checked) {
 }
 
 /// Records a collective, and returns what records its end.
-std::function<void(const device::RoundTimes&)> record_round(const Communicator& communicator,
+std::function<void(const device::RoundTimes&)> record_round(const ranks::Communicator& communicator,
                                                             const CheckedCall& checked,
                                                             std::uint64_t number) {
-  const Place place = checked.communicator->place();
-  const RecordedCollective work{.device = &communicator.device(),
-                                .stream_id = checked.stream->id,
-                                .name = collective_name(checked.call.kind),
-                                .type = comm_type_name(checked.call.type),
-                                .bytes = collective_bytes(checked.call, place.ranks),
-                                .bus_factor = bus_factor_of(checked.call.kind, place.ranks),
-                                .rank = place.rank,
-                                .ranks = place.ranks,
-                                .peer = checked.is_transfer() ? checked.other : -1,
-                                .communicator = communicator.tag(),
-                                .number = number,
-                                .asked = process().clock->now()};
-  const std::uint64_t recorded = record_collective(work);
+  const ranks::Place place = checked.communicator->place();
+  const process::RecordedCollective work{
+      .device = &communicator.device(),
+      .stream_id = checked.stream->id,
+      .name = ranks::collective_name(checked.call.kind),
+      .type = ranks::comm_type_name(checked.call.type),
+      .bytes = ranks::collective_bytes(checked.call, place.ranks),
+      .bus_factor = ranks::bus_factor_of(checked.call.kind, place.ranks),
+      .rank = place.rank,
+      .ranks = place.ranks,
+      .peer = checked.is_transfer() ? checked.other : -1,
+      .communicator = communicator.tag(),
+      .number = number,
+      .asked = process::process().clock->now()};
+  const std::uint64_t recorded = process::record_collective(work);
   // The communicator outlives its rounds.
   return [work, recorded, &communicator, call = checked.call](const device::RoundTimes& times) {
-    count_collective(communicator, call, {work.rank, work.ranks});
+    ranks::count_collective(communicator, call, {work.rank, work.ranks});
     if (recorded == 0) return;
-    record_collective_end(work, recorded, times, communicator.members()[times.last].device);
+    process::record_collective_end(work, recorded, times,
+                                   communicator.members()[times.last].device);
   };
 }
 
 /// Tells of the first rank that has announced another call. Of two ranks at least one sees the call
 /// of the other.
-void find_mismatch(const Exchange& exchange) {
-  Communicator& communicator = *exchange.communicator;
-  const CollectiveCall& own = exchange.call;
+void find_mismatch(const ranks::Exchange& exchange) {
+  ranks::Communicator& communicator = *exchange.communicator;
+  const ranks::CollectiveCall& own = exchange.call;
   for (int rank = 0; rank < communicator.real_ranks(); ++rank) {
     if (rank == communicator.place().rank ||
         !communicator.mailbox().has_announced(rank, exchange.number)) {
       continue;
     }
-    const CollectiveCall other = communicator.mailbox().call(rank, exchange.number);
+    const ranks::CollectiveCall other = communicator.mailbox().call(rank, exchange.number);
     if (!own.matches(other)) return communicator.tell_mismatch(own, rank, other);
   }
 }
 
 /// Queues one collective, or a transfer of a pair's communicator.
-Status run_round(const std::shared_ptr<Communicator>& communicator, const CheckedCall& checked,
-                 device::Stream& stream, const CollectiveCost& cost, device::Moment* end) {
-  count_for_faults(communicator->device());
-  GPEMU_CUDA_TRY(check_device(communicator->device()));
-  GPEMU_CUDA_TRY(check_links(*communicator));
-  Exchange exchange{.communicator = communicator, .call = checked.call, .stream = checked.stream};
+process::Status run_round(const std::shared_ptr<ranks::Communicator>& communicator,
+                          const CheckedCall& checked, device::Stream& stream,
+                          const ranks::CollectiveCost& cost, device::Moment* end) {
+  process::count_for_faults(communicator->device());
+  GPEMU_CUDA_TRY(process::check_device(communicator->device()));
+  GPEMU_CUDA_TRY(ranks::check_links(*communicator));
+  ranks::Exchange exchange{
+      .communicator = communicator, .call = checked.call, .stream = checked.stream};
   GPEMU_CUDA_TRY(communicator->begin(&exchange.number));
-  follow(*checked.stream);
+  streams::follow(*checked.stream);
   communicator->mailbox().announce(exchange.number, exchange.call);
-  const std::vector<Communicator::Awaiting> awaiting = post_source(exchange);
+  const std::vector<ranks::Communicator::Awaiting> awaiting = ranks::post_source(exchange);
   find_mismatch(exchange);
-  const Status arrived = communicator->arrive(
+  const process::Status arrived = communicator->arrive(
       stream, cost, record_round(*communicator, checked, exchange.number), end);
-  Communicator::ring_soon(awaiting);
+  ranks::Communicator::ring_soon(awaiting);
   if (arrived != GPEMU_CUDA_SUCCESS) return arrived;
-  take_result(exchange, *end);
+  ranks::take_result(exchange, *end);
   return GPEMU_CUDA_SUCCESS;
 }
 
-Status run_collective(const CheckedCall& checked) {
+process::Status run_collective(const CheckedCall& checked) {
   // A collective of nothing takes no part in NCCL either.
   if (checked.call.count == 0) return GPEMU_CUDA_SUCCESS;
   device::Moment end;
   return run_round(checked.communicator, checked, *checked.stream->stream,
-                   cost_of(*checked.communicator, checked.call, 0), &end);
+                   ranks::cost_of(*checked.communicator, checked.call, 0), &end);
 }
 
 /// Makes the communicators of pairs that have none.
-Status make_pairs(std::span<const CheckedCall> transfers) {
-  std::vector<CommunicatorStart> starts;
+process::Status make_pairs(std::span<const CheckedCall> transfers) {
+  std::vector<ranks::CommunicatorStart> starts;
   std::vector<const CheckedCall*> first;
   for (const CheckedCall& transfer : transfers) {
     const auto [sender, receiver] = transfer.ranks();
@@ -187,11 +193,11 @@ Status make_pairs(std::span<const CheckedCall> transfers) {
     });
     if (transfer.communicator->pair(sender, receiver) != nullptr || !is_first) continue;
     first.push_back(&transfer);
-    starts.push_back(start_of_pair(*transfer.communicator, sender, receiver));
+    starts.push_back(ranks::start_of_pair(*transfer.communicator, sender, receiver));
   }
   if (starts.empty()) return GPEMU_CUDA_SUCCESS;
-  std::vector<std::shared_ptr<Communicator>> made;
-  GPEMU_CUDA_TRY(start_communicators(starts, &made, [&first] {
+  std::vector<std::shared_ptr<ranks::Communicator>> made;
+  GPEMU_CUDA_TRY(ranks::start_communicators(starts, &made, [&first] {
     return std::ranges::any_of(
         first, [](const CheckedCall* call) { return call->communicator->is_aborted(); });
   }));
@@ -204,16 +210,16 @@ Status make_pairs(std::span<const CheckedCall> transfers) {
 
 /// Queues transfers, which run side by side: in streams of their own, which begin where the
 /// program's streams are and for which these wait.
-Status run_transfers(std::span<const CheckedCall> transfers) {
+process::Status run_transfers(std::span<const CheckedCall> transfers) {
   GPEMU_CUDA_TRY(make_pairs(transfers));
   struct Load {
     Bytes sent = 0, received = 0;
   };
-  std::map<const Communicator*, Load> loads;
+  std::map<const ranks::Communicator*, Load> loads;
   std::vector<device::Moment> begins;
   for (const CheckedCall& transfer : transfers) {
     Load& load = loads[transfer.communicator.get()];
-    const Bytes bytes = transfer.call.count * element_bytes(transfer.call.type);
+    const Bytes bytes = transfer.call.count * ranks::element_bytes(transfer.call.type);
     (transfer.call.kind == GPEMU_CUDA_SEND ? load.sent : load.received) += bytes;
     begins.push_back(transfer.stream->stream->tail());
   }
@@ -227,9 +233,9 @@ Status run_transfers(std::span<const CheckedCall> transfers) {
     const bool is_alone = transfers.size() == 1;
     device::Stream& stream = is_alone ? *transfer.stream->stream : pair->own_stream();
     if (!is_alone) stream.wait(begins[i]);
-    GPEMU_CUDA_TRY(run_round(pair, transfer, stream,
-                             cost_of(*pair, transfer.call, std::max(load.sent, load.received)),
-                             &ends[i]));
+    GPEMU_CUDA_TRY(run_round(
+        pair, transfer, stream,
+        ranks::cost_of(*pair, transfer.call, std::max(load.sent, load.received)), &ends[i]));
   }
   if (transfers.size() == 1) return GPEMU_CUDA_SUCCESS;
   for (std::size_t i = 0; i < transfers.size(); ++i) transfers[i].stream->stream->wait(ends[i]);
@@ -237,40 +243,41 @@ Status run_transfers(std::span<const CheckedCall> transfers) {
 }
 
 /// Queues a call, or has a graph do so at each launch.
-Status queue_collective(const CheckedCall& checked) {
+process::Status queue_collective(const CheckedCall& checked) {
   if (!capturing(*checked.stream)) return run_collective(checked);
-  return capture_call(*checked.stream, [checked](gpemu_cuda_stream& stream) -> Status {
+  return capture_call(*checked.stream, [checked](gpemu_cuda_stream& stream) -> process::Status {
     CheckedCall launched = checked;
     launched.stream = &stream;
     if (!has_memory(launched)) return GPEMU_CUDA_ERROR_INVALID_VALUE;
-    const Status status = run_collective(launched);
+    const process::Status status = run_collective(launched);
     return status == GPEMU_CUDA_SUCCESS ? status : launched.communicator->note(status);
   });
 }
 
 /// The same for the transfers of a group. A graph has one node for all of them. Errors:
 /// STREAM_CAPTURE_UNSUPPORTED.
-Status queue_transfers(std::span<const CheckedCall> transfers) {
+process::Status queue_transfers(std::span<const CheckedCall> transfers) {
   gpemu_cuda_stream& stream = *transfers.front().stream;
   const auto is_captured = [](const CheckedCall& call) { return capturing(*call.stream); };
   if (std::ranges::none_of(transfers, is_captured)) return run_transfers(transfers);
   if (std::ranges::any_of(transfers,
                           [&stream](const CheckedCall& call) { return call.stream != &stream; })) {
-    record_not_supported("libnccl.so.2", "one group's transfers in several streams in a graph");
+    process::record_not_supported("libnccl.so.2",
+                                  "one group's transfers in several streams in a graph");
     return GPEMU_CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
   }
   // Ranks connect when they first call, captured or not: a launch must not wait for another host.
   GPEMU_CUDA_TRY(make_pairs(transfers));
   std::vector<CheckedCall> captured(transfers.begin(), transfers.end());
-  return capture_call(stream,
-                      [captured = std::move(captured)](gpemu_cuda_stream& launching) -> Status {
-                        std::vector<CheckedCall> launched = captured;
-                        for (CheckedCall& call : launched) {
-                          call.stream = &launching;
-                          if (!has_memory(call)) return GPEMU_CUDA_ERROR_INVALID_VALUE;
-                        }
-                        return run_transfers(launched);
-                      });
+  return capture_call(
+      stream, [captured = std::move(captured)](gpemu_cuda_stream& launching) -> process::Status {
+        std::vector<CheckedCall> launched = captured;
+        for (CheckedCall& call : launched) {
+          call.stream = &launching;
+          if (!has_memory(call)) return GPEMU_CUDA_ERROR_INVALID_VALUE;
+        }
+        return run_transfers(launched);
+      });
 }
 
 /// Phantoms that are roots of broadcasts have what their models have. If the model is a root in the
@@ -281,7 +288,7 @@ void broadcast_from_models(std::vector<CheckedCall>& calls) {
     return checked.call.kind == GPEMU_CUDA_BROADCAST;
   };
   for (CheckedCall& phantom : calls) {
-    const Communicator& communicator = *phantom.communicator;
+    const ranks::Communicator& communicator = *phantom.communicator;
     const int rank = communicator.place().rank;
     const int model = communicator.model_of(phantom.call.root);
     if (!is_broadcast(phantom) || phantom.call.root == model) continue;
@@ -298,8 +305,9 @@ void broadcast_from_models(std::vector<CheckedCall>& calls) {
 
 }  // namespace
 
-Status find_expected_time(std::span<const gpemu_cuda_comm_call> calls, double* microseconds) {
-  GPEMU_CUDA_TRY(attach());
+process::Status find_expected_time(std::span<const gpemu_cuda_comm_call> calls,
+                                   double* microseconds) {
+  GPEMU_CUDA_TRY(process::attach());
   double expected = -1;
   for (const gpemu_cuda_comm_call& call : calls) {
     CheckedCall checked;
@@ -308,14 +316,14 @@ Status find_expected_time(std::span<const gpemu_cuda_comm_call> calls, double* m
     if (call.collective > GPEMU_CUDA_ALL_GATHER || checked.communicator->place().ranks == 1) {
       continue;
     }
-    expected = tuner_seconds(*checked.communicator, checked.call) * 1e6;
+    expected = ranks::tuner_seconds(*checked.communicator, checked.call) * 1e6;
   }
   *microseconds = expected;
   return GPEMU_CUDA_SUCCESS;
 }
 
-Status run_collectives(std::span<const gpemu_cuda_comm_call> calls) {
-  GPEMU_CUDA_TRY(attach());
+process::Status run_collectives(std::span<const gpemu_cuda_comm_call> calls) {
+  GPEMU_CUDA_TRY(process::attach());
   std::vector<CheckedCall> collectives, transfers;
   for (const gpemu_cuda_comm_call& call : calls) {
     CheckedCall checked;
@@ -328,11 +336,11 @@ Status run_collectives(std::span<const gpemu_cuda_comm_call> calls) {
   }
   broadcast_from_models(collectives);
   for (const CheckedCall& call : collectives) {
-    const Status status = queue_collective(call);
+    const process::Status status = queue_collective(call);
     if (status != GPEMU_CUDA_SUCCESS) return call.communicator->note(status);
   }
   if (transfers.empty()) return GPEMU_CUDA_SUCCESS;
-  const Status status = queue_transfers(transfers);
+  const process::Status status = queue_transfers(transfers);
   if (status == GPEMU_CUDA_SUCCESS) return status;
   for (const CheckedCall& call : transfers) static_cast<void>(call.communicator->note(status));
   return status;

@@ -4,17 +4,16 @@
 #include <span>
 
 #include "gpemu/cuda.h"
-
-#include "status.hpp"
+#include "gpemu/process/status.hpp"
 
 namespace gpemu::cuda {
 
 /// Queues the calls of one group. Errors: those of gpemu_cuda_comm_run.
-[[nodiscard]] Status run_collectives(std::span<const gpemu_cuda_comm_call> calls);
+[[nodiscard]] process::Status run_collectives(std::span<const gpemu_cuda_comm_call> calls);
 
 /// Finds out what NCCL's tuner expects of the last collective of a group. Errors: those of
 /// gpemu_cuda_comm_expected_time.
-[[nodiscard]] Status find_expected_time(std::span<const gpemu_cuda_comm_call> calls,
-                                        double* microseconds);
+[[nodiscard]] process::Status find_expected_time(std::span<const gpemu_cuda_comm_call> calls,
+                                                 double* microseconds);
 
 }  // namespace gpemu::cuda

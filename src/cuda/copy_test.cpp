@@ -17,11 +17,11 @@
 
 #include "gpemu/base/units.hpp"
 #include "gpemu/cuda.h"
+#include "gpemu/launch/kernel_execution.hpp"
+#include "gpemu/memory/memory_content.hpp"
+#include "gpemu/process/attach.hpp"
+#include "gpemu/streams/mover.hpp"
 
-#include "attach.hpp"
-#include "kernel_execution.hpp"
-#include "memory_content.hpp"
-#include "mover.hpp"
 #include "test_memory.hpp"
 
 namespace gpemu::cuda {
@@ -51,7 +51,7 @@ TEST_F(CopyTest, CopiesAndSetsOfUnwrittenMemoryTakeNoHostMemory) {
 }
 
 TEST_F(CopyTest, DropsLargeCopiesFromPinnedMemoryWhereAskedToAndSaysSo) {
-  process().settings->drop_data = true;
+  process::process().settings->drop_data = true;
   constexpr Bytes kSize = 8 * kMiB;
   void* pinned = nullptr;
   ASSERT_EQ(gpemu_cuda_host_alloc(kSize, 0, &pinned), GPEMU_CUDA_SUCCESS);
@@ -79,7 +79,7 @@ TEST_F(CopyTest, DropsLargeCopiesFromPinnedMemoryWhereAskedToAndSaysSo) {
   ASSERT_EQ(gpemu_cuda_free(address), GPEMU_CUDA_SUCCESS);
   ASSERT_EQ(gpemu_cuda_free(second), GPEMU_CUDA_SUCCESS);
   ASSERT_EQ(gpemu_cuda_host_free(pinned), GPEMU_CUDA_SUCCESS);
-  process().settings->drop_data = false;
+  process::process().settings->drop_data = false;
 }
 
 TEST_F(CopyTest, CopiesRowsAndPlanes) {
@@ -115,32 +115,33 @@ TEST_F(CopyTest, BlockingCopiesWaitForWhatCudaSaysTheyDo) {
                                     .shape = {1 << 24, 1 << 24, 1},
                                     .name = "operation"};
     EXPECT_EQ(gpemu_cuda_submit(&operation, nullptr), GPEMU_CUDA_SUCCESS);
-    return clock().now();
+    return process::clock().now();
   };
   // Alone, to learn how long the operation takes.
   const TimePoint alone = queue_work();
   ASSERT_EQ(gpemu_cuda_device_synchronize(), GPEMU_CUDA_SUCCESS);
-  const Duration work = clock().now() - alone;
+  const Duration work = process::clock().now() - alone;
   ASSERT_GT(work, Duration::zero());
 
   TimePoint start = queue_work();
   ASSERT_EQ(copy(memory, bits(pageable.data()), kSmall), GPEMU_CUDA_SUCCESS);
-  EXPECT_EQ(clock().now() - start, work) << "for what was queued, but not for the copy itself";
+  EXPECT_EQ(process::clock().now() - start, work)
+      << "for what was queued, but not for the copy itself";
   EXPECT_EQ(gpemu_cuda_stream_query(nullptr), GPEMU_CUDA_ERROR_NOT_READY);
 
   start = queue_work();
   ASSERT_EQ(copy(memory, memory + kSmall, kSmall), GPEMU_CUDA_SUCCESS);
-  EXPECT_EQ(clock().now(), start) << "between devices the host waits for nothing";
+  EXPECT_EQ(process::clock().now(), start) << "between devices the host waits for nothing";
 
   start = queue_work();
   ASSERT_EQ(
       gpemu_cuda_memcpy(memory, bits(pageable.data()), kSmall, GPEMU_CUDA_COPY_DEFAULT, nullptr, 0),
       GPEMU_CUDA_SUCCESS);
-  EXPECT_EQ(clock().now(), start) << "asynchronous and small";
+  EXPECT_EQ(process::clock().now(), start) << "asynchronous and small";
 
   start = queue_work();
   ASSERT_EQ(copy(bits(pageable.data()), memory, kSmall), GPEMU_CUDA_SUCCESS);
-  EXPECT_GT(clock().now() - start, work) << "to the host";
+  EXPECT_GT(process::clock().now() - start, work) << "to the host";
   EXPECT_EQ(gpemu_cuda_stream_query(nullptr), GPEMU_CUDA_SUCCESS);
   ASSERT_EQ(gpemu_cuda_free(memory), GPEMU_CUDA_SUCCESS);
 }
@@ -159,7 +160,7 @@ TEST_F(CopyTest, ManyShortRowsAreSetAndCopiedAsFewAre) {
   // Zeros stay without memory.
   ASSERT_EQ(gpemu_cuda_set_memory(first, kPitch, 0, 1, 1, kRows, nullptr), GPEMU_CUDA_SUCCESS);
   ASSERT_EQ(gpemu_cuda_device_synchronize(), GPEMU_CUDA_SUCCESS);
-  EXPECT_TRUE(is_unkept(first, kSize));
+  EXPECT_TRUE(memory::is_unkept(first, kSize));
   std::vector<std::uint8_t> expected(kSize, 0);
   for (const std::uint8_t value : {std::uint8_t{7}, std::uint8_t{0}}) {
     ASSERT_EQ(copy(first, bits(data.data()), kSize), GPEMU_CUDA_SUCCESS);
@@ -193,7 +194,7 @@ TEST_F(CopyTest, ManyShortRowsAreSetAndCopiedAsFewAre) {
 TEST_F(CopyTest, RowsWithoutGapsAreOne) {
   constexpr Bytes kSize = 4 * kGiB;
   const std::uint64_t start = allocate(kSize);
-  const std::uint64_t before = memory().contents.changes();
+  const std::uint64_t before = memory::memory().contents.changes();
   // As many rows as bytes would take minutes.
   ASSERT_EQ(gpemu_cuda_set_memory(start, 1, 0, 1, 1, kSize, nullptr), GPEMU_CUDA_SUCCESS);
   const gpemu_cuda_copy rows{.destination = start,
@@ -207,7 +208,7 @@ TEST_F(CopyTest, RowsWithoutGapsAreOne) {
                              .source_plane_pitch = kSize / 4,
                              .kind = GPEMU_CUDA_COPY_DEFAULT};
   ASSERT_EQ(gpemu_cuda_copy_memory(&rows, nullptr, 1), GPEMU_CUDA_SUCCESS);
-  EXPECT_LE(memory().contents.changes() - before, 2);
+  EXPECT_LE(memory::memory().contents.changes() - before, 2);
   ASSERT_EQ(gpemu_cuda_free(start), GPEMU_CUDA_SUCCESS);
 }
 
@@ -236,11 +237,11 @@ TEST_F(MoverTest, LargeCopiesReturnBeforeTheirBytesAreMoved) {
   gpemu_cuda_event_handle event = nullptr;
   ASSERT_EQ(gpemu_cuda_event_create(0, &event), GPEMU_CUDA_SUCCESS);
   ASSERT_EQ(gpemu_cuda_event_record(event, stream_, 0), GPEMU_CUDA_SUCCESS);
-  clock().wait_until(clock().now() + std::chrono::seconds(1));
+  process::clock().wait_until(process::clock().now() + std::chrono::seconds(1));
   EXPECT_EQ(gpemu_cuda_stream_query(stream_), GPEMU_CUDA_ERROR_NOT_READY);
   EXPECT_EQ(gpemu_cuda_event_query(event), GPEMU_CUDA_ERROR_NOT_READY);
   EXPECT_TRUE(all_are(0, kSize, 0));
-  mover().resume();
+  streams::mover().resume();
   ASSERT_EQ(gpemu_cuda_event_synchronize(event), GPEMU_CUDA_SUCCESS);
   EXPECT_EQ(std::memcmp(to_, from_, kSize), 0);
   EXPECT_EQ(gpemu_cuda_stream_query(stream_), GPEMU_CUDA_SUCCESS);
@@ -248,7 +249,7 @@ TEST_F(MoverTest, LargeCopiesReturnBeforeTheirBytesAreMoved) {
 }
 
 TEST_F(MoverTest, TakeNoLongerOnTheTimelineThanTheLink) {
-  mover().resume();
+  streams::mover().resume();
   gpemu_cuda_event_handle start = nullptr, end = nullptr;
   ASSERT_EQ(gpemu_cuda_event_create(0, &start), GPEMU_CUDA_SUCCESS);
   ASSERT_EQ(gpemu_cuda_event_create(0, &end), GPEMU_CUDA_SUCCESS);
@@ -259,9 +260,9 @@ TEST_F(MoverTest, TakeNoLongerOnTheTimelineThanTheLink) {
     ASSERT_EQ(gpemu_cuda_event_record(end, stream_, 0), GPEMU_CUDA_SUCCESS);
     ASSERT_EQ(gpemu_cuda_event_synchronize(end), GPEMU_CUDA_SUCCESS);
     ASSERT_EQ(gpemu_cuda_event_elapsed(start, end, &time), GPEMU_CUDA_SUCCESS);
-    process().settings->drop_data = true;
+    process::process().settings->drop_data = true;
   }
-  process().settings->drop_data = false;
+  process::process().settings->drop_data = false;
   EXPECT_EQ(times[0], times[1]);
   EXPECT_GT(times[0], 0);
 }
@@ -274,11 +275,11 @@ TEST_F(MoverTest, WhatOverlapsComesInOrder) {
   set_async(memory_ + kMiB, 0, kMiB);
   copy_async(memory_ + 10'000, bits(pageable.data()), pageable.size());
   std::ranges::fill(pageable, std::uint8_t{1});  // It was staged.
-  KernelWork sixes;
+  kernels::KernelWork sixes;
   sixes.fill_address = memory_ + 20'000;
   sixes.fill_count = 10;
   sixes.fill_value = {std::byte{6}};
-  perform(sixes, nullptr);
+  launch::perform(sixes, nullptr);
   copy_async(second, memory_, kSize);
   set_async(memory_, 7, kSize);
   copy_async(bits(to_), second, kSize);
@@ -290,7 +291,7 @@ TEST_F(MoverTest, WhatOverlapsComesInOrder) {
   small = 4;
   ASSERT_EQ(copy(bits(&small), other, 1), GPEMU_CUDA_SUCCESS);
   EXPECT_EQ(small, 3);
-  EXPECT_TRUE(mover().busy());
+  EXPECT_TRUE(streams::mover().busy());
   synchronize();
   std::vector<std::uint8_t> expected(from_, from_ + kSize);
   std::fill_n(expected.begin() + 100, 50, std::uint8_t{5});
@@ -308,10 +309,10 @@ TEST_F(MoverTest, WhatOverlapsComesInOrder) {
 
 TEST_F(MoverTest, BlockingCopiesAndReadsOfLibrariesWaitForWhatTheyRead) {
   for (const int way : {0, 1, 2, 3}) {
-    mover().pause();
+    streams::mover().pause();
     from_[5] = static_cast<std::uint8_t>(way + 1);
     copy_async(memory_, bits(from_), kSize);
-    std::thread resumer([] { mover().resume(); });
+    std::thread resumer([] { streams::mover().resume(); });
     std::uint8_t read = 0;
     const std::uint8_t written = 77;
     if (way == 0) {
@@ -323,7 +324,7 @@ TEST_F(MoverTest, BlockingCopiesAndReadsOfLibrariesWaitForWhatTheyRead) {
       EXPECT_EQ(gpemu_cuda_peek(memory_ + 5, &read, 1), GPEMU_CUDA_SUCCESS);
     } else {
       EXPECT_EQ(gpemu_cuda_device_synchronize(), GPEMU_CUDA_SUCCESS);
-      EXPECT_FALSE(mover().busy());
+      EXPECT_FALSE(streams::mover().busy());
       EXPECT_EQ(gpemu_cuda_peek(memory_ + 5, &read, 1), GPEMU_CUDA_SUCCESS);
     }
     EXPECT_EQ(read, way == 2 ? written : way + 1);
@@ -347,7 +348,7 @@ TEST_F(MoverTest, FreedAndUnregisteredMemoryIsNotTouchedAnyMore) {
   copy_async(memory_ + 2 * kMiB, bits(pinned), 2 * kMiB);
   copy_async(device, bits(from_), 2 * kMiB);
   copy_async(range, bits(from_), 2 * kMiB);
-  std::thread resumer([] { mover().resume(); });
+  std::thread resumer([] { streams::mover().resume(); });
   EXPECT_EQ(gpemu_cuda_host_unregister(registered.data()), GPEMU_CUDA_SUCCESS);
   std::ranges::fill(registered, std::uint8_t{0});
   EXPECT_EQ(gpemu_cuda_host_free(pinned), GPEMU_CUDA_SUCCESS);
@@ -397,7 +398,7 @@ TEST_F(MoverTest, CopiesFindWhatHostFunctionsBeforeThemWrote) {
     std::latch open{1};
     std::uint8_t* bytes = nullptr;
   };
-  mover().resume();
+  streams::mover().resume();
   for (const Bytes size : {Bytes{100}, kSize}) {
     for (const bool blocking : {false, true}) {
       Gate gate{.bytes = from_};
@@ -438,9 +439,9 @@ TEST_F(MoverTest, LaunchesOfGraphsMoveBytesEachTime) {
   ASSERT_EQ(gpemu_cuda_graph_instantiate(graph, &exec), GPEMU_CUDA_SUCCESS);
   for (const int value : {1, 2}) {
     std::memset(from_, value, kSize);
-    mover().pause();
+    streams::mover().pause();
     ASSERT_EQ(gpemu_cuda_graph_launch(exec, stream_), GPEMU_CUDA_SUCCESS);
-    EXPECT_TRUE(mover().busy());
+    EXPECT_TRUE(streams::mover().busy());
     synchronize();
     EXPECT_TRUE(all_are(0, 10, 3));
     EXPECT_TRUE(all_are(10, kSize - 10, static_cast<std::uint8_t>(value)));
@@ -451,7 +452,7 @@ TEST_F(MoverTest, LaunchesOfGraphsMoveBytesEachTime) {
 }
 
 TEST_F(MoverTest, NodesReadPageableMemoryThatHostFunctionsBeforeThemWrote) {
-  mover().resume();
+  streams::mover().resume();
   struct Gate {
     std::latch open{1};
     std::array<std::uint8_t, 64> pageable{};
@@ -503,7 +504,7 @@ TEST_F(MoverTest, WhatTheHostSeesChangesInTheStreamsOrder) {
     gate.seen = *gate.set;
     gate.from[99] = 5;
   };
-  mover().resume();
+  streams::mover().resume();
   for (const bool in_graph : {false, true}) {
     Gate gate{.from = from_, .set = to_ + 1000};
     std::memset(from_, 1, 100);
@@ -537,7 +538,7 @@ TEST_F(MoverTest, WhatTheHostSeesChangesInTheStreamsOrder) {
 }
 
 TEST_F(MoverTest, RandomCopiesAndSetsLeaveWhatTheirOrderSays) {
-  mover().resume();
+  streams::mover().resume();
   constexpr std::size_t kBuffers = 4;
   const std::uint64_t second = allocate(kSize);
   // Two of the device, two of the host, and what they must hold.

@@ -12,17 +12,18 @@
 #include <vector>
 
 #include "gpemu/base/mutex.hpp"
+#include "gpemu/launch/kernel_execution.hpp"
+#include "gpemu/process/attach.hpp"
+#include "gpemu/process/handle_table.hpp"
+#include "gpemu/process/made_once.hpp"
+#include "gpemu/streams/host_functions.hpp"
+#include "gpemu/streams/waits.hpp"
 
-#include "attach.hpp"
 #include "capture.hpp"
 #include "copy.hpp"
 #include "event.hpp"
 #include "graph.hpp"
-#include "handle_table.hpp"
-#include "host_functions.hpp"
-#include "kernel_execution.hpp"
 #include "stream.hpp"
-#include "waits.hpp"
 
 namespace gpemu::cuda {
 namespace {
@@ -33,14 +34,15 @@ constexpr std::size_t kMaxExecs = 1 << 16;
 
 /// Returns the time that a kernel saves in a graph, compared with a launch after others in a
 /// stream.
-Duration saved_per_kernel(const DeviceState& device) {
+Duration saved_per_kernel(const process::DeviceState& device) {
   return std::chrono::nanoseconds(device.spec.generation.graph_kernel_saving_ns);
 }
 
 /// Appends the steps of a graph, with child graphs in place of their nodes, and the objects that
 /// they keep. Steps without dependencies wait for `before`. Errors: INVALID_VALUE for circles.
-Status flatten(const gpemu_cuda_graph& graph, const std::vector<std::uint32_t>& before,
-               std::vector<Step>& steps, UserObjects& objects) GPEMU_REQUIRES(graph_mutex()) {
+process::Status flatten(const gpemu_cuda_graph& graph, const std::vector<std::uint32_t>& before,
+                        std::vector<Step>& steps, UserObjects& objects)
+    GPEMU_REQUIRES(graph_mutex()) {
   std::vector<gpemu_cuda_node*> sorted;
   GPEMU_CUDA_TRY(sort_nodes(graph, &sorted));
   for (const auto& [object, count] : graph.objects) objects[object] += count;
@@ -65,7 +67,7 @@ Status flatten(const gpemu_cuda_graph& graph, const std::vector<std::uint32_t>& 
 }
 
 /// Runs one node on a stream whose work starts when the node may start; the stream knows the end.
-Status run_step(Step& step, gpemu_cuda_stream& stream) {
+process::Status run_step(Step& step, gpemu_cuda_stream& stream) {
   const gpemu_cuda_node_parameters& node = step.work.parameters;
   if (step.work.queue) return step.work.queue(stream);
   switch (node.kind) {
@@ -76,7 +78,7 @@ Status run_step(Step& step, gpemu_cuda_stream& stream) {
       gpemu_operation operation = step.work.operation;
       operation.name = step.work.name.c_str();
       queue_operation(cost, operation, stream);
-      if (step.work.memory != nullptr) perform(*step.work.memory, &stream);
+      if (step.work.memory != nullptr) launch::perform(*step.work.memory, &stream);
       return GPEMU_CUDA_SUCCESS;
     }
     case GPEMU_CUDA_NODE_COPY:
@@ -90,7 +92,7 @@ Status run_step(Step& step, gpemu_cuda_stream& stream) {
     case GPEMU_CUDA_NODE_RECORD_EVENT:
       return record_in_graph(node.event, stream);
     case GPEMU_CUDA_NODE_EMPTY:
-      if (step.work.memory != nullptr) perform(*step.work.memory, &stream);
+      if (step.work.memory != nullptr) launch::perform(*step.work.memory, &stream);
       return GPEMU_CUDA_SUCCESS;
     default:
       return GPEMU_CUDA_SUCCESS;
@@ -149,7 +151,7 @@ class Branches {
  private:
   static constexpr std::uint32_t kNone = ~std::uint32_t{0};
   struct Branch {
-    DeviceState* device = nullptr;
+    process::DeviceState* device = nullptr;
     device::Stream* stream = nullptr;  ///< null until it is begun.
     std::uint32_t last = kNone;        ///< its last step.
   };
@@ -160,7 +162,7 @@ class Branches {
     device::Moment end = {};
   };
 
-  device::Stream& begin(DeviceState& device, std::size_t branch) {
+  device::Stream& begin(process::DeviceState& device, std::size_t branch) {
     if (branch == 0 && &device == stream_.device) return *stream_.stream;
     auto& streams = exec_.streams[&device];
     std::size_t& used = used_[&device];
@@ -177,7 +179,7 @@ class Branches {
   device::Moment start_;
   std::vector<Branch> branches_;
   std::vector<Place> places_;  ///< by step.
-  std::map<DeviceState*, std::size_t> used_;
+  std::map<process::DeviceState*, std::size_t> used_;
 };
 
 /// Finds the step of a node.
@@ -203,7 +205,7 @@ void release_after_launches(const gpemu_cuda_exec& exec, UserObjects objects,
                             std::vector<gpemu_cuda_user_object*>& released)
     GPEMU_REQUIRES(graph_mutex()) {
   if (objects.empty()) return;
-  if (is_over(exec.end) && have_returned(exec.host_calls)) {
+  if (streams::is_over(exec.end) && streams::have_returned(exec.host_calls)) {
     return release_objects(objects, released);
   }
   const auto release = [](void* data) {
@@ -217,20 +219,22 @@ void release_after_launches(const gpemu_cuda_exec& exec, UserObjects objects,
   };
   auto held = std::make_unique<UserObjects>(std::move(objects));
   // Without a thread to release them, the objects live until the process ends.
-  static_cast<void>(call_at(exec.end, release, held.get()));
+  static_cast<void>(streams::call_at(exec.end, release, held.get()));
   static_cast<void>(held.release());
 }
 
 /// Runs the steps on a stream, and adds the events that they record to `recorded`.
-Status run_steps(gpemu_cuda_exec& exec, gpemu_cuda_stream& stream,
-                 std::vector<gpemu_cuda_event_handle>& recorded) GPEMU_REQUIRES(exec.mutex) {
+process::Status run_steps(gpemu_cuda_exec& exec, gpemu_cuda_stream& stream,
+                          std::vector<gpemu_cuda_event_handle>& recorded)
+    GPEMU_REQUIRES(exec.mutex) {
   stream.stream->wait(exec.end);
   Branches branches(exec, stream);
-  follow(stream, &exec.host_calls);
-  HostCalls before;
-  copy_host_calls(stream, before);
-  std::vector<HostCalls> calls(exec.steps.size());  // that later steps must respect, by step.
-  Status status = GPEMU_CUDA_SUCCESS;
+  streams::follow(stream, &exec.host_calls);
+  streams::HostCalls before;
+  streams::copy_host_calls(stream, before);
+  std::vector<streams::HostCalls> calls(
+      exec.steps.size());  // that later steps must respect, by step.
+  process::Status status = GPEMU_CUDA_SUCCESS;
   for (std::size_t i = 0; i < exec.steps.size() && status == GPEMU_CUDA_SUCCESS; ++i) {
     Step& step = exec.steps[i];
     gpemu_cuda_stream node_stream{.device = step.work.device,
@@ -239,7 +243,7 @@ Status run_steps(gpemu_cuda_exec& exec, gpemu_cuda_stream& stream,
                                   .runs_graph = true,
                                   .host_calls = before};
     for (const std::uint32_t dependency : step.dependencies) {
-      follow(node_stream, &calls[dependency]);
+      streams::follow(node_stream, &calls[dependency]);
     }
     if (step.enabled) status = run_step(step, node_stream);
     const gpemu_cuda_node_parameters& node = step.work.parameters;
@@ -249,13 +253,14 @@ Status run_steps(gpemu_cuda_exec& exec, gpemu_cuda_stream& stream,
   }
   branches.join();
   exec.end = stream.stream->last_end();
-  for (const HostCalls& of_step : calls) follow(stream, &of_step);
-  copy_host_calls(stream, exec.host_calls);
+  for (const streams::HostCalls& of_step : calls) streams::follow(stream, &of_step);
+  streams::copy_host_calls(stream, exec.host_calls);
   return status;
 }
 
-HandleTable<gpemu_cuda_exec>& execs() {
-  return process().execs.get(kMaxExecs);
+process::HandleTable<gpemu_cuda_exec>& execs() {
+  static constinit process::MadeOnce<process::HandleTable<gpemu_cuda_exec>> table;
+  return table.get(kMaxExecs);
 }
 
 }  // namespace
@@ -282,7 +287,7 @@ void unpin_exec(gpemu_cuda_exec& exec) {
   destroy_objects(released);
 }
 
-Status instantiate(const gpemu_cuda_graph& graph, gpemu_cuda_exec** exec) {
+process::Status instantiate(const gpemu_cuda_graph& graph, gpemu_cuda_exec** exec) {
   std::vector<Step> steps;
   UserObjects objects;
   GPEMU_CUDA_TRY(flatten(graph, {}, steps, objects));
@@ -295,8 +300,8 @@ Status instantiate(const gpemu_cuda_graph& graph, gpemu_cuda_exec** exec) {
   return GPEMU_CUDA_SUCCESS;
 }
 
-Status update_exec(gpemu_cuda_exec& exec, const gpemu_cuda_graph& graph,
-                   std::vector<gpemu_cuda_user_object*>& released) {
+process::Status update_exec(gpemu_cuda_exec& exec, const gpemu_cuda_graph& graph,
+                            std::vector<gpemu_cuda_user_object*>& released) {
   std::vector<Step> steps;
   UserObjects objects;
   GPEMU_CUDA_TRY(flatten(graph, {}, steps, objects));
@@ -312,8 +317,8 @@ Status update_exec(gpemu_cuda_exec& exec, const gpemu_cuda_graph& graph,
   return GPEMU_CUDA_SUCCESS;
 }
 
-Status set_exec_node(gpemu_cuda_exec& exec, gpemu_cuda_node_handle node,
-                     const gpemu_cuda_node_parameters& parameters) {
+process::Status set_exec_node(gpemu_cuda_exec& exec, gpemu_cuda_node_handle node,
+                              const gpemu_cuda_node_parameters& parameters) {
   const Lock exec_lock(exec.mutex);
   Step* const step = find_step(exec, node);
   if (step == nullptr || step->work.parameters.kind != parameters.kind) {
@@ -325,7 +330,7 @@ Status set_exec_node(gpemu_cuda_exec& exec, gpemu_cuda_node_handle node,
   return GPEMU_CUDA_SUCCESS;
 }
 
-Status enable_exec_node(gpemu_cuda_exec& exec, gpemu_cuda_node_handle node, bool enabled) {
+process::Status enable_exec_node(gpemu_cuda_exec& exec, gpemu_cuda_node_handle node, bool enabled) {
   const Lock exec_lock(exec.mutex);
   Step* const step = find_step(exec, node);
   // Source: cudaGraphNodeSetEnabled: only kernels, memsets and memcpys.
@@ -343,16 +348,16 @@ void destroy_exec(gpemu_cuda_exec& exec, std::vector<gpemu_cuda_user_object*>& r
   execs().destroy(&exec);
 }
 
-Status launch_exec(gpemu_cuda_exec& exec, gpemu_cuda_stream& stream) {
+process::Status launch_exec(gpemu_cuda_exec& exec, gpemu_cuda_stream& stream) {
   std::vector<gpemu_cuda_event_handle> recorded;
-  Status status = GPEMU_CUDA_SUCCESS;
+  process::Status status = GPEMU_CUDA_SUCCESS;
   {
     const Lock lock(exec.mutex);
     status = run_steps(exec, stream, recorded);
   }
   // Takes the lock of graphs, which those who change an executable graph take before its own.
   for (gpemu_cuda_event_handle event : recorded) {
-    if (gpemu_cuda_event* const found = find_event(event)) forget_capture(*found);
+    if (gpemu_cuda_event* const found = streams::find_event(event)) forget_capture(*found);
   }
   return status;
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Each test runs in a process of its own, which attaches to a node with faults.
-#include "faults.hpp"
+#include "gpemu/process/faults.hpp"
 
 #include <chrono>
 #include <csignal>
@@ -14,7 +14,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "process.hpp"
+#include "gpemu/process/process.hpp"
 
 namespace gpemu::cuda {
 namespace {
@@ -59,7 +59,7 @@ TEST_F(FaultsTest, ALostGpuFailsAllCallsAndTheOtherNone) {
         EXPECT_EQ(gpemu_cuda_context_retain(0), GPEMU_CUDA_ERROR_UNKNOWN);
         EXPECT_EQ(gpemu_cuda_set_current_device(1), GPEMU_CUDA_SUCCESS);
         EXPECT_EQ(gpemu_cuda_device_synchronize(), GPEMU_CUDA_SUCCESS);
-        EXPECT_FALSE(process().devices[1]->has_faults);
+        EXPECT_FALSE(process::process().devices[1]->has_faults);
         end();
       },
       testing::ExitedWithCode(0), "Xid .*: 79, GPU 0 of node 'n' has fallen off the bus");
@@ -70,13 +70,14 @@ TEST_F(FaultsTest, AWaitEndsWhenTheGpuIsLost) {
       {
         use_node("kind = \"lost\"\nat_s = 0.5\n");
         EXPECT_EQ(gpemu_cuda_set_current_device(0), GPEMU_CUDA_SUCCESS);
-        DeviceState& device = *process().devices[0];
+        process::DeviceState& device = *process::process().devices[0];
         // After work of an hour, and after a moment that nothing on the device has to do with.
         device.device->default_stream().launch(std::chrono::hours(1));
         EXPECT_EQ(gpemu_cuda_device_synchronize(), GPEMU_CUDA_ERROR_UNKNOWN);
-        wait_on_device(device::Moment(node_->clock().now() + std::chrono::hours(1)), &device);
-        EXPECT_TRUE(is_lost(device));
-        EXPECT_LE(time_to_loss(device).value(), Duration::zero());
+        process::wait_on_device(device::Moment(node_->clock().now() + std::chrono::hours(1)),
+                                &device);
+        EXPECT_TRUE(process::is_lost(device));
+        EXPECT_LE(process::time_to_loss(device).value(), Duration::zero());
         end();
       },
       testing::ExitedWithCode(0), "79");
@@ -88,10 +89,10 @@ TEST_F(FaultsTest, AProcessIsKilledAtItsCollective) {
         use_node("kind = \"kill\"\nat_collective = 2\n");
         EXPECT_EQ(gpemu_cuda_set_current_device(0), GPEMU_CUDA_SUCCESS);
         std::filesystem::remove_all(folder_);
-        count_for_faults(*process().devices[1]);
-        count_for_faults(*process().devices[0]);
+        process::count_for_faults(*process::process().devices[1]);
+        process::count_for_faults(*process::process().devices[0]);
         ::write(STDERR_FILENO, "lives\n", 6);
-        count_for_faults(*process().devices[0]);
+        process::count_for_faults(*process::process().devices[0]);
         ::_exit(0);
       },
       testing::KilledBySignal(SIGKILL), "lives");
@@ -109,9 +110,9 @@ TEST_F(FaultsTest, AProcessIsKilledAtATimeIfItUsesTheGpu) {
 }
 
 TEST_F(FaultsTest, AHealthyGpuHasNoTimeOfLoss) {
-  const DeviceState device;
-  EXPECT_EQ(time_to_loss(device), std::nullopt);
-  count_for_faults(device);
+  const process::DeviceState device;
+  EXPECT_EQ(process::time_to_loss(device), std::nullopt);
+  process::count_for_faults(device);
 }
 
 }  // namespace

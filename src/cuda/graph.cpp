@@ -10,14 +10,14 @@
 #include "gpemu/base/mutex.hpp"
 #include "gpemu/kernels/described_operation.hpp"
 #include "gpemu/kernels/kernel_effect.hpp"
-
-#include "event_state.hpp"
-#include "handle_table.hpp"
-#include "kernel.hpp"
-#include "kernel_execution.hpp"
-#include "prices.hpp"
-#include "recorder.hpp"
-#include "stream_state.hpp"
+#include "gpemu/launch/kernel.hpp"
+#include "gpemu/launch/kernel_execution.hpp"
+#include "gpemu/launch/prices.hpp"
+#include "gpemu/process/handle_table.hpp"
+#include "gpemu/process/made_once.hpp"
+#include "gpemu/process/recorder.hpp"
+#include "gpemu/streams/event_state.hpp"
+#include "gpemu/streams/stream_state.hpp"
 
 namespace gpemu::cuda {
 namespace {
@@ -26,15 +26,17 @@ namespace {
 constexpr std::size_t kMaxGraphs = 1 << 16;
 constexpr std::size_t kMaxNodes = 1 << 22;
 
-HandleTable<gpemu_cuda_graph>& graphs() {
-  return process().graphs.get(kMaxGraphs);
+process::HandleTable<gpemu_cuda_graph>& graphs() {
+  static constinit process::MadeOnce<process::HandleTable<gpemu_cuda_graph>> table;
+  return table.get(kMaxGraphs);
 }
 
-HandleTable<gpemu_cuda_node>& nodes() {
-  return process().nodes.get(kMaxNodes);
+process::HandleTable<gpemu_cuda_node>& nodes() {
+  static constinit process::MadeOnce<process::HandleTable<gpemu_cuda_node>> table;
+  return table.get(kMaxNodes);
 }
 
-Status describe_set(NodeWork* work) {
+process::Status describe_set(NodeWork* work) {
   gpemu_cuda_node_parameters& set = work->parameters;
   if (set.set_element_bytes != 1 && set.set_element_bytes != 2 && set.set_element_bytes != 4) {
     return GPEMU_CUDA_ERROR_INVALID_VALUE;
@@ -43,7 +45,7 @@ Status describe_set(NodeWork* work) {
   return GPEMU_CUDA_SUCCESS;
 }
 
-Status describe_child(NodeWork* work) GPEMU_REQUIRES(graph_mutex()) {
+process::Status describe_child(NodeWork* work) GPEMU_REQUIRES(graph_mutex()) {
   const gpemu_cuda_graph* const child = graphs().find(work->parameters.child);
   if (child == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
   gpemu_cuda_graph* const copy = clone_graph(*child);
@@ -64,8 +66,8 @@ void end_node(gpemu_cuda_node& node, std::vector<gpemu_cuda_user_object*>& relea
 
 }  // namespace
 
-Status describe_node(const gpemu_cuda_node_parameters& parameters, DeviceState& device,
-                     NodeWork* work) {
+process::Status describe_node(const gpemu_cuda_node_parameters& parameters,
+                              process::DeviceState& device, NodeWork* work) {
   *work = {.parameters = parameters,
            .cost = {},
            .operation = {},
@@ -78,20 +80,20 @@ Status describe_node(const gpemu_cuda_node_parameters& parameters, DeviceState& 
         std::vector<void*> arguments;
         gpemu_cuda_node_parameters plain = parameters;
         GPEMU_CUDA_TRY(
-            unpack_launch(parameters.kernel, parameters.launch, &arguments, &plain.launch));
+            launch::unpack_launch(parameters.kernel, parameters.launch, &arguments, &plain.launch));
         return describe_node(plain, device, work);
       }
       gpemu_cuda_kernel* kernel = nullptr;
-      GPEMU_CUDA_TRY(find_launched(parameters.kernel, parameters.launch, device, &kernel));
+      GPEMU_CUDA_TRY(launch::find_launched(parameters.kernel, parameters.launch, device, &kernel));
       const kernels::DescribedOperation described =
-          describe_operation(*kernel, parameters.launch, device);
-      work->cost = price_on(device, described);
-      set_shape(*kernel, parameters.launch, device, work->cost);
+          launch::describe_operation(*kernel, parameters.launch, device);
+      work->cost = launch::price_on(device, described);
+      launch::set_shape(*kernel, parameters.launch, device, work->cost);
       work->operation = described.operation;
       work->name = work->operation.name;
-      KernelWork memory;
-      describe_for_later(kernel->effect, parameters.launch, &memory);
-      work->memory = std::make_shared<const KernelWork>(std::move(memory));
+      kernels::KernelWork memory;
+      launch::describe_for_later(kernel->effect, parameters.launch, &memory);
+      work->memory = std::make_shared<const kernels::KernelWork>(std::move(memory));
       work->parameters.launch.arguments = nullptr;
       return GPEMU_CUDA_SUCCESS;
     }
@@ -111,18 +113,18 @@ Status describe_node(const gpemu_cuda_node_parameters& parameters, DeviceState& 
       return GPEMU_CUDA_SUCCESS;
     case GPEMU_CUDA_NODE_WAIT_EVENT:
     case GPEMU_CUDA_NODE_RECORD_EVENT:
-      return find_event(parameters.event) != nullptr ? GPEMU_CUDA_SUCCESS
-                                                     : GPEMU_CUDA_ERROR_INVALID_HANDLE;
+      return streams::find_event(parameters.event) != nullptr ? GPEMU_CUDA_SUCCESS
+                                                              : GPEMU_CUDA_ERROR_INVALID_HANDLE;
     case GPEMU_CUDA_NODE_ALLOCATE:
     case GPEMU_CUDA_NODE_FREE:
       break;
   }
-  record_not_supported("cuda", "graph nodes that allocate memory");
+  process::record_not_supported("cuda", "graph nodes that allocate memory");
   return GPEMU_CUDA_ERROR_NOT_SUPPORTED;
 }
 
-Status add_node(gpemu_cuda_graph& graph, NodeWork work, std::vector<gpemu_cuda_node*> dependencies,
-                gpemu_cuda_node** node) {
+process::Status add_node(gpemu_cuda_graph& graph, NodeWork work,
+                         std::vector<gpemu_cuda_node*> dependencies, gpemu_cuda_node** node) {
   gpemu_cuda_node* const created = nodes().create();
   if (created == nullptr) return GPEMU_CUDA_ERROR_OUT_OF_MEMORY;
   created->graph = &graph;
@@ -180,8 +182,8 @@ void destroy_graph(gpemu_cuda_graph& graph, std::vector<gpemu_cuda_user_object*>
   graphs().destroy(&graph);
 }
 
-Status check_nodes(const gpemu_cuda_graph& graph, const gpemu_cuda_node_handle* handles,
-                   std::size_t count) {
+process::Status check_nodes(const gpemu_cuda_graph& graph, const gpemu_cuda_node_handle* handles,
+                            std::size_t count) {
   if (handles == nullptr && count > 0) return GPEMU_CUDA_ERROR_INVALID_VALUE;
   std::unordered_set<const gpemu_cuda_node*> seen;
   for (std::size_t i = 0; i < count; ++i) {
@@ -193,7 +195,7 @@ Status check_nodes(const gpemu_cuda_graph& graph, const gpemu_cuda_node_handle* 
   return GPEMU_CUDA_SUCCESS;
 }
 
-Status sort_nodes(const gpemu_cuda_graph& graph, std::vector<gpemu_cuda_node*>* sorted) {
+process::Status sort_nodes(const gpemu_cuda_graph& graph, std::vector<gpemu_cuda_node*>* sorted) {
   std::unordered_map<const gpemu_cuda_node*, std::size_t> missing;
   std::unordered_map<const gpemu_cuda_node*, std::vector<gpemu_cuda_node*>> dependents;
   sorted->clear();
@@ -212,8 +214,8 @@ Status sort_nodes(const gpemu_cuda_graph& graph, std::vector<gpemu_cuda_node*>* 
   return sorted->size() == graph.nodes.size() ? GPEMU_CUDA_SUCCESS : GPEMU_CUDA_ERROR_INVALID_VALUE;
 }
 
-Status connect_nodes(const gpemu_cuda_graph& graph, const gpemu_cuda_node_handle* from,
-                     const gpemu_cuda_node_handle* to, std::size_t count, bool connect) {
+process::Status connect_nodes(const gpemu_cuda_graph& graph, const gpemu_cuda_node_handle* from,
+                              const gpemu_cuda_node_handle* to, std::size_t count, bool connect) {
   for (std::size_t i = 0; i < count; ++i) {
     GPEMU_CUDA_TRY(check_nodes(graph, &from[i], 1));
     GPEMU_CUDA_TRY(check_nodes(graph, &to[i], 1));

@@ -9,8 +9,8 @@
 #include <gtest/gtest.h>
 
 #include "gpemu/cuda.h"
+#include "gpemu/process/attach.hpp"
 
-#include "attach.hpp"
 #include "test_gpu.hpp"
 
 namespace gpemu::cuda {
@@ -62,11 +62,11 @@ class HostFunctionsTest : public testing::Test {
   }
   /// Returns whether a stream is ready once the time of all queued work has passed.
   static bool ready(Stream stream) {
-    clock().wait_until(clock().now() + std::chrono::seconds(1));
+    process::clock().wait_until(process::clock().now() + std::chrono::seconds(1));
     return gpemu_cuda_stream_query(stream) == GPEMU_CUDA_SUCCESS;
   }
   static bool ready(Event event) {
-    clock().wait_until(clock().now() + std::chrono::seconds(1));
+    process::clock().wait_until(process::clock().now() + std::chrono::seconds(1));
     return gpemu_cuda_event_query(event) == GPEMU_CUDA_SUCCESS;
   }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "image.hpp"
+#include "gpemu/launch/image.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -123,30 +123,31 @@ std::string entry(std::uint16_t kind, int architecture, std::uint64_t flags,
 }
 
 std::string fat_binary(const std::string& entries) {
-  return words({kFatBinaryMagic, 0x00100001}) + bytes_of(std::uint64_t{entries.size()}) + entries;
+  return words({launch::kFatBinaryMagic, 0x00100001}) + bytes_of(std::uint64_t{entries.size()}) +
+         entries;
 }
 
 /// Reads machine code that is not malformed.
-Image image_of(const std::string& elf) {
-  auto image = read_cubin(span_of(elf));
+launch::Image image_of(const std::string& elf) {
+  auto image = launch::read_cubin(span_of(elf));
   EXPECT_TRUE(image);
-  return std::move(image).value_or(Image());
+  return std::move(image).value_or(launch::Image());
 }
 
 int architecture_in(const std::string& entries, int wanted) {
   const std::string binary = fat_binary(entries);
-  const auto image = read_fat_binary(span_of(binary).data(), wanted);
+  const auto image = launch::read_fat_binary(span_of(binary).data(), wanted);
   return image ? image->architecture : 0;
 }
 
 TEST(Image, TellsWhatTheCompilerWroteOfAKernel) {
   const std::string elf = cubin(80);
-  ASSERT_EQ(cubin_size(span_of(elf).data(), kUnknownSize), elf.size());
-  const Image image = image_of(elf);
+  ASSERT_EQ(launch::cubin_size(span_of(elf).data(), launch::kUnknownSize), elf.size());
+  const launch::Image image = image_of(elf);
   EXPECT_EQ(image.architecture, 80);
   EXPECT_EQ(image.constant, 64u);
   ASSERT_EQ(image.kernels.size(), 1u);
-  const KernelCode& code = image.kernels.at("add");
+  const launch::KernelCode& code = image.kernels.at("add");
   EXPECT_EQ(code.registers, 94);
   EXPECT_EQ(code.local, 16u);
   EXPECT_EQ(code.max_threads_per_block, 256);
@@ -154,14 +155,14 @@ TEST(Image, TellsWhatTheCompilerWroteOfAKernel) {
 }
 
 TEST(Image, DoesNotCountWhatHopperReservesOfSharedMemory) {
-  const Image image = image_of(cubin(90));
+  const launch::Image image = image_of(cubin(90));
   EXPECT_EQ(image.kernels.at("add").static_shared, 2048u);
 }
 
 TEST(Image, HoldsInitialValuesOfVariables) {
-  const Image image = image_of(cubin(80));
+  const launch::Image image = image_of(cubin(80));
   ASSERT_EQ(image.variables.size(), 2u);
-  const DeviceVariable& answer = image.variables.at("answer");
+  const launch::DeviceVariable& answer = image.variables.at("answer");
   const auto expected = span_of(std::string_view("*\0\0\0", 4));
   EXPECT_EQ(answer.bytes, 4u);
   EXPECT_TRUE(std::ranges::equal(answer.initial, expected));
@@ -175,14 +176,14 @@ TEST(Image, SurvivesAnyCutAndAnyWrongByte) {
     // A copy of its own size, so that sanitizers see a byte too many.
     const std::vector<char> cut(whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(size));
     const auto bytes = std::as_bytes(std::span(cut));
-    EXPECT_FALSE(read_cubin(bytes)) << size;
-    EXPECT_FALSE(cubin_size(bytes.data(), bytes.size())) << size;
+    EXPECT_FALSE(launch::read_cubin(bytes)) << size;
+    EXPECT_FALSE(launch::cubin_size(bytes.data(), bytes.size())) << size;
   }
   for (std::size_t at = 0; at < whole.size(); ++at) {
     std::string wrong = whole;
     wrong[at] = '\xff';
-    static_cast<void>(read_cubin(span_of(wrong)));
-    static_cast<void>(cubin_size(span_of(wrong).data(), wrong.size()));
+    static_cast<void>(launch::read_cubin(span_of(wrong)));
+    static_cast<void>(launch::cubin_size(span_of(wrong).data(), wrong.size()));
   }
 }
 
@@ -190,10 +191,10 @@ TEST(Image, TellsWhetherAFileHoldsAWholeFatBinary) {
   const std::string binary = fat_binary(entry(2, 80, 0x11, cubin(80)));
   for (std::size_t size = 4; size < binary.size(); ++size) {
     const std::vector<char> cut(binary.begin(), binary.begin() + static_cast<std::ptrdiff_t>(size));
-    EXPECT_FALSE(holds_fat_binary(std::as_bytes(std::span(cut)).data(), size)) << size;
+    EXPECT_FALSE(launch::holds_fat_binary(std::as_bytes(std::span(cut)).data(), size)) << size;
   }
-  EXPECT_TRUE(holds_fat_binary(span_of(binary).data(), binary.size()));
-  EXPECT_TRUE(holds_fat_binary(span_of(binary).data(), kUnknownSize));
+  EXPECT_TRUE(launch::holds_fat_binary(span_of(binary).data(), binary.size()));
+  EXPECT_TRUE(launch::holds_fat_binary(span_of(binary).data(), launch::kUnknownSize));
 }
 
 TEST(Image, TakesTheNewestCodeThatADeviceRuns) {
@@ -210,7 +211,7 @@ TEST(Image, LeavesOutWhatIsCompressedOrNoMachineCode) {
   EXPECT_EQ(architecture_in(entry(2, 80, 0x8011, cubin(80)) + entry(2, 70, 0x11, cubin(70)), 80),
             70);
   const std::string other(64, 'x');
-  EXPECT_FALSE(read_fat_binary(span_of(other).data(), 80));
+  EXPECT_FALSE(launch::read_fat_binary(span_of(other).data(), 80));
 }
 
 TEST(Image, FindsParametersInCompressedCode) {
@@ -226,14 +227,14 @@ TEST(Image, FindsParametersInCompressedCode) {
   std::memcpy(&compressed[56], &bytes, sizeof(bytes));
   for (const std::string& content : {entry(2, 80, 0x11, plain), compressed}) {
     const std::string binary = fat_binary(content);
-    const auto code = kernel_code(span_of(binary).data(), "add");
+    const auto code = launch::kernel_code(span_of(binary).data(), "add");
     ASSERT_TRUE(code.has_value());
     const auto& parameters = code->parameters;
     ASSERT_EQ(parameters.size(), 2U);
     EXPECT_EQ(parameters[0].bytes, 4U);
     EXPECT_EQ(parameters[1].offset, 8U);
     EXPECT_EQ(parameters[1].bytes, 8U);
-    EXPECT_FALSE(kernel_code(span_of(binary).data(), "other").has_value());
+    EXPECT_FALSE(launch::kernel_code(span_of(binary).data(), "other").has_value());
   }
 }
 
@@ -244,10 +245,10 @@ std::vector<std::byte> vector_of(std::string_view text) {
 
 TEST(Lz4, CopiesLiteralsAndMatches) {
   // "abc", then 9 bytes from 3 before, then "xyz" as the last literals.
-  const auto plain = decompress_lz4(vector_of(std::string_view("\x35"
-                                                               "abc\x03\x00\x30xyz",
-                                                               10)),
-                                    15);
+  const auto plain = launch::decompress_lz4(vector_of(std::string_view("\x35"
+                                                                       "abc\x03\x00\x30xyz",
+                                                                       10)),
+                                            15);
   ASSERT_TRUE(plain);
   EXPECT_EQ(*plain, vector_of("abcabcabcabcxyz"));
 }
@@ -266,21 +267,21 @@ TEST(Lz4, RefusesWhatIsMalformed) {
                                        std::string_view("\x35"
                                                         "abc\x03",
                                                         5)}) {
-    EXPECT_FALSE(decompress_lz4(vector_of(block), 12));
+    EXPECT_FALSE(launch::decompress_lz4(vector_of(block), 12));
   }
-  EXPECT_FALSE(decompress_lz4(vector_of(std::string_view("\x30"
-                                                         "abc",
-                                                         4)),
-                              2));
+  EXPECT_FALSE(launch::decompress_lz4(vector_of(std::string_view("\x30"
+                                                                 "abc",
+                                                                 4)),
+                                      2));
 }
 
 TEST(Image, ReadsTheSizesOfParameters) {
-  const Image image = image_of(cubin_of_code(0x918, 1, 80));
+  const launch::Image image = image_of(cubin_of_code(0x918, 1, 80));
   EXPECT_EQ(image.kernels.at("add").parameters.size(), 3U);
 }
 
 TEST(Image, ReadsTheSizesOfManyParameters) {
-  const Image image =
+  const launch::Image image =
       image_of(elf_of({{"", SHT_NULL, ""},
                        {".shstrtab", SHT_STRTAB, ""},
                        {".strtab", SHT_STRTAB, std::string("\0add\0", 5)},
@@ -318,9 +319,9 @@ TEST(Image, SeesWhatInstructionsStore) {
   };
   EXPECT_EQ(access(0x386, 70).stored, 3U);  // STG.U8: the other bits are 0.
   EXPECT_EQ(access(0x986, 90).widest, 1U);
-  EXPECT_EQ(access(0x98e, 80).stored, 3U);      // RED
-  EXPECT_EQ(access(0x381, 80).loaded, 3U);      // LDG
-  const MemoryAccess none = access(0x223, 80);  // FFMA
+  EXPECT_EQ(access(0x98e, 80).stored, 3U);               // RED
+  EXPECT_EQ(access(0x381, 80).loaded, 3U);               // LDG
+  const kernels::MemoryAccess none = access(0x223, 80);  // FFMA
   EXPECT_TRUE(none.known);
   EXPECT_EQ(none.widest, 0U);
   EXPECT_FALSE(access(0x3b5, 90).known);  // UTMASTG

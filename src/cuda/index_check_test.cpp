@@ -7,10 +7,10 @@
 #include <gtest/gtest.h>
 
 #include "gpemu/cuda.h"
+#include "gpemu/memory/kernel_memory.hpp"
+#include "gpemu/process/attach.hpp"
+#include "gpemu/process/faults.hpp"
 
-#include "attach.hpp"
-#include "faults.hpp"
-#include "kernel_memory.hpp"
 #include "test_gpu.hpp"
 
 namespace gpemu::cuda {
@@ -36,41 +36,41 @@ class IndexCheckTest : public testing::Test {
 
 TEST_F(IndexCheckTest, NamesTheFirstThatIsOutOfBounds) {
   set({0, 9, 5});
-  EXPECT_EQ(kernels::find_wrong_index(check_, kernel_memory()), std::nullopt);
+  EXPECT_EQ(kernels::find_wrong_index(check_, memory::kernel_memory()), std::nullopt);
   set({0, 10, -1});
-  EXPECT_EQ(kernels::find_wrong_index(check_, kernel_memory()),
+  EXPECT_EQ(kernels::find_wrong_index(check_, memory::kernel_memory()),
             "index 10 is out of bounds for a dimension of 10");
   set({0, -1, 10});
-  EXPECT_EQ(kernels::find_wrong_index(check_, kernel_memory()),
+  EXPECT_EQ(kernels::find_wrong_index(check_, memory::kernel_memory()),
             "index -1 is out of bounds for a dimension of 10");
 }
 
 TEST_F(IndexCheckTest, AllowsNegativeOnesThatCountFromTheEnd) {
   check_.wraps = true;
   set({-1, -10, 3});
-  EXPECT_EQ(kernels::find_wrong_index(check_, kernel_memory()), std::nullopt);
+  EXPECT_EQ(kernels::find_wrong_index(check_, memory::kernel_memory()), std::nullopt);
   set({-1, -11, 3});
-  EXPECT_TRUE(kernels::find_wrong_index(check_, kernel_memory()).has_value());
+  EXPECT_TRUE(kernels::find_wrong_index(check_, memory::kernel_memory()).has_value());
 }
 
 TEST_F(IndexCheckTest, AllowsTheOneThatIsIgnored) {
   check_.ignored = -100;
   set({1, -100, 3});
-  EXPECT_EQ(kernels::find_wrong_index(check_, kernel_memory()), std::nullopt);
+  EXPECT_EQ(kernels::find_wrong_index(check_, memory::kernel_memory()), std::nullopt);
 }
 
 TEST_F(IndexCheckTest, SaysNothingOfIndicesThatAreNotKnown) {
   set({1, 20, 3});
-  leave_uncomputed(check_.address + 16, 8, Uncomputed::kWritten, 1);
-  EXPECT_EQ(kernels::find_wrong_index(check_, kernel_memory()), std::nullopt);
+  memory::leave_uncomputed(check_.address + 16, 8, kernels::Uncomputed::kWritten, 1);
+  EXPECT_EQ(kernels::find_wrong_index(check_, memory::kernel_memory()), std::nullopt);
 }
 
 TEST_F(IndexCheckTest, MayAskForValuesThatAreNotZero) {
   check_.message = "must not be zero";
   set({1, -20, 3});
-  EXPECT_EQ(kernels::find_wrong_index(check_, kernel_memory()), std::nullopt);
+  EXPECT_EQ(kernels::find_wrong_index(check_, memory::kernel_memory()), std::nullopt);
   set({1, 0, 3});
-  EXPECT_EQ(kernels::find_wrong_index(check_, kernel_memory()), "must not be zero");
+  EXPECT_EQ(kernels::find_wrong_index(check_, memory::kernel_memory()), "must not be zero");
 }
 
 }  // namespace

@@ -18,11 +18,11 @@
 
 #include "gpemu/base/mutex.hpp"
 #include "gpemu/base/units.hpp"
-
-#include "allocation.hpp"
-#include "context.hpp"
-#include "event_state.hpp"
-#include "memory_content.hpp"
+#include "gpemu/memory/allocation.hpp"
+#include "gpemu/memory/memory_content.hpp"
+#include "gpemu/process/made_once.hpp"
+#include "gpemu/streams/context.hpp"
+#include "gpemu/streams/event_state.hpp"
 
 namespace gpemu::cuda {
 
@@ -73,7 +73,8 @@ constexpr std::array<char, 8> kMagic = {'g', 'p', 'e', 'm', 'u', 'i', 'p', 'c'};
 static_assert(sizeof(Ticket) <= sizeof(gpemu_cuda_ipc));
 
 Imports& imports() {
-  return process().imports.get();
+  static constinit process::MadeOnce<Imports> made;
+  return made.get();
 }
 
 void write_ticket(Ticket ticket, gpemu_cuda_ipc* ipc) {
@@ -88,7 +89,7 @@ void write_ticket(Ticket ticket, gpemu_cuda_ipc* ipc) {
 
 /// Reads the content of a handle and maps its file. Errors: INVALID_HANDLE, INVALID_CONTEXT for one
 /// of this process.
-Status map_ticket(const gpemu_cuda_ipc& ipc, Kind kind, Ticket* ticket, Mapping* mapping) {
+process::Status map_ticket(const gpemu_cuda_ipc& ipc, Kind kind, Ticket* ticket, Mapping* mapping) {
   std::memcpy(ticket, ipc.bytes, sizeof(*ticket));
   if (ticket->magic != kMagic || ticket->kind != kind) return GPEMU_CUDA_ERROR_INVALID_HANDLE;
   if (ticket->process == ::getpid()) return GPEMU_CUDA_ERROR_INVALID_CONTEXT;
@@ -104,7 +105,7 @@ Status map_ticket(const gpemu_cuda_ipc& ipc, Kind kind, Ticket* ticket, Mapping*
   const Bytes before = ticket->offset % kHostPage;
   void* mapped = MAP_FAILED;
   if (fits) {
-    mapping->bytes = round_up(before + ticket->bytes, kHostPage);
+    mapping->bytes = memory::round_up(before + ticket->bytes, kHostPage);
     mapped = ::mmap(nullptr, mapping->bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE,
                     opened, static_cast<off_t>(ticket->offset - before));
   }
@@ -123,17 +124,17 @@ void unmap(const Mapping& mapping) {
 /// Returns the ordinal of the device at a place of the node, or nothing if this process does not
 /// see it.
 std::optional<int> ordinal_of(int place) {
-  for (int ordinal = 0; ordinal < device_count(); ++ordinal) {
-    if (device_at(ordinal).place == place) return ordinal;
+  for (int ordinal = 0; ordinal < process::device_count(); ++ordinal) {
+    if (process::device_at(ordinal).place == place) return ordinal;
   }
   return std::nullopt;
 }
 
 /// Gives an event a place for its time that others can map.
-Status share_event(Imports& state, gpemu_cuda_event& event) GPEMU_REQUIRES(state.mutex) {
+process::Status share_event(Imports& state, gpemu_cuda_event& event) GPEMU_REQUIRES(state.mutex) {
   constexpr Bytes kBytes = kMaxSharedEvents * sizeof(std::atomic<std::int64_t>);
   if (state.times == nullptr) {
-    state.descriptor = make_sparse_file(kBytes);
+    state.descriptor = memory::make_sparse_file(kBytes);
     if (state.descriptor < 0) return GPEMU_CUDA_ERROR_OPERATING_SYSTEM;
     void* const mapped =
         ::mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_SHARED, state.descriptor, 0);
@@ -157,10 +158,10 @@ Status share_event(Imports& state, gpemu_cuda_event& event) GPEMU_REQUIRES(state
 }
 
 /// Forgets other processes' memory on a device whose context ends.
-void close_imports(DeviceState& device) {
+void close_imports(process::DeviceState& device) {
   Imports& state = imports();
   const Lock lock(state.mutex);
-  Memory& blocks = memory();
+  memory::Memory& blocks = memory::memory();
   const Lock blocks_lock(blocks.mutex);
   std::erase_if(state.memory, [&](const auto& entry) GPEMU_REQUIRES(blocks.mutex) {
     const auto block = blocks.blocks.find(entry.first);
@@ -172,11 +173,11 @@ void close_imports(DeviceState& device) {
 }
 
 /// Errors: INVALID_VALUE, those of current_device, OUT_OF_MEMORY.
-Status make_event(std::uint32_t flags, gpemu_cuda_event** event) {
-  if (flags > kAllEventFlags) return GPEMU_CUDA_ERROR_INVALID_VALUE;
-  DeviceState* device = nullptr;
-  GPEMU_CUDA_TRY(current_device(&device));
-  *event = create_event(*device, flags);
+process::Status make_event(std::uint32_t flags, gpemu_cuda_event** event) {
+  if (flags > streams::kAllEventFlags) return GPEMU_CUDA_ERROR_INVALID_VALUE;
+  process::DeviceState* device = nullptr;
+  GPEMU_CUDA_TRY(streams::current_device(&device));
+  *event = streams::create_event(*device, flags);
   return *event == nullptr ? GPEMU_CUDA_ERROR_OUT_OF_MEMORY : GPEMU_CUDA_SUCCESS;
 }
 
@@ -194,43 +195,43 @@ void stop_sharing(gpemu_cuda_event& event) {
   state.free.push_back(static_cast<std::size_t>(event.shared_ns - state.times));
 }
 
-Status export_memory(std::uint64_t address, gpemu_cuda_ipc* ipc) {
+process::Status export_memory(std::uint64_t address, gpemu_cuda_ipc* ipc) {
   // Other processes see the pages from now on.
-  finish_moves(address);
-  UnknownParts unknown;
-  Memory& state = memory();
+  memory::finish_moves(address);
+  memory::UnknownParts unknown;
+  memory::Memory& state = memory::memory();
   Lock lock(state.mutex);
-  const auto* const found = block_at(state, address);
+  const auto* const found = memory::block_at(state, address);
   // Source: cuIpcGetMemHandle takes memory of cuMemAlloc. Of pools:
   // github.com/openucx/ucx/pull/10065; of cuMemCreate: openucx/ucx/issues/7110.
-  if (found == nullptr || found->second.origin != Origin::kMalloc) {
+  if (found == nullptr || found->second.origin != memory::Origin::kMalloc) {
     return GPEMU_CUDA_ERROR_INVALID_VALUE;
   }
-  Block& block = state.blocks.at(found->first);
-  share_block(state, found->first, block, unknown);
+  memory::Block& block = state.blocks.at(found->first);
+  memory::share_block(state, found->first, block, unknown);
   const auto& space = state.spaces.at(block.device);
   write_ticket({.kind = Kind::kMemory,
                 .descriptor = space.descriptor,
-                .device = device_at(block.device).place,
+                .device = process::device_at(block.device).place,
                 .offset = found->first - space.base,
                 .bytes = block.bytes},
                ipc);
   lock.unlock();
-  record_shared(unknown);
+  memory::record_shared(unknown);
   return GPEMU_CUDA_SUCCESS;
 }
 
-Status open_memory(const gpemu_cuda_ipc& ipc, std::uint64_t* address) {
+process::Status open_memory(const gpemu_cuda_ipc& ipc, std::uint64_t* address) {
   Ticket ticket;
   Mapping mapping;
   GPEMU_CUDA_TRY(map_ticket(ipc, Kind::kMemory, &ticket, &mapping));
   const auto ordinal = ordinal_of(ticket.device);
-  DeviceState* device = nullptr;
-  if (!ordinal || device_with_context(*ordinal, &device) != GPEMU_CUDA_SUCCESS) {
+  process::DeviceState* device = nullptr;
+  if (!ordinal || streams::device_with_context(*ordinal, &device) != GPEMU_CUDA_SUCCESS) {
     unmap(mapping);
     return GPEMU_CUDA_ERROR_INVALID_DEVICE;
   }
-  device->end_with_context(ContextPart::kImports, close_imports);
+  device->end_with_context(process::ContextPart::kImports, close_imports);
   Imports& state = imports();
   const Lock lock(state.mutex);
   for (auto& [start, other] : state.memory) {
@@ -242,25 +243,25 @@ Status open_memory(const gpemu_cuda_ipc& ipc, std::uint64_t* address) {
   }
   *address = mapping.start + ticket.offset % kHostPage;
   state.memory.emplace(*address, mapping);
-  Memory& blocks = memory();
+  memory::Memory& blocks = memory::memory();
   const Lock blocks_lock(blocks.mutex);
-  forget_unmapped(blocks, mapping.start, mapping.bytes);
-  blocks.blocks.emplace(*address, Block{.bytes = ticket.bytes,
-                                        .kind = GPEMU_CUDA_MEMORY_DEVICE,
-                                        .device = *ordinal,
-                                        .id = blocks.next_id++,
-                                        .shared = true});
+  memory::forget_unmapped(blocks, mapping.start, mapping.bytes);
+  blocks.blocks.emplace(*address, memory::Block{.bytes = ticket.bytes,
+                                                .kind = GPEMU_CUDA_MEMORY_DEVICE,
+                                                .device = *ordinal,
+                                                .id = blocks.next_id++,
+                                                .shared = true});
   return GPEMU_CUDA_SUCCESS;
 }
 
-Status close_memory(std::uint64_t address) {
-  finish_moves(address);
+process::Status close_memory(std::uint64_t address) {
+  memory::finish_moves(address);
   Imports& state = imports();
   const Lock lock(state.mutex);
   const auto found = state.memory.find(address);
   if (found == state.memory.end()) return GPEMU_CUDA_ERROR_INVALID_VALUE;
   if (--found->second.users > 0) return GPEMU_CUDA_SUCCESS;
-  Memory& blocks = memory();
+  memory::Memory& blocks = memory::memory();
   const Lock blocks_lock(blocks.mutex);
   blocks.blocks.erase(address);
   unmap(found->second);
@@ -268,7 +269,7 @@ Status close_memory(std::uint64_t address) {
   return GPEMU_CUDA_SUCCESS;
 }
 
-Status export_event(gpemu_cuda_event& event, gpemu_cuda_ipc* ipc) {
+process::Status export_event(gpemu_cuda_event& event, gpemu_cuda_ipc* ipc) {
   if ((event.flags & kInterprocess) == 0 || event.mapped_bytes != 0) {
     return GPEMU_CUDA_ERROR_INVALID_HANDLE;
   }
@@ -285,16 +286,16 @@ Status export_event(gpemu_cuda_event& event, gpemu_cuda_ipc* ipc) {
   return GPEMU_CUDA_SUCCESS;
 }
 
-Status open_event(const gpemu_cuda_ipc& ipc, gpemu_cuda_event** event) {
+process::Status open_event(const gpemu_cuda_ipc& ipc, gpemu_cuda_event** event) {
   Ticket ticket;
   Mapping mapping;
   GPEMU_CUDA_TRY(map_ticket(ipc, Kind::kEvent, &ticket, &mapping));
   const auto flags = static_cast<std::uint32_t>(ticket.flags);
   gpemu_cuda_event* created = nullptr;
-  const Status status = ticket.offset % sizeof(*created->shared_ns) == 0 &&
-                                ticket.bytes == sizeof(*created->shared_ns)
-                            ? make_event(flags, &created)
-                            : GPEMU_CUDA_ERROR_INVALID_HANDLE;
+  const process::Status status = ticket.offset % sizeof(*created->shared_ns) == 0 &&
+                                         ticket.bytes == sizeof(*created->shared_ns)
+                                     ? make_event(flags, &created)
+                                     : GPEMU_CUDA_ERROR_INVALID_HANDLE;
   if (status != GPEMU_CUDA_SUCCESS) {
     unmap(mapping);
     return status;

@@ -11,9 +11,9 @@
 
 #include "gpemu/base/units.hpp"
 #include "gpemu/cuda.h"
+#include "gpemu/memory/kernel_memory.hpp"
+#include "gpemu/streams/mover.hpp"
 
-#include "kernel_memory.hpp"
-#include "mover.hpp"
 #include "test_memory.hpp"
 
 namespace gpemu::cuda {
@@ -54,32 +54,32 @@ class IpcTest : public MoverTest {};
 TEST_F(IpcTest, MemoryThatOthersSeeIsWrittenAtOnce) {
   copy_async(memory_, bits(from_), kSize);
   set_async(memory_, 0, kSize);
-  std::thread resumer([] { mover().resume(); });
+  std::thread resumer([] { streams::mover().resume(); });
   gpemu_cuda_ipc ipc;
   ASSERT_EQ(gpemu_cuda_ipc_export_memory(memory_, &ipc), GPEMU_CUDA_SUCCESS);
   resumer.join();
-  EXPECT_FALSE(mover().busy());
+  EXPECT_FALSE(streams::mover().busy());
   const auto* const pages = reinterpret_cast<const std::uint8_t*>(memory_);
   EXPECT_TRUE(std::all_of(pages, pages + kSize, [](std::uint8_t byte) { return byte == 0; }))
       << "what others see is not what a copy from here reads";
   copy_async(memory_, bits(from_), kSize);
-  EXPECT_FALSE(mover().busy());
+  EXPECT_FALSE(streams::mover().busy());
   EXPECT_EQ(std::memcmp(pages, from_, kSize), 0);
 }
 
 TEST_F(IpcTest, ClosedImportsAreNotTouchedAnyMore) {
   const OtherProcess other;
-  mover().resume();
+  streams::mover().resume();
   const std::uint64_t exported = allocate(kSize);
   std::uint64_t imported = 0;
   gpemu_cuda_ipc ipc;
   ASSERT_EQ(gpemu_cuda_ipc_export_memory(exported, &ipc), GPEMU_CUDA_SUCCESS);
   other.take_over(ipc);
   ASSERT_EQ(gpemu_cuda_ipc_open_memory(&ipc, &imported), GPEMU_CUDA_SUCCESS);
-  mover().pause();
+  streams::mover().pause();
   copy_async(memory_, bits(from_), kSize);
   copy_async(imported, memory_, kSize);
-  std::thread resumer([] { mover().resume(); });
+  std::thread resumer([] { streams::mover().resume(); });
   EXPECT_EQ(gpemu_cuda_ipc_close_memory(imported), GPEMU_CUDA_SUCCESS);
   EXPECT_EQ(std::memcmp(reinterpret_cast<const void*>(exported), from_, kSize), 0);
   resumer.join();
@@ -90,7 +90,7 @@ TEST_F(IpcTest, MemoryThatBecomesSharedCountsWhatIsNotComputed) {
   constexpr Bytes kBytes = 4096;
   const std::uint64_t address = allocate(2 * kBytes);
   for (int round = 0; round < 2; ++round) {
-    leave_uncomputed(address, kBytes, Uncomputed::kWritten, 1);
+    memory::leave_uncomputed(address, kBytes, kernels::Uncomputed::kWritten, 1);
   }
   const std::uint64_t before = gpemu_cuda_not_computed_bytes();
   gpemu_cuda_ipc ipc;
@@ -98,14 +98,14 @@ TEST_F(IpcTest, MemoryThatBecomesSharedCountsWhatIsNotComputed) {
     ASSERT_EQ(gpemu_cuda_ipc_export_memory(address, &ipc), GPEMU_CUDA_SUCCESS);
     EXPECT_EQ(gpemu_cuda_not_computed_bytes() - before, kBytes) << "once";
   }
-  leave_uncomputed(address, kBytes, Uncomputed::kWritten, 1);
+  memory::leave_uncomputed(address, kBytes, kernels::Uncomputed::kWritten, 1);
   EXPECT_EQ(gpemu_cuda_not_computed_bytes() - before, 2 * kBytes) << "again, by the same kernel";
   ASSERT_EQ(gpemu_cuda_free(address), GPEMU_CUDA_SUCCESS);
 }
 
 TEST_F(IpcTest, AnImportedEventStandsForWhatTheOtherProcessRecorded) {
   constexpr std::uint32_t kShared = 2 | 4;
-  mover().resume();
+  streams::mover().resume();
   gpemu_cuda_event_handle exported = nullptr, imported = nullptr, twice = nullptr;
   gpemu_cuda_ipc ipc{};
   ASSERT_EQ(gpemu_cuda_event_create(kShared, &exported), GPEMU_CUDA_SUCCESS);
@@ -129,7 +129,7 @@ TEST_F(IpcTest, AnImportedEventStandsForWhatTheOtherProcessRecorded) {
 }
 
 TEST_F(IpcTest, AnEventMayBeRecordedBeforeItIsShared) {
-  mover().resume();
+  streams::mover().resume();
   gpemu_cuda_event_handle exported = nullptr, imported = nullptr;
   gpemu_cuda_ipc ipc{};
   ASSERT_EQ(gpemu_cuda_event_create(2 | 4, &exported), GPEMU_CUDA_SUCCESS);

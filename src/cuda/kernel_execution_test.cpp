@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kernel_execution.hpp"
+#include "gpemu/launch/kernel_execution.hpp"
 
 #include <algorithm>
 #include <array>
@@ -15,9 +15,10 @@
 
 #include "gpemu/cuda.h"
 #include "gpemu/kernels/kernel_effect.hpp"
+#include "gpemu/memory/content.hpp"
+#include "gpemu/memory/kernel_memory.hpp"
+#include "gpemu/process/writers.hpp"
 
-#include "content.hpp"
-#include "kernel_memory.hpp"
 #include "test_gpu.hpp"
 
 namespace gpemu::cuda {
@@ -96,7 +97,7 @@ constexpr const char* kGather =
     "_Z6gatherPKfN2at4cuda6detail10TensorInfoIljEENS1_10TensorInfoIKfjEE";
 
 KernelEffect effect_of(const char* name, const FindCode& find_code = nullptr) {
-  return kernels::kernel_effect(name, find_code, writer_id(name));
+  return kernels::kernel_effect(name, find_code, process::writer_id(name));
 }
 
 /// Returns what a kernel of this kind is known to do. Requires: it is of the kind.
@@ -174,7 +175,7 @@ TEST(KernelEffect, ElementsOfKernelsCompiledAtRunTimeFollowFromTheirCode) {
         Kernel{false, kStrided, 4, 32, 4}, Kernel{false, kStrided, 8, 64, 8},
         Kernel{false, kStrided, 4, 64, 8}, Kernel{false, kStrided, 8, 128, 16}}) {
     const auto effect = effect_of(kernel.name, [&kernel] {
-      std::vector<ParameterPlace> places = {{0, 4}, {8, 16}, {24, 8}};
+      std::vector<kernels::ParameterPlace> places = {{0, 4}, {8, 16}, {24, 8}};
       if (kernel.name == kStrided) {
         places = {{0, 4}, {8, 16}, {24, 404}, {428, 404}, {832, 1}, {833, 1}, {836, 8}};
       }
@@ -214,7 +215,7 @@ class KernelExecutionTest : public testing::Test {
     launch.block[1] = 4;
     launch.block[2] = 1;
     launch.arguments = arguments;
-    perform_launch(effect_of(name, find_code), launch, nullptr);
+    launch::perform_launch(effect_of(name, find_code), launch, nullptr);
     copy(reinterpret_cast<std::uint64_t>(content_.data()), address_);
   }
 
@@ -734,7 +735,7 @@ TEST_F(KernelExecutionTest, ListsOfCuda13AreLonger) {
   gpemu_cuda_launch launch{};
   launch.grid[0] = launch.grid[1] = launch.grid[2] = 1;
   launch.arguments = arguments.data();
-  perform_launch(effect_of(kExpLists, places), launch, nullptr);
+  launch::perform_launch(effect_of(kExpLists, places), launch, nullptr);
   copy(reinterpret_cast<std::uint64_t>(content_.data()), address_);
   EXPECT_EQ(content_[0], kOld);
   EXPECT_EQ(content_[8], 0);
@@ -816,8 +817,8 @@ TEST(KernelEffect, IsPerformedWhileAThreadEnds) {
   static constexpr auto kLaunch = [] {
     static const KernelEffect kEffect = effect_of("_Z6kernelPf", nullptr);
     void* argument = &memory;
-    perform_launch(kEffect, {.grid = {1, 1, 1}, .block = {32, 1, 1}, .arguments = &argument},
-                   nullptr);
+    launch::perform_launch(
+        kEffect, {.grid = {1, 1, 1}, .block = {32, 1, 1}, .arguments = &argument}, nullptr);
   };
   std::thread([] {
     struct LaunchesAtEnd {
@@ -831,7 +832,7 @@ TEST(KernelEffect, IsPerformedWhileAThreadEnds) {
     static_cast<void>(&last);
     kLaunch();
   }).join();
-  EXPECT_FALSE(known_to_kernel(memory, 128));
+  EXPECT_FALSE(memory::known_to_kernel(memory, 128));
   EXPECT_EQ(gpemu_cuda_free(memory), GPEMU_CUDA_SUCCESS);
 }
 

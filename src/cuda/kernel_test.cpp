@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kernel.hpp"
+#include "gpemu/launch/kernel.hpp"
 
 #include <array>
 #include <atomic>
@@ -20,11 +20,11 @@
 
 #include "gpemu/base/mutex.hpp"
 #include "gpemu/cuda.h"
+#include "gpemu/launch/image.hpp"
+#include "gpemu/launch/kernel_state.hpp"
+#include "gpemu/process/attach.hpp"
 
-#include "attach.hpp"
 #include "graph.hpp"
-#include "image.hpp"
-#include "kernel_state.hpp"
 #include "test_gpu.hpp"
 
 namespace gpemu::cuda {
@@ -117,7 +117,7 @@ TEST_F(KernelTest, TheRegistryIsOpenWhileAVariableIsMade) {
     while (number == 0) {
     }
     wait_for_sleep(number);
-    const std::unique_lock registered(registry().mutex, std::try_to_lock);
+    const std::unique_lock registered(launch::registry().mutex, std::try_to_lock);
     EXPECT_TRUE(registered.owns_lock()) << "who builds a graph looks for kernels";
   }
   maker.join();
@@ -134,7 +134,7 @@ TEST_F(KernelTest, ModulesGiveTheirVariablesBackWhateverIsCaptured) {
     return free;
   };
   const std::uint64_t before = free_bytes();
-  gpemu_cuda_module* const module = modules().create();
+  gpemu_cuda_module* const module = launch::modules().create();
   module->image.emplace().variables["variable"].bytes = 4 * kMiB;
   std::uint64_t address = 0;
   ASSERT_EQ(gpemu_cuda_module_variable(module, "variable", &address, nullptr), GPEMU_CUDA_SUCCESS);
@@ -159,7 +159,7 @@ TEST_F(KernelTest, ListsWhoseSizeSaysThatTheyAreWideArePricedSo) {
       "14UnaryOpFunctorIdLi2ELi1ELi1EEEJNS0_3ExpIdEEEEEvT_T0_DpT1_";
   const gpemu_cuda_launch launch{.grid = {1, 1, 1}, .block = {512, 1, 1}};
   for (const Bytes bytes : {4000, 5000}) {
-    gpemu_cuda_module* const module = modules().create();
+    gpemu_cuda_module* const module = launch::modules().create();
     module->image.emplace().kernels[name].parameters = {{.offset = 0, .bytes = bytes}};
     gpemu_cuda_kernel_handle kernel = nullptr;
     ASSERT_EQ(gpemu_cuda_module_kernel(module, name, &kernel), GPEMU_CUDA_SUCCESS);
@@ -170,13 +170,14 @@ TEST_F(KernelTest, ListsWhoseSizeSaysThatTheyAreWideArePricedSo) {
 }
 
 TEST_F(KernelTest, BlocksSayHowMuchOfTheGpuALaunchFills) {
-  gpemu_cuda_module* const module = modules().create();
+  gpemu_cuda_module* const module = launch::modules().create();
   module->image.emplace().kernels["kernel"].registers = 32;
   gpemu_cuda_kernel_handle kernel = nullptr;
   ASSERT_EQ(gpemu_cuda_module_kernel(module, "kernel", &kernel), GPEMU_CUDA_SUCCESS);
   const auto shape = [&](std::uint32_t blocks, Duration time) {
     cost::OperationCost cost{.estimate = {.time = time}};
-    set_shape(*kernel, {.grid = {blocks, 1, 1}, .block = {512, 1, 1}}, device_at(0), cost);
+    launch::set_shape(*kernel, {.grid = {blocks, 1, 1}, .block = {512, 1, 1}},
+                      process::device_at(0), cost);
     return std::pair(cost.width, cost.waves);
   };
   constexpr Duration kLong = std::chrono::milliseconds(1);
@@ -195,13 +196,13 @@ TEST_F(KernelTest, BlocksSayHowMuchOfTheGpuALaunchFills) {
 }
 
 TEST_F(KernelTest, SmallKernelsOfTwoStreamsRunSideBySide) {
-  gpemu_cuda_module* const module = modules().create();
+  gpemu_cuda_module* const module = launch::modules().create();
   module->image.emplace().kernels["kernel"].registers = 32;
   gpemu_cuda_kernel_handle kernel = nullptr;
   ASSERT_EQ(gpemu_cuda_module_kernel(module, "kernel", &kernel), GPEMU_CUDA_SUCCESS);
   const auto took = [&](std::uint32_t blocks, int streams) {
     EXPECT_EQ(gpemu_cuda_device_synchronize(), GPEMU_CUDA_SUCCESS);
-    const TimePoint start = process().clock->now();
+    const TimePoint start = process::process().clock->now();
     const gpemu_cuda_launch launch{.grid = {blocks, 1, 1}, .block = {32, 1, 1}};
     std::vector<gpemu_cuda_stream_handle> made(static_cast<std::size_t>(streams));
     for (gpemu_cuda_stream_handle& stream : made) {
@@ -209,7 +210,7 @@ TEST_F(KernelTest, SmallKernelsOfTwoStreamsRunSideBySide) {
       EXPECT_EQ(gpemu_cuda_launch_kernel(kernel, &launch, stream), GPEMU_CUDA_SUCCESS);
     }
     EXPECT_EQ(gpemu_cuda_device_synchronize(), GPEMU_CUDA_SUCCESS);
-    const Duration time = process().clock->now() - start;
+    const Duration time = process::process().clock->now() - start;
     for (const gpemu_cuda_stream_handle stream : made) {
       EXPECT_EQ(gpemu_cuda_stream_destroy(stream), GPEMU_CUDA_SUCCESS);
     }
@@ -223,8 +224,8 @@ TEST_F(KernelTest, SmallKernelsOfTwoStreamsRunSideBySide) {
 }
 
 TEST_F(KernelTest, LaunchesAreRefusedThatTheCodeCannotBeLaunchedWith) {
-  gpemu_cuda_module* const module = modules().create();
-  Image& image = module->image.emplace();
+  gpemu_cuda_module* const module = launch::modules().create();
+  launch::Image& image = module->image.emplace();
   image.kernels["bound"].max_threads_per_block = 64;
   image.kernels["registers"].registers = 255;
   image.kernels["shared"].static_shared = 8 * kKiB;
@@ -265,7 +266,7 @@ TEST_F(KernelTest, RefusesFilesOfModulesThatAreCutOff) {
     return std::string(reinterpret_cast<const char*>(&value), sizeof(value));
   };
   Elf64_Ehdr header{};
-  std::memcpy(header.e_ident, &kElfMagic, sizeof(kElfMagic));
+  std::memcpy(header.e_ident, &launch::kElfMagic, sizeof(launch::kElfMagic));
   header.e_shentsize = sizeof(Elf64_Shdr);
   header.e_shnum = 2;
   header.e_shstrndx = 1;
@@ -275,7 +276,7 @@ TEST_F(KernelTest, RefusesFilesOfModulesThatAreCutOff) {
   header.e_shoff = ~std::uint64_t{0} - 63;
   EXPECT_EQ(load(bytes_of(header)), GPEMU_CUDA_ERROR_INVALID_IMAGE) << "offsets that wrap";
   struct {
-    std::uint32_t magic = kFatBinaryMagic;
+    std::uint32_t magic = launch::kFatBinaryMagic;
     std::uint16_t version = 1, header_bytes = 16;
     std::uint64_t bytes = std::uint64_t{1} << 40;
   } fat;
@@ -283,7 +284,7 @@ TEST_F(KernelTest, RefusesFilesOfModulesThatAreCutOff) {
   fat.bytes = 0;
   EXPECT_EQ(load(bytes_of(fat)), GPEMU_CUDA_SUCCESS);
   EXPECT_EQ(load(bytes_of(fat).substr(0, 12)), GPEMU_CUDA_ERROR_INVALID_IMAGE);
-  fat.magic = kFatBinaryWrapperMagic;  // The other fields are an address.
+  fat.magic = launch::kFatBinaryWrapperMagic;  // The other fields are an address.
   EXPECT_EQ(load(bytes_of(fat)), GPEMU_CUDA_ERROR_INVALID_IMAGE);
   for (const char* const content : {"", ".v", "//\n"}) {
     EXPECT_EQ(load(content), GPEMU_CUDA_ERROR_INVALID_IMAGE);
@@ -293,8 +294,8 @@ TEST_F(KernelTest, RefusesFilesOfModulesThatAreCutOff) {
 }
 
 TEST_F(KernelTest, ModulesListTheirKernels) {
-  gpemu_cuda_module* const module = modules().create();
-  Image& image = module->image.emplace();
+  gpemu_cuda_module* const module = launch::modules().create();
+  launch::Image& image = module->image.emplace();
   for (const char* const name : {"a", "b", "c"}) image.kernels[name];
   std::uint32_t number = 0;
   ASSERT_EQ(gpemu_cuda_module_kernel_count(module, &number), GPEMU_CUDA_SUCCESS);
@@ -335,7 +336,7 @@ TEST_F(KernelTest, KernelsOfPtxCannotBeListed) {
 class CodeTest : public KernelTest {
  protected:
   void SetUp() override {
-    Image& image = module_->image.emplace();
+    launch::Image& image = module_->image.emplace();
     image.architecture = 70;
     image.constant = 256;
     code_ = &image.kernels["kernel"];
@@ -360,8 +361,8 @@ class CodeTest : public KernelTest {
     EXPECT_EQ(gpemu_cuda_occupancy(kernel_, threads, shared, &blocks), GPEMU_CUDA_SUCCESS);
     return blocks;
   }
-  gpemu_cuda_module* module_ = modules().create();
-  KernelCode* code_ = nullptr;
+  gpemu_cuda_module* module_ = launch::modules().create();
+  launch::KernelCode* code_ = nullptr;
   gpemu_cuda_kernel_handle kernel_ = nullptr;
 };
 

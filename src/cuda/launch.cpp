@@ -2,24 +2,24 @@
 #include "launch.hpp"
 
 #include "gpemu/kernels/described_operation.hpp"
+#include "gpemu/launch/kernel.hpp"
+#include "gpemu/launch/kernel_execution.hpp"
+#include "gpemu/launch/prices.hpp"
 
-#include "kernel.hpp"
-#include "kernel_execution.hpp"
-#include "prices.hpp"
 #include "stream.hpp"
 
 namespace gpemu::cuda {
 
-Status launch_kernel(gpemu_cuda_kernel_handle kernel, const gpemu_cuda_launch& launch,
-                     gpemu_cuda_stream& stream) {
-  const DeviceState& device = *stream.device;
+process::Status launch_kernel(gpemu_cuda_kernel_handle kernel, const gpemu_cuda_launch& launch,
+                              gpemu_cuda_stream& stream) {
+  const process::DeviceState& device = *stream.device;
   gpemu_cuda_kernel* found = nullptr;
-  GPEMU_CUDA_TRY(find_launched(kernel, launch, device, &found));
-  const kernels::DescribedOperation described = describe_operation(*found, launch, device);
-  cost::OperationCost cost = price_on(device, described);
-  set_shape(*found, launch, device, cost);
+  GPEMU_CUDA_TRY(launch::find_launched(kernel, launch, device, &found));
+  const kernels::DescribedOperation described = launch::describe_operation(*found, launch, device);
+  cost::OperationCost cost = launch::price_on(device, described);
+  launch::set_shape(*found, launch, device, cost);
   queue_operation(cost, described.operation, stream);
-  perform_launch(found->effect, launch, &stream);
+  launch::perform_launch(found->effect, launch, &stream);
   return GPEMU_CUDA_SUCCESS;
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "launch_facts.hpp"
+#include "gpemu/launch/launch_facts.hpp"
 
 #include <cstdint>
 #include <initializer_list>
@@ -16,8 +16,8 @@ namespace {
 using kernels::ParameterKind;
 using Arithmetic = kernels::LaunchFacts::Arithmetic;
 
-std::vector<ParameterPlace> places_of(std::initializer_list<std::uint32_t> sizes) {
-  std::vector<ParameterPlace> places;
+std::vector<kernels::ParameterPlace> places_of(std::initializer_list<std::uint32_t> sizes) {
+  std::vector<kernels::ParameterPlace> places;
   for (const std::uint32_t bytes : sizes) places.push_back({.offset = 0, .bytes = bytes});
   return places;
 }
@@ -28,22 +28,24 @@ class LaunchFactsTest : public testing::Test {
 };
 
 TEST_F(LaunchFactsTest, ParametersComeFromTheNameOrTheCode) {
-  EXPECT_EQ(launch_parameters("_Z3addPKfPfi", {}),
-            (std::vector<LaunchParameter>{{.kind = ParameterKind::kConstPointer},
-                                          {.kind = ParameterKind::kPointer},
-                                          {.kind = ParameterKind::kInteger32}}));
-  EXPECT_EQ(launch_parameters("_Z3addPKf4Args", places_of({8, 48})),
-            (std::vector<LaunchParameter>{{.kind = ParameterKind::kConstPointer, .bytes = 8},
-                                          {.kind = ParameterKind::kOther, .bytes = 48}}));
-  EXPECT_EQ(launch_parameters("add_kernel", places_of({8, 4, 1})),
-            (std::vector<LaunchParameter>{{.kind = ParameterKind::kPointer, .bytes = 8},
-                                          {.kind = ParameterKind::kInteger32, .bytes = 4},
-                                          {.kind = ParameterKind::kOther, .bytes = 1}}));
-  EXPECT_TRUE(launch_parameters("add_kernel", {}).empty());
+  EXPECT_EQ(launch::launch_parameters("_Z3addPKfPfi", {}),
+            (std::vector<launch::LaunchParameter>{{.kind = ParameterKind::kConstPointer},
+                                                  {.kind = ParameterKind::kPointer},
+                                                  {.kind = ParameterKind::kInteger32}}));
+  EXPECT_EQ(
+      launch::launch_parameters("_Z3addPKf4Args", places_of({8, 48})),
+      (std::vector<launch::LaunchParameter>{{.kind = ParameterKind::kConstPointer, .bytes = 8},
+                                            {.kind = ParameterKind::kOther, .bytes = 48}}));
+  EXPECT_EQ(launch::launch_parameters("add_kernel", places_of({8, 4, 1})),
+            (std::vector<launch::LaunchParameter>{{.kind = ParameterKind::kPointer, .bytes = 8},
+                                                  {.kind = ParameterKind::kInteger32, .bytes = 4},
+                                                  {.kind = ParameterKind::kOther, .bytes = 1}}));
+  EXPECT_TRUE(launch::launch_parameters("add_kernel", {}).empty());
   // Numba's names have Python's arguments, its code the kernel's parameters.
-  EXPECT_EQ(launch_parameters("_Z3add5ArrayIfLi1EE", places_of({8, 4})),
-            (std::vector<LaunchParameter>{{.kind = ParameterKind::kPointer, .bytes = 8},
-                                          {.kind = ParameterKind::kInteger32, .bytes = 4}}));
+  EXPECT_EQ(
+      launch::launch_parameters("_Z3add5ArrayIfLi1EE", places_of({8, 4})),
+      (std::vector<launch::LaunchParameter>{{.kind = ParameterKind::kPointer, .bytes = 8},
+                                            {.kind = ParameterKind::kInteger32, .bytes = 4}}));
 }
 
 TEST_F(LaunchFactsTest, PointersAreThoseToMemory) {
@@ -54,8 +56,10 @@ TEST_F(LaunchFactsTest, PointersAreThoseToMemory) {
   std::uint32_t rows = 7, one = 1;
   float scale = 0.5F;
   void* arguments[] = {&first, &inside, &first, &null, &count, &host, &rows, &one, &scale};
-  const auto parameters = launch_parameters("kernel", places_of({8, 8, 8, 8, 8, 8, 4, 4, 4}));
-  const kernels::LaunchFacts facts = launch_facts(parameters, arguments, Arithmetic::kTensorCores);
+  const auto parameters =
+      launch::launch_parameters("kernel", places_of({8, 8, 8, 8, 8, 8, 4, 4, 4}));
+  const kernels::LaunchFacts facts =
+      launch::launch_facts(parameters, arguments, Arithmetic::kTensorCores);
   ASSERT_EQ(facts.pointers, 2);  // The third is the first once more.
   EXPECT_EQ(facts.extents[0], 1 << 20);
   EXPECT_EQ(facts.extents[1], (1 << 21) - 512);
@@ -63,7 +67,7 @@ TEST_F(LaunchFactsTest, PointersAreThoseToMemory) {
   EXPECT_EQ(facts.integers[0], 1000);
   EXPECT_EQ(facts.integers[1], 7);
   EXPECT_EQ(facts.arithmetic, Arithmetic::kTensorCores);
-  EXPECT_EQ(launch_facts(parameters, nullptr, Arithmetic::kOther).pointers, 0);
+  EXPECT_EQ(launch::launch_facts(parameters, nullptr, Arithmetic::kOther).pointers, 0);
   EXPECT_EQ(gpemu_cuda_free(first), GPEMU_CUDA_SUCCESS);
   EXPECT_EQ(gpemu_cuda_free(second), GPEMU_CUDA_SUCCESS);
 }
@@ -79,8 +83,8 @@ TEST_F(LaunchFactsTest, StructsAreLookedInto) {
   ASSERT_EQ(gpemu_cuda_malloc(1 << 20, &args.data), GPEMU_CUDA_SUCCESS);
   void* arguments[] = {&args};
   const auto facts_of_size = [&](std::uint32_t bytes) {
-    return launch_facts({{.kind = ParameterKind::kOther, .bytes = bytes}}, arguments,
-                        Arithmetic::kOther);
+    return launch::launch_facts({{.kind = ParameterKind::kOther, .bytes = bytes}}, arguments,
+                                Arithmetic::kOther);
   };
   const kernels::LaunchFacts facts = facts_of_size(sizeof(args));
   ASSERT_EQ(facts.pointers, 1);

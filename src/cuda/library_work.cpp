@@ -8,12 +8,13 @@
 #include <vector>
 
 #include "gpemu/kernels/kernel_work.hpp"
+#include "gpemu/launch/kernel_execution.hpp"
+#include "gpemu/memory/content.hpp"
+#include "gpemu/memory/kernel_memory.hpp"
+#include "gpemu/memory/product.hpp"
+#include "gpemu/process/writers.hpp"
 
 #include "capture.hpp"
-#include "content.hpp"
-#include "kernel_execution.hpp"
-#include "kernel_memory.hpp"
-#include "product.hpp"
 
 namespace gpemu::cuda {
 namespace {
@@ -21,9 +22,9 @@ namespace {
 /// Returns the addresses in an array of a device; none if they are not known.
 std::vector<std::uint64_t> addresses_at(std::uint64_t array, Bytes count) {
   constexpr Bytes kAddressBytes = 8;
-  if (device_bytes_at(array, count * kAddressBytes) < count * kAddressBytes) return {};
+  if (memory::device_bytes_at(array, count * kAddressBytes) < count * kAddressBytes) return {};
   std::vector<std::uint64_t> addresses(count);
-  if (!load_for_kernel(array, addresses.data(), count * kAddressBytes)) return {};
+  if (!memory::load_for_kernel(array, addresses.data(), count * kAddressBytes)) return {};
   return addresses;
 }
 
@@ -31,14 +32,15 @@ std::vector<std::uint64_t> addresses_at(std::uint64_t array, Bytes count) {
 constexpr Bytes kMostRows = Bytes{1} << 16;
 
 /// Adds rows, as one range if there are no gaps between them. Errors: INVALID_VALUE.
-Status add_rows(const gpemu_cuda_result& result, KernelWork* work) {
-  const Uncomputed how = result.updates != 0 ? Uncomputed::kUpdated : Uncomputed::kWritten;
+process::Status add_rows(const gpemu_cuda_result& result, kernels::KernelWork* work) {
+  const kernels::Uncomputed how =
+      result.updates != 0 ? kernels::Uncomputed::kUpdated : kernels::Uncomputed::kWritten;
   Bytes extent = 0;
   if (result.bytes == 0 || result.address == 0) return GPEMU_CUDA_SUCCESS;
   if (result.rows == 0) {
     constexpr Bytes kMost = Bytes{1} << 40;
-    const Bytes most = device_bytes_at(result.address, kMost);
-    if (most > 0) work->ranges.push_back({result.address, most, Uncomputed::kSomewhere});
+    const Bytes most = memory::device_bytes_at(result.address, kMost);
+    if (most > 0) work->ranges.push_back({result.address, most, kernels::Uncomputed::kSomewhere});
     return GPEMU_CUDA_SUCCESS;
   }
   if (__builtin_mul_overflow(result.rows - 1, result.pitch, &extent) ||
@@ -51,7 +53,7 @@ Status add_rows(const gpemu_cuda_result& result, KernelWork* work) {
   }
   if (work->ranges.size() + result.rows > kMostRows) {
     // The gaps do not belong to the rows, so they stay.
-    work->ranges.push_back({result.address, extent, Uncomputed::kUpdated});
+    work->ranges.push_back({result.address, extent, kernels::Uncomputed::kUpdated});
     return GPEMU_CUDA_SUCCESS;
   }
   for (Bytes row = 0; row < result.rows; ++row) {
@@ -83,7 +85,7 @@ Bytes magnitude(std::int64_t value) {
 }
 
 /// Describes what a product writes and reads. Errors: INVALID_VALUE.
-Status add_product(const gpemu_cuda_product& p, KernelWork* work) {
+process::Status add_product(const gpemu_cuda_product& p, kernels::KernelWork* work) {
   if (p.batch == 0) return GPEMU_CUDA_SUCCESS;
   if (p.leading_a < 0 || p.leading_b < 0 || p.leading_c < 0) return GPEMU_CUDA_ERROR_INVALID_VALUE;
   CheckedSizes sizes;
@@ -127,15 +129,16 @@ Status add_product(const gpemu_cuda_product& p, KernelWork* work) {
 }
 
 /// Describes a product of operands whose addresses are known. Errors: INVALID_VALUE.
-Status describe_product(const gpemu_cuda_product& p, WriterId writer, KernelWork* work) {
+process::Status describe_product(const gpemu_cuda_product& p, kernels::WriterId writer,
+                                 kernels::KernelWork* work) {
   work->writer = writer;
   GPEMU_CUDA_TRY(add_product(p, work));
-  work->compute = [p](kernels::Memory&) { return compute_product(p); };
+  work->compute = [p](kernels::Memory&) { return memory::compute_product(p); };
   return GPEMU_CUDA_SUCCESS;
 }
 
 /// Multiplies operands whose addresses are now in arrays of a device, if those are known.
-void multiply_in_arrays(const gpemu_cuda_product& p, WriterId writer) {
+void multiply_in_arrays(const gpemu_cuda_product& p, kernels::WriterId writer) {
   const auto count = static_cast<Bytes>(p.batch);
   const auto a = addresses_at(p.a, count), b = addresses_at(p.b, count),
              c = addresses_at(p.c, count);
@@ -146,42 +149,42 @@ void multiply_in_arrays(const gpemu_cuda_product& p, WriterId writer) {
     one.a = a[i];
     one.b = b[i];
     one.c = c[i];
-    KernelWork work;
-    if (describe_product(one, writer, &work) == GPEMU_CUDA_SUCCESS) perform_now(work);
+    kernels::KernelWork work;
+    if (describe_product(one, writer, &work) == GPEMU_CUDA_SUCCESS) launch::perform_now(work);
   }
 }
 
 }  // namespace
 
-Status leave_result(const gpemu_cuda_result& result, const char* function,
-                    gpemu_cuda_stream& stream) {
-  KernelWork work;
-  work.writer = writer_id(function);
+process::Status leave_result(const gpemu_cuda_result& result, const char* function,
+                             gpemu_cuda_stream& stream) {
+  kernels::KernelWork work;
+  work.writer = process::writer_id(function);
   GPEMU_CUDA_TRY(add_rows(result, &work));
   if (result.matrices == 0) return perform_on(stream, std::move(work));
-  KernelWork later = work_on_anything(work.writer);
+  kernels::KernelWork later = launch::work_on_anything(work.writer);
   later.compute = [matrix = result, writer = work.writer](kernels::Memory&) {
     for (const std::uint64_t address : addresses_at(matrix.address, matrix.matrices)) {
       gpemu_cuda_result one = matrix;
       one.address = address;
       one.matrices = 0;
-      KernelWork each;
+      kernels::KernelWork each;
       each.writer = writer;
-      if (add_rows(one, &each) == GPEMU_CUDA_SUCCESS) perform_now(each);
+      if (add_rows(one, &each) == GPEMU_CUDA_SUCCESS) launch::perform_now(each);
     }
     return true;
   };
   return perform_on(stream, std::move(later));
 }
 
-Status multiply(const gpemu_cuda_product& product, const char* function,
-                gpemu_cuda_stream& stream) {
-  const WriterId writer = writer_id(function);
-  KernelWork work;
+process::Status multiply(const gpemu_cuda_product& product, const char* function,
+                         gpemu_cuda_stream& stream) {
+  const kernels::WriterId writer = process::writer_id(function);
+  kernels::KernelWork work;
   if (product.arrays == 0) {
     GPEMU_CUDA_TRY(describe_product(product, writer, &work));
   } else {
-    work = work_on_anything(writer);
+    work = launch::work_on_anything(writer);
     work.compute = [arrays = product, writer](kernels::Memory&) {
       multiply_in_arrays(arrays, writer);
       return true;

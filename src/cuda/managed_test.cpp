@@ -7,8 +7,8 @@
 
 #include "gpemu/base/units.hpp"
 #include "gpemu/cuda.h"
+#include "gpemu/process/attach.hpp"
 
-#include "attach.hpp"
 #include "test_memory.hpp"
 
 namespace gpemu::cuda {
@@ -127,7 +127,7 @@ TEST_F(ManagedTest, OtherMemoryAndOtherPlacesAreRefused) {
 
 TEST_F(ManagedTest, OlderDevicesAreNoPlaces) {
   constexpr std::int32_t kReadMostly = 1, kPreferred = 3, kAccessedBy = 5;
-  std::int32_t& shares = device_at(0).info.concurrent_managed_access;
+  std::int32_t& shares = process::device_at(0).info.concurrent_managed_access;
   shares = 0;
   const Bytes before = free_bytes();
   for (const Bytes bytes : {Bytes{4096}, 5 * kMiB}) {

@@ -1,37 +1,38 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "memory.hpp"
 
-#include "allocation.hpp"
+#include "gpemu/memory/allocation.hpp"
+#include "gpemu/process/faults.hpp"
+#include "gpemu/streams/context.hpp"
+
 #include "capture.hpp"
-#include "context.hpp"
-#include "faults.hpp"
 #include "pool.hpp"
 #include "synchronize.hpp"
 
 namespace gpemu::cuda {
 
-Status allocate(Bytes bytes, Origin origin, std::uint64_t* address) {
-  DeviceState* device = nullptr;
-  GPEMU_CUDA_TRY(current_device(&device));
+process::Status allocate(Bytes bytes, memory::Origin origin, std::uint64_t* address) {
+  process::DeviceState* device = nullptr;
+  GPEMU_CUDA_TRY(streams::current_device(&device));
   GPEMU_CUDA_TRY(check_unsafe_call());
   if (bytes == 0) {
     *address = 0;
     return GPEMU_CUDA_SUCCESS;
   }
-  const Status status = allocate_on(*device, bytes, origin, address);
+  const process::Status status = memory::allocate_on(*device, bytes, origin, address);
   if (status != GPEMU_CUDA_ERROR_OUT_OF_MEMORY || !reclaim_pooled(*device)) return status;
-  return allocate_on(*device, bytes, origin, address);
+  return memory::allocate_on(*device, bytes, origin, address);
 }
 
-Status free_memory(std::uint64_t address) {
-  DeviceState* device = nullptr;
-  GPEMU_CUDA_TRY(current_device(&device));
+process::Status free_memory(std::uint64_t address) {
+  process::DeviceState* device = nullptr;
+  GPEMU_CUDA_TRY(streams::current_device(&device));
   if (address == 0) return GPEMU_CUDA_SUCCESS;
   GPEMU_CUDA_TRY(check_unsafe_call());
   synchronize(*device);
-  GPEMU_CUDA_TRY(check_device(*device));
+  GPEMU_CUDA_TRY(process::check_device(*device));
   if (forget_pooled(address)) return GPEMU_CUDA_SUCCESS;
-  return free_block(address, false);
+  return memory::free_block(address, false);
 }
 
 }  // namespace gpemu::cuda

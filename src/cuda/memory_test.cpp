@@ -10,11 +10,11 @@
 
 #include "gpemu/base/units.hpp"
 #include "gpemu/cuda.h"
+#include "gpemu/launch/kernel_execution.hpp"
+#include "gpemu/memory/kernel_memory.hpp"
+#include "gpemu/memory/memory_state.hpp"
+#include "gpemu/process/attach.hpp"
 
-#include "attach.hpp"
-#include "kernel_execution.hpp"
-#include "kernel_memory.hpp"
-#include "memory_state.hpp"
 #include "test_memory.hpp"
 
 namespace gpemu::cuda {
@@ -39,32 +39,35 @@ TEST_F(MemoryTest, ReadsZerosUntilWrittenAndAfterReuse) {
 TEST_F(MemoryTest, NoticesWhatCameBetweenTwoLaunchesOfTheSame) {
   constexpr Bytes kBytes = 4096;
   const std::vector<std::uint8_t> data(kBytes, 7);
-  const auto content_at = [](std::uint64_t at) { return memory().contents.part(at, 1).content; };
+  const auto content_at = [](std::uint64_t at) {
+    return memory::memory().contents.part(at, 1).content;
+  };
   const std::uint64_t address = allocate(kBytes);
-  for (const Uncomputed how : {Uncomputed::kWritten, Uncomputed::kBounded}) {
-    for (int round = 0; round < 3; ++round) leave_uncomputed(address, kBytes, how, 1);
-    EXPECT_FALSE(known_to_kernel(address, kBytes));
-    EXPECT_FALSE(known_to_kernel(address, kBytes));
+  for (const kernels::Uncomputed how :
+       {kernels::Uncomputed::kWritten, kernels::Uncomputed::kBounded}) {
+    for (int round = 0; round < 3; ++round) memory::leave_uncomputed(address, kBytes, how, 1);
+    EXPECT_FALSE(memory::known_to_kernel(address, kBytes));
+    EXPECT_FALSE(memory::known_to_kernel(address, kBytes));
     ASSERT_EQ(copy(address, bits(data.data()), kBytes), GPEMU_CUDA_SUCCESS);
-    EXPECT_TRUE(known_to_kernel(address, kBytes));
-    leave_uncomputed(address, kBytes, how, 1);
-    EXPECT_EQ(content_at(address + kBytes - 1), Content::kNotComputed);
+    EXPECT_TRUE(memory::known_to_kernel(address, kBytes));
+    memory::leave_uncomputed(address, kBytes, how, 1);
+    EXPECT_EQ(content_at(address + kBytes - 1), memory::Content::kNotComputed);
     ASSERT_EQ(gpemu_cuda_free(address), GPEMU_CUDA_SUCCESS);
     ASSERT_EQ(allocate(kBytes), address);
-    EXPECT_TRUE(known_to_kernel(address, kBytes));
-    leave_uncomputed(address, kBytes, how, 1);
-    EXPECT_EQ(content_at(address), Content::kNotComputed);
-    EXPECT_FALSE(known_to_kernel(address, kBytes));
+    EXPECT_TRUE(memory::known_to_kernel(address, kBytes));
+    memory::leave_uncomputed(address, kBytes, how, 1);
+    EXPECT_EQ(content_at(address), memory::Content::kNotComputed);
+    EXPECT_FALSE(memory::known_to_kernel(address, kBytes));
   }
   ASSERT_EQ(copy(address, bits(data.data()), kBytes), GPEMU_CUDA_SUCCESS);
   for (int round = 0; round < 3; ++round) {
-    leave_uncomputed(address, kBytes, Uncomputed::kUpdated, 1);
-    EXPECT_EQ(content_at(address), Content::kNotUpdated);
+    memory::leave_uncomputed(address, kBytes, kernels::Uncomputed::kUpdated, 1);
+    EXPECT_EQ(content_at(address), memory::Content::kNotUpdated);
   }
   ASSERT_EQ(copy(address, bits(data.data()), kBytes), GPEMU_CUDA_SUCCESS);
-  EXPECT_EQ(content_at(address), Content::kKept);
-  leave_uncomputed(address, kBytes, Uncomputed::kUpdated, 1);
-  EXPECT_EQ(content_at(address), Content::kNotUpdated);
+  EXPECT_EQ(content_at(address), memory::Content::kKept);
+  memory::leave_uncomputed(address, kBytes, kernels::Uncomputed::kUpdated, 1);
+  EXPECT_EQ(content_at(address), memory::Content::kNotUpdated);
   ASSERT_EQ(gpemu_cuda_free(address), GPEMU_CUDA_SUCCESS);
 }
 
@@ -72,10 +75,10 @@ TEST_F(MemoryTest, KernelsKnowWhatLiesInLockedMemory) {
   void* pinned = nullptr;
   ASSERT_EQ(gpemu_cuda_host_alloc(64, 0, &pinned), GPEMU_CUDA_SUCCESS);
   std::uint8_t read = 0;
-  EXPECT_TRUE(known_to_kernel(bits(pinned), 64));
-  EXPECT_TRUE(load_for_kernel(bits(pinned), &read, 1));
-  EXPECT_FALSE(known_to_kernel(bits(&read), 1));
-  EXPECT_FALSE(load_for_kernel(bits(&read), &read, 1));
+  EXPECT_TRUE(memory::known_to_kernel(bits(pinned), 64));
+  EXPECT_TRUE(memory::load_for_kernel(bits(pinned), &read, 1));
+  EXPECT_FALSE(memory::known_to_kernel(bits(&read), 1));
+  EXPECT_FALSE(memory::load_for_kernel(bits(&read), &read, 1));
   ASSERT_EQ(gpemu_cuda_host_free(pinned), GPEMU_CUDA_SUCCESS);
 }
 
@@ -99,21 +102,21 @@ TEST_F(MemoryTest, KeepsWhatLiesBesideWhatIsWritten) {
   constexpr Bytes kBytes = 4096;
   const std::uint64_t address = allocate(kBytes);
   const auto content_at = [address](Bytes at) {
-    return memory().contents.part(address + at, 1).content;
+    return memory::memory().contents.part(address + at, 1).content;
   };
   const std::vector<std::uint8_t> data(kBytes, 7);
   ASSERT_EQ(copy(address, bits(data.data()), kBytes), GPEMU_CUDA_SUCCESS);
-  KernelWork work;
+  kernels::KernelWork work;
   work.writer = 1;
   Places column{.dimensions = 0};
   column.add(4, 100);
-  add_tensor(&work, address + 8, column, 4, Uncomputed::kWritten);
-  perform_now(work);
+  add_tensor(&work, address + 8, column, 4, kernels::Uncomputed::kWritten);
+  launch::perform_now(work);
   for (const Bytes row : {0, 100, 200, 300}) {
-    EXPECT_EQ(content_at(row + 7), Content::kKept);
-    EXPECT_EQ(content_at(row + 8), Content::kNotComputed);
-    EXPECT_EQ(content_at(row + 11), Content::kNotComputed);
-    EXPECT_EQ(content_at(row + 12), Content::kKept);
+    EXPECT_EQ(content_at(row + 7), memory::Content::kKept);
+    EXPECT_EQ(content_at(row + 8), memory::Content::kNotComputed);
+    EXPECT_EQ(content_at(row + 11), memory::Content::kNotComputed);
+    EXPECT_EQ(content_at(row + 12), memory::Content::kKept);
   }
   ASSERT_EQ(gpemu_cuda_free(address), GPEMU_CUDA_SUCCESS);
 }
@@ -122,16 +125,16 @@ TEST_F(MemoryTest, ChangesSomewhereEndWhereOtherContentBegins) {
   constexpr Bytes kBytes = 4096;
   const std::uint64_t address = allocate(kBytes);
   const auto content_at = [address](Bytes at) {
-    return memory().contents.part(address + at, 1).content;
+    return memory::memory().contents.part(address + at, 1).content;
   };
   const std::vector<std::uint8_t> data(16, 7);
   ASSERT_EQ(copy(address + 1000, bits(data.data()), data.size()), GPEMU_CUDA_SUCCESS);
-  leave_uncomputed(address + 100, kBytes, Uncomputed::kSomewhere, 1);
-  EXPECT_EQ(content_at(99), Content::kZeros);
-  EXPECT_EQ(content_at(100), Content::kNotComputed);
-  EXPECT_EQ(content_at(999), Content::kNotComputed);
-  EXPECT_EQ(content_at(1000), Content::kKept);
-  EXPECT_EQ(content_at(1016), Content::kZeros);
+  memory::leave_uncomputed(address + 100, kBytes, kernels::Uncomputed::kSomewhere, 1);
+  EXPECT_EQ(content_at(99), memory::Content::kZeros);
+  EXPECT_EQ(content_at(100), memory::Content::kNotComputed);
+  EXPECT_EQ(content_at(999), memory::Content::kNotComputed);
+  EXPECT_EQ(content_at(1000), memory::Content::kKept);
+  EXPECT_EQ(content_at(1016), memory::Content::kZeros);
   ASSERT_EQ(gpemu_cuda_free(address), GPEMU_CUDA_SUCCESS);
 }
 
@@ -141,18 +144,18 @@ TEST_F(MemoryTest, KernelsWriteToLockedMemory) {
   ASSERT_EQ(gpemu_cuda_host_alloc(kBytes, 0, &pinned), GPEMU_CUDA_SUCCESS);
   auto* const bytes = static_cast<std::uint8_t*>(pinned);
   const std::array<std::uint8_t, 2> value{5, 6}, zeros{};
-  fill_by_kernel(bits(bytes), value.data(), 2, kBytes / 2, 1);
+  memory::fill_by_kernel(bits(bytes), value.data(), 2, kBytes / 2, 1);
   EXPECT_EQ(bytes[kBytes - 1], 6);
-  fill_by_kernel(bits(bytes), zeros.data(), 2, 1, 1);
+  memory::fill_by_kernel(bits(bytes), zeros.data(), 2, 1, 1);
   EXPECT_EQ(bytes[1], 0);
   EXPECT_EQ(bytes[2], 5);
-  store_by_kernel(bits(bytes + 4), value.data(), 2);
+  memory::store_by_kernel(bits(bytes + 4), value.data(), 2);
   EXPECT_EQ(bytes[5], 6);
   const std::uint64_t before = gpemu_cuda_not_computed_bytes();
-  leave_uncomputed(bits(bytes), 100, Uncomputed::kBounded, 1);
+  memory::leave_uncomputed(bits(bytes), 100, kernels::Uncomputed::kBounded, 1);
   EXPECT_EQ(gpemu_cuda_not_computed_bytes(), before) << "it may be only read";
-  leave_uncomputed(bits(bytes), 100, Uncomputed::kWritten, 1);
-  leave_uncomputed(bits(bytes), 100, Uncomputed::kUpdated, 1);
+  memory::leave_uncomputed(bits(bytes), 100, kernels::Uncomputed::kWritten, 1);
+  memory::leave_uncomputed(bits(bytes), 100, kernels::Uncomputed::kUpdated, 1);
   EXPECT_EQ(gpemu_cuda_not_computed_bytes() - before, 200U);
   EXPECT_EQ(bytes[5], 6) << "the pages may be a file's";
   ASSERT_EQ(gpemu_cuda_host_free(pinned), GPEMU_CUDA_SUCCESS);
@@ -232,9 +235,9 @@ TEST_F(MemoryTest, AResetDeviceIsAsAtFirst) {
   ASSERT_EQ(gpemu_cuda_pool_set_current(0, pool), GPEMU_CUDA_SUCCESS);
   ASSERT_EQ(gpemu_cuda_pool_set(usual, GPEMU_CUDA_POOL_RELEASE_THRESHOLD, 1), GPEMU_CUDA_SUCCESS);
   std::int32_t active = 1;
-  device_at(0).peers.insert(1);
+  process::device_at(0).peers.insert(1);
   ASSERT_EQ(gpemu_cuda_context_reset(0), GPEMU_CUDA_SUCCESS);
-  EXPECT_TRUE(device_at(0).peers.empty());
+  EXPECT_TRUE(process::device_at(0).peers.empty());
   ASSERT_EQ(gpemu_cuda_context_active(0, &active), GPEMU_CUDA_SUCCESS);
   EXPECT_EQ(active, 0);
   ASSERT_EQ(gpemu_cuda_pool_current(0, &current), GPEMU_CUDA_SUCCESS);
@@ -272,7 +275,7 @@ TEST_F(MemoryTest, NoUserOfAContextIsCountedTwice) {
   std::thread other(use);
   use();
   other.join();
-  EXPECT_EQ(device_at(0).context_users, 0);
+  EXPECT_EQ(process::device_at(0).context_users, 0);
   EXPECT_EQ(released, 2 * kRounds);
 }
 

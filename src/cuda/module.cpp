@@ -9,25 +9,25 @@
 #include <vector>
 
 #include "gpemu/base/mutex.hpp"
+#include "gpemu/launch/kernel.hpp"
+#include "gpemu/memory/allocation.hpp"
+#include "gpemu/process/attach.hpp"
+#include "gpemu/process/recorder.hpp"
+#include "gpemu/streams/context.hpp"
 
-#include "allocation.hpp"
-#include "attach.hpp"
-#include "context.hpp"
 #include "copy.hpp"
-#include "kernel.hpp"
 #include "memory.hpp"
-#include "recorder.hpp"
 #include "synchronize.hpp"
 
 namespace gpemu::cuda {
 namespace {
 
 /// Forgets the addresses of the program's variables on a device whose context ends.
-void forget_variables(DeviceState& device) {
-  KernelRegistry& state = registry();
+void forget_variables(process::DeviceState& device) {
+  launch::KernelRegistry& state = launch::registry();
   const Lock lock(state.mutex);
   for (auto& entry : state.variables) entry.second.addresses.erase(device.ordinal);
-  modules().for_each([&](gpemu_cuda_module& module) {
+  launch::modules().for_each([&](gpemu_cuda_module& module) {
     std::erase_if(module.variables,
                   [&](const auto& entry) { return entry.first.second == device.ordinal; });
   });
@@ -40,7 +40,7 @@ struct VariablePlace {
   std::vector<std::byte> initial;  ///< of a variable whose memory is not allocated.
 };
 
-VariablePlace place_of(std::uint64_t& address, Bytes bytes, const Image* image,
+VariablePlace place_of(std::uint64_t& address, Bytes bytes, const launch::Image* image,
                        const std::string& name) {
   VariablePlace place{.address = &address, .bytes = bytes, .initial = {}};
   if (address != 0 || image == nullptr) return place;
@@ -55,15 +55,15 @@ VariablePlace place_of(std::uint64_t& address, Bytes bytes, const Image* image,
 /// allocated without that lock: allocations take the lock of graphs, and a thread with that lock
 /// may wait for this one.
 template <typename Find>
-Status locate_variable(DeviceState& device, const Find& find, std::uint64_t* address,
-                       std::uint64_t* bytes) {
-  Lock lock(registry().mutex);
+process::Status locate_variable(process::DeviceState& device, const Find& find,
+                                std::uint64_t* address, std::uint64_t* bytes) {
+  Lock lock(launch::registry().mutex);
   std::optional<VariablePlace> place = find();
   std::uint64_t made = 0;
   if (place && *place->address == 0) {
     lock.unlock();
-    device.end_with_context(ContextPart::kVariables, forget_variables);
-    GPEMU_CUDA_TRY(allocate(place->bytes, Origin::kVariable, &made));
+    device.end_with_context(process::ContextPart::kVariables, forget_variables);
+    GPEMU_CUDA_TRY(allocate(place->bytes, memory::Origin::kVariable, &made));
     GPEMU_CUDA_TRY(poke(made, place->initial.data(), place->initial.size()));
     lock.lock();
     place = find();
@@ -73,33 +73,33 @@ Status locate_variable(DeviceState& device, const Find& find, std::uint64_t* add
   if (place && address != nullptr) *address = *place->address;
   if (place && bytes != nullptr) *bytes = place->bytes;
   lock.unlock();
-  if (made != 0) static_cast<void>(free_block(made, false));
+  if (made != 0) static_cast<void>(memory::free_block(made, false));
   return place ? GPEMU_CUDA_SUCCESS : GPEMU_CUDA_ERROR_INVALID_SYMBOL;
 }
 
 }  // namespace
 
-Status load_module(const std::byte* bytes, Bytes limit, gpemu_cuda_module** module) {
+process::Status load_module(const std::byte* bytes, Bytes limit, gpemu_cuda_module** module) {
   std::uint32_t magic = 0;
   if (limit < sizeof(magic)) return GPEMU_CUDA_ERROR_INVALID_IMAGE;
   std::memcpy(&magic, bytes, sizeof(magic));
   const auto first = static_cast<unsigned char>(bytes[0]);
   const bool text = first == '/' || first == '.' || first == '\n' || first == ' ';
   // A wrapper contains an address, which is meaningless in a file.
-  const bool container =
-      magic == kFatBinaryMagic || (magic == kFatBinaryWrapperMagic && limit == kUnknownSize);
-  if (magic != kElfMagic && !container && !text) return GPEMU_CUDA_ERROR_INVALID_IMAGE;
-  std::optional<Image> read;
+  const bool container = magic == launch::kFatBinaryMagic ||
+                         (magic == launch::kFatBinaryWrapperMagic && limit == launch::kUnknownSize);
+  if (magic != launch::kElfMagic && !container && !text) return GPEMU_CUDA_ERROR_INVALID_IMAGE;
+  std::optional<launch::Image> read;
   if (container) {
-    if (!holds_fat_binary(bytes, limit)) return GPEMU_CUDA_ERROR_INVALID_IMAGE;
-    read = read_fat_binary(bytes, architecture_of(device_at(0)));
+    if (!launch::holds_fat_binary(bytes, limit)) return GPEMU_CUDA_ERROR_INVALID_IMAGE;
+    read = launch::read_fat_binary(bytes, launch::architecture_of(process::device_at(0)));
   }
-  if (magic == kElfMagic) {
-    const std::optional<Bytes> size = cubin_size(bytes, limit);
-    if (size) read = read_cubin({bytes, *size});
+  if (magic == launch::kElfMagic) {
+    const std::optional<Bytes> size = launch::cubin_size(bytes, limit);
+    if (size) read = launch::read_cubin({bytes, *size});
     if (!read) return GPEMU_CUDA_ERROR_INVALID_IMAGE;
   }
-  gpemu_cuda_module* const created = modules().create();
+  gpemu_cuda_module* const created = launch::modules().create();
   if (created == nullptr) return GPEMU_CUDA_ERROR_OUT_OF_MEMORY;
   created->image = std::move(read);
   *module = created;
@@ -107,31 +107,32 @@ Status load_module(const std::byte* bytes, Bytes limit, gpemu_cuda_module** modu
 }
 
 void unload_module(gpemu_cuda_module& module) {
-  KernelRegistry& state = registry();
+  launch::KernelRegistry& state = launch::registry();
   Lock lock(state.mutex);
   const auto variables = std::exchange(module.variables, {});
   // Without the lock, because host functions for which it waits may launch kernels.
   lock.unlock();
   for (const auto& [place, address] : variables) {
-    synchronize(device_at(place.second));
-    static_cast<void>(free_block(address, false));
+    synchronize(process::device_at(place.second));
+    static_cast<void>(memory::free_block(address, false));
   }
   lock.lock();
   std::erase_if(state.module_kernels, [&module](const auto& entry) {
     if (entry.first.first != &module) return false;
-    kernels().destroy(entry.second);
+    launch::kernels().destroy(entry.second);
     return true;
   });
-  modules().destroy(&module);
+  launch::modules().destroy(&module);
 }
 
-Status find_kernel(gpemu_cuda_module& module, const char* name, gpemu_cuda_kernel** kernel) {
+process::Status find_kernel(gpemu_cuda_module& module, const char* name,
+                            gpemu_cuda_kernel** kernel) {
   if (module.image && !module.image->kernels.contains(name)) return GPEMU_CUDA_ERROR_NOT_FOUND;
-  KernelRegistry& state = registry();
+  launch::KernelRegistry& state = launch::registry();
   const Lock lock(state.mutex);
   gpemu_cuda_kernel*& entry = state.module_kernels[{&module, name}];
   if (entry == nullptr) {
-    entry = kernels().create();
+    entry = launch::kernels().create();
     if (entry == nullptr) return GPEMU_CUDA_ERROR_OUT_OF_MEMORY;
     entry->owned_name = name;
     entry->name = entry->owned_name.c_str();
@@ -141,16 +142,16 @@ Status find_kernel(gpemu_cuda_module& module, const char* name, gpemu_cuda_kerne
   return GPEMU_CUDA_SUCCESS;
 }
 
-Status find_variable(gpemu_cuda_module& module, const char* name, std::uint64_t* address,
-                     std::uint64_t* bytes) {
+process::Status find_variable(gpemu_cuda_module& module, const char* name, std::uint64_t* address,
+                              std::uint64_t* bytes) {
   if (!module.image) {
-    record_not_supported("cuda", "variables of modules that are PTX or compressed");
+    process::record_not_supported("cuda", "variables of modules that are PTX or compressed");
     return GPEMU_CUDA_ERROR_NOT_FOUND;
   }
   const auto variable = module.image->variables.find(name);
   if (variable == module.image->variables.end()) return GPEMU_CUDA_ERROR_NOT_FOUND;
-  DeviceState* device = nullptr;
-  GPEMU_CUDA_TRY(current_device(&device));
+  process::DeviceState* device = nullptr;
+  GPEMU_CUDA_TRY(streams::current_device(&device));
   const auto find = [&]() -> std::optional<VariablePlace> {
     return place_of(module.variables[{name, device->ordinal}], variable->second.bytes,
                     &*module.image, name);
@@ -160,9 +161,9 @@ Status find_variable(gpemu_cuda_module& module, const char* name, std::uint64_t*
 
 void register_variable(const void* host_variable, const char* name, Bytes bytes,
                        const void* fat_binary) {
-  KernelRegistry& state = registry();
+  launch::KernelRegistry& state = launch::registry();
   const Lock lock(state.mutex);
-  Variable& variable = state.variables[host_variable];
+  launch::Variable& variable = state.variables[host_variable];
   variable.name = name;
   variable.owner = fat_binary;
   variable.bytes = bytes;
@@ -170,7 +171,7 @@ void register_variable(const void* host_variable, const char* name, Bytes bytes,
 }
 
 void unregister(const void* fat_binary) {
-  KernelRegistry& state = registry();
+  launch::KernelRegistry& state = launch::registry();
   std::vector<std::uint64_t> addresses;
   Lock lock(state.mutex);
   const auto registered = state.registered.find(fat_binary);
@@ -178,7 +179,7 @@ void unregister(const void* fat_binary) {
   for (const void* const name : registered->second) {
     const auto kernel = state.kernels.find(name);
     if (kernel != state.kernels.end() && kernel->second->owner == fat_binary) {
-      kernels().destroy(kernel->second);
+      launch::kernels().destroy(kernel->second);
       state.kernels.erase(kernel);
     }
     const auto variable = state.variables.find(name);
@@ -193,19 +194,20 @@ void unregister(const void* fat_binary) {
   state.registered.erase(registered);
   state.images.erase(fat_binary);
   lock.unlock();
-  for (const std::uint64_t address : addresses) static_cast<void>(free_block(address, false));
+  for (const std::uint64_t address : addresses)
+    static_cast<void>(memory::free_block(address, false));
 }
 
-Status registered_variable(const void* host_variable, std::uint64_t* address,
-                           std::uint64_t* bytes) {
-  DeviceState* device = nullptr;
-  GPEMU_CUDA_TRY(current_device(&device));
-  const auto find = [&]() GPEMU_REQUIRES(registry().mutex) -> std::optional<VariablePlace> {
-    const auto found = registry().variables.find(host_variable);
-    if (found == registry().variables.end()) return std::nullopt;
-    Variable& variable = found->second;
+process::Status registered_variable(const void* host_variable, std::uint64_t* address,
+                                    std::uint64_t* bytes) {
+  process::DeviceState* device = nullptr;
+  GPEMU_CUDA_TRY(streams::current_device(&device));
+  const auto find = [&]() GPEMU_REQUIRES(launch::registry().mutex) -> std::optional<VariablePlace> {
+    const auto found = launch::registry().variables.find(host_variable);
+    if (found == launch::registry().variables.end()) return std::nullopt;
+    launch::Variable& variable = found->second;
     return place_of(variable.addresses[device->ordinal], variable.bytes,
-                    image_of(registry(), variable.owner), variable.name);
+                    launch::image_of(launch::registry(), variable.owner), variable.name);
   };
   return locate_variable(*device, find, address, bytes);
 }

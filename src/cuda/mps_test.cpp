@@ -2,7 +2,7 @@
 //
 // Each test runs in a process of its own, which attaches to a node and meets an MPS server, whose
 // part a thread of the process plays.
-#include "mps.hpp"
+#include "gpemu/process/mps.hpp"
 
 #include <cstdlib>
 #include <filesystem>
@@ -16,8 +16,7 @@
 #include <gtest/gtest.h>
 
 #include "gpemu/mps/pipe.hpp"
-
-#include "process.hpp"
+#include "gpemu/process/process.hpp"
 
 namespace gpemu::cuda {
 namespace {
@@ -91,9 +90,9 @@ class MpsTest : public testing::Test {
     return info == nullptr ? 0 : info->multiprocessors;
   }
   /// Calls until the calls fail, for a while, and returns the status.
-  static Status failure() {
+  static process::Status failure() {
     for (int i = 0; i < 100'000'000; ++i) {
-      const Status status = gpemu_cuda_device_synchronize();
+      const process::Status status = gpemu_cuda_device_synchronize();
       if (status != GPEMU_CUDA_SUCCESS) return status;
       std::this_thread::yield();
     }
@@ -111,7 +110,7 @@ TEST_F(MpsTest, WithoutADaemonAProcessIsNoClient) {
     use_node(device::SharingPolicy::kTimeSlices);
     ::setenv("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", "50", 1);
     EXPECT_EQ(multiprocessors(0), 80);
-    EXPECT_EQ(process().mps, nullptr);
+    EXPECT_EQ(process::process().mps, nullptr);
     end();
   };
   EXPECT_EXIT(program(), testing::ExitedWithCode(0), "");
@@ -152,7 +151,7 @@ TEST_F(MpsTest, AProcessTellsTheDaemonWhoItIsAndAsksForContexts) {
     EXPECT_EQ(total, 4 * kGiB);
     EXPECT_LT(free, kGiB);
     EXPECT_EQ(gpemu_cuda_set_current_device(1), GPEMU_CUDA_ERROR_MPS_MAX_CLIENTS_REACHED);
-    process().mps->report(GPEMU_CUDA_ERROR_ILLEGAL_ADDRESS);
+    process::process().mps->report(GPEMU_CUDA_ERROR_ILLEGAL_ADDRESS);
     server_.join();
     EXPECT_EQ(asked_.size(), 4U);
     EXPECT_EQ(asked_[0].number("pid"), ::getpid());
@@ -192,8 +191,8 @@ TEST_F(MpsTest, TheServerCanEndAClientThatWaits) {
     play({message("welcome", {{"server", "9"}}), message("granted"),
           message("end", {{"status", "810"}})});
     EXPECT_EQ(gpemu_cuda_set_current_device(0), GPEMU_CUDA_SUCCESS);
-    process().devices[0]->device->default_stream().launch(std::chrono::hours(1));
-    process().mps->report(GPEMU_CUDA_ERROR_ILLEGAL_ADDRESS);  // The server answers "end".
+    process::process().devices[0]->device->default_stream().launch(std::chrono::hours(1));
+    process::process().mps->report(GPEMU_CUDA_ERROR_ILLEGAL_ADDRESS);  // The server answers "end".
     EXPECT_EQ(gpemu_cuda_device_synchronize(), GPEMU_CUDA_ERROR_MPS_CLIENT_TERMINATED);
     std::uint64_t address = 0;
     EXPECT_EQ(gpemu_cuda_malloc(1, &address), GPEMU_CUDA_ERROR_MPS_CLIENT_TERMINATED);
@@ -207,7 +206,7 @@ TEST_F(MpsTest, ADaemonOfAnotherNodeIsIgnored) {
     use_node(device::SharingPolicy::kTimeSlices);
     play({message("elsewhere")});
     EXPECT_EQ(multiprocessors(0), 80);
-    EXPECT_EQ(process().mps, nullptr);
+    EXPECT_EQ(process::process().mps, nullptr);
     end();
   };
   EXPECT_EXIT(program(), testing::ExitedWithCode(0), "belongs to another node");
@@ -240,7 +239,7 @@ TEST_F(MpsTest, TheHintOfALowClientPriorityHasNoEffect) {
     use_node(device::SharingPolicy::kMps);
     ::setenv("CUDA_MPS_CLIENT_PRIORITY", "1", 1);
     EXPECT_EQ(gpemu_cuda_set_current_device(0), GPEMU_CUDA_SUCCESS);
-    EXPECT_EQ(process().node->priority(), device::ProcessPriority::kNormal);
+    EXPECT_EQ(process::process().node->priority(), device::ProcessPriority::kNormal);
     end();
   };
   EXPECT_EXIT(program(), testing::ExitedWithCode(0), "");
@@ -251,7 +250,7 @@ TEST_F(MpsTest, AProcessHasAPriority) {
     use_node(device::SharingPolicy::kTimeSlices);
     ::setenv("GPEMU_GPU_PRIORITY", "high", 1);
     EXPECT_EQ(gpemu_cuda_set_current_device(0), GPEMU_CUDA_SUCCESS);
-    EXPECT_EQ(process().node->priority(), device::ProcessPriority::kHigh);
+    EXPECT_EQ(process::process().node->priority(), device::ProcessPriority::kHigh);
     end();
   };
   EXPECT_EXIT(program(), testing::ExitedWithCode(0), "");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "peer.hpp"
+#include "gpemu/process/peer.hpp"
 
 #include <cstdint>
 #include <memory>
@@ -8,15 +8,15 @@
 #include <gtest/gtest.h>
 
 #include "gpemu/cuda.h"
+#include "gpemu/process/process.hpp"
 
-#include "process.hpp"
 #include "test_gpu.hpp"
 
 namespace gpemu::cuda {
 namespace {
 
 /// A device of a node whose GPUs are all of one kind.
-struct PeerDevice : DeviceState {
+struct PeerDevice : process::DeviceState {
   PeerDevice(int place, const char* product, int nvlink_joins = 1) {
     ordinal = place;
     index = place;
@@ -30,8 +30,8 @@ struct PeerDevice : DeviceState {
   }
 };
 
-topology::LinkClass link_of(const DeviceState& device, const DeviceState& peer) {
-  return peer_path(device, peer).link;
+topology::LinkClass link_of(const process::DeviceState& device, const process::DeviceState& peer) {
+  return process::peer_path(device, peer).link;
 }
 
 using topology::LinkClass;
@@ -58,9 +58,9 @@ TEST(PeerPath, IsNvlinkOrStagedOfGeForce) {
 
 TEST(PeerPath, GivesNoAccessToDifferentKindsAndToItself) {
   const PeerDevice device(0, "Tesla T4");
-  EXPECT_FALSE(can_access(device, PeerDevice(1, "NVIDIA L4")));
-  EXPECT_FALSE(can_access(device, device));
-  EXPECT_TRUE(can_access(device, PeerDevice(1, "Tesla T4")));
+  EXPECT_FALSE(process::can_access(device, PeerDevice(1, "NVIDIA L4")));
+  EXPECT_FALSE(process::can_access(device, device));
+  EXPECT_TRUE(process::can_access(device, PeerDevice(1, "Tesla T4")));
 }
 
 /// GPUs 0 and 1 of four have an NVLink; all are below one host bridge.
@@ -77,36 +77,39 @@ TEST(PeerPath, IsAsTheNodesTopologySays) {
   const profile::TopologySpec box = one_bond();
   PeerDevice first(0, "NVIDIA A100", 4), second(1, "NVIDIA A100", 4), third(2, "NVIDIA A100", 4);
   EXPECT_EQ(link_of(first, third), LinkClass::kNvlink);
-  EXPECT_DOUBLE_EQ(peer_path(first, second).line_rate, 100e9);
+  EXPECT_DOUBLE_EQ(process::peer_path(first, second).line_rate, 100e9);
   for (PeerDevice* device : {&first, &second, &third}) device->machine = &box;
   EXPECT_EQ(link_of(first, second), LinkClass::kNvlink);
-  EXPECT_DOUBLE_EQ(peer_path(first, second).line_rate, 25e9);
+  EXPECT_DOUBLE_EQ(process::peer_path(first, second).line_rate, 25e9);
   EXPECT_EQ(link_of(first, third), LinkClass::kPciePeer);
-  EXPECT_EQ(peer_path(first, "NVIDIA A100", 4).link, LinkClass::kPcieStaged) << "does not exist";
+  EXPECT_EQ(process::peer_path(first, "NVIDIA A100", 4).link, LinkClass::kPcieStaged)
+      << "does not exist";
 }
 
 TEST(PeerCopy, OfDifferentKindsIsAsSlowAsTheSlowerLink) {
   const PeerDevice fast(0, "NVIDIA L4");
   PeerDevice slow(1, "Tesla T4");
   slow.spec.pcie_generation = 3;
-  EXPECT_DOUBLE_EQ(peer_copy(fast, slow).rate, peer_copy(slow, fast).rate);
-  EXPECT_LT(peer_copy(fast, slow).rate, peer_copy(fast, PeerDevice(1, "other")).rate);
+  EXPECT_DOUBLE_EQ(process::peer_copy(fast, slow).rate, process::peer_copy(slow, fast).rate);
+  EXPECT_LT(process::peer_copy(fast, slow).rate,
+            process::peer_copy(fast, PeerDevice(1, "other")).rate);
 }
 
 TEST(PeerAccess, IsEnabledOnceAndInOneDirection) {
   PeerDevice first(0, "Tesla T4"), second(1, "Tesla T4");
-  EXPECT_EQ(disable_peer_access(first, second), GPEMU_CUDA_ERROR_PEER_ACCESS_NOT_ENABLED);
-  EXPECT_EQ(enable_peer_access(first, second), GPEMU_CUDA_SUCCESS);
-  EXPECT_EQ(enable_peer_access(first, second), GPEMU_CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED);
-  EXPECT_EQ(disable_peer_access(second, first), GPEMU_CUDA_ERROR_PEER_ACCESS_NOT_ENABLED);
-  EXPECT_EQ(disable_peer_access(first, second), GPEMU_CUDA_SUCCESS);
-  EXPECT_EQ(disable_peer_access(first, second), GPEMU_CUDA_ERROR_PEER_ACCESS_NOT_ENABLED);
+  EXPECT_EQ(process::disable_peer_access(first, second), GPEMU_CUDA_ERROR_PEER_ACCESS_NOT_ENABLED);
+  EXPECT_EQ(process::enable_peer_access(first, second), GPEMU_CUDA_SUCCESS);
+  EXPECT_EQ(process::enable_peer_access(first, second),
+            GPEMU_CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED);
+  EXPECT_EQ(process::disable_peer_access(second, first), GPEMU_CUDA_ERROR_PEER_ACCESS_NOT_ENABLED);
+  EXPECT_EQ(process::disable_peer_access(first, second), GPEMU_CUDA_SUCCESS);
+  EXPECT_EQ(process::disable_peer_access(first, second), GPEMU_CUDA_ERROR_PEER_ACCESS_NOT_ENABLED);
 }
 
 TEST(PeerAccess, NeedsALink) {
   PeerDevice first(0, "NVIDIA GeForce RTX 4090"), second(1, "NVIDIA GeForce RTX 4090");
-  EXPECT_EQ(enable_peer_access(first, second), GPEMU_CUDA_ERROR_PEER_ACCESS_UNSUPPORTED);
-  EXPECT_EQ(disable_peer_access(first, second), GPEMU_CUDA_ERROR_PEER_ACCESS_NOT_ENABLED);
+  EXPECT_EQ(process::enable_peer_access(first, second), GPEMU_CUDA_ERROR_PEER_ACCESS_UNSUPPORTED);
+  EXPECT_EQ(process::disable_peer_access(first, second), GPEMU_CUDA_ERROR_PEER_ACCESS_NOT_ENABLED);
 }
 
 /// A node of two V100s. The second one has no context, because it does not exist in the node.
@@ -116,12 +119,12 @@ class PeerFunctionsTest : public testing::Test {
   void SetUp() override {
     ASSERT_EQ(gpemu_cuda_context_reset(0), GPEMU_CUDA_SUCCESS);
     ASSERT_EQ(gpemu_cuda_set_current_device(0), GPEMU_CUDA_SUCCESS);
-    auto second = std::make_unique<DeviceState>();
+    auto second = std::make_unique<process::DeviceState>();
     second->ordinal = second->index = 1;
-    second->spec = process().devices.front()->spec;
-    process().devices.push_back(std::move(second));
+    second->spec = process::process().devices.front()->spec;
+    process::process().devices.push_back(std::move(second));
   }
-  void TearDown() override { process().devices.pop_back(); }
+  void TearDown() override { process::process().devices.pop_back(); }
 };
 
 TEST_F(PeerFunctionsTest, DevicesOfOneKindCanAccessEachOther) {
@@ -130,7 +133,7 @@ TEST_F(PeerFunctionsTest, DevicesOfOneKindCanAccessEachOther) {
   EXPECT_EQ(can, 1);
   ASSERT_EQ(gpemu_cuda_can_access_peer(0, 0, &can), GPEMU_CUDA_SUCCESS);
   EXPECT_EQ(can, 0) << "itself";
-  process().devices.back()->spec.name = "other";
+  process::process().devices.back()->spec.name = "other";
   can = -1;
   ASSERT_EQ(gpemu_cuda_can_access_peer(1, 0, &can), GPEMU_CUDA_SUCCESS);
   EXPECT_EQ(can, 0);
@@ -147,7 +150,7 @@ TEST_F(PeerFunctionsTest, AccessIsTheCurrentDevicesAndEndsWithItsContext) {
   EXPECT_EQ(gpemu_cuda_disable_peer_access(1), GPEMU_CUDA_ERROR_PEER_ACCESS_NOT_ENABLED);
   ASSERT_EQ(gpemu_cuda_enable_peer_access(1), GPEMU_CUDA_SUCCESS);
   EXPECT_EQ(gpemu_cuda_enable_peer_access(1), GPEMU_CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED);
-  EXPECT_TRUE(process().devices.back()->peers.empty()) << "the other direction";
+  EXPECT_TRUE(process::process().devices.back()->peers.empty()) << "the other direction";
   ASSERT_EQ(gpemu_cuda_disable_peer_access(1), GPEMU_CUDA_SUCCESS);
   ASSERT_EQ(gpemu_cuda_enable_peer_access(1), GPEMU_CUDA_SUCCESS);
   ASSERT_EQ(gpemu_cuda_context_reset(0), GPEMU_CUDA_SUCCESS);
@@ -160,7 +163,7 @@ TEST_F(PeerFunctionsTest, AccessNeedsAnotherDeviceWithALink) {
     EXPECT_EQ(gpemu_cuda_enable_peer_access(none), GPEMU_CUDA_ERROR_INVALID_DEVICE);
     EXPECT_EQ(gpemu_cuda_disable_peer_access(none), GPEMU_CUDA_ERROR_INVALID_DEVICE);
   }
-  process().devices.back()->spec.name = "other";
+  process::process().devices.back()->spec.name = "other";
   EXPECT_EQ(gpemu_cuda_enable_peer_access(1), GPEMU_CUDA_ERROR_PEER_ACCESS_UNSUPPORTED);
 }
 

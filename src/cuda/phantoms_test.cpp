@@ -8,10 +8,10 @@
 #include <gtest/gtest.h>
 
 #include "gpemu/cuda.h"
+#include "gpemu/process/process.hpp"
+#include "gpemu/ranks/communicator.hpp"
 #include "gpemu/topology/collective.hpp"
 
-#include "communicator.hpp"
-#include "process.hpp"
 #include "test_gpu.hpp"
 
 namespace gpemu::cuda {
@@ -24,12 +24,16 @@ class PhantomsTest : public testing::Test {
     for (const gpemu_cuda_comm_handle comm : made_) {
       EXPECT_EQ(gpemu_cuda_comm_destroy(comm), GPEMU_CUDA_SUCCESS);
     }
-    process().settings->job.reset();
+    process::process().settings->job.reset();
   }
 
   /// Makes rank 0 of a job whose other ranks are phantoms.
   gpemu_cuda_comm_handle make(int ranks) {
-    process().settings->job = Job{.ranks = ranks, .ranks_per_host = ranks, .real_ranks = 1};
+    process::process().settings->job = process::Job {
+      .ranks = ranks,
+      .ranks_per_host = ranks,
+      .real_ranks = 1
+    };
     gpemu_cuda_comm_handle comm = nullptr;
     EXPECT_EQ(start(ranks, 0, &comm), GPEMU_CUDA_SUCCESS);
     made_.push_back(comm);
@@ -126,13 +130,13 @@ TEST_F(PhantomsTest, SendTheirModelsSourceAsRootsOfAGroup) {
 TEST_F(PhantomsTest, TakeTheTimeOfAllRanks) {
   for (const int ranks : {2, 8, 64}) {
     const gpemu_cuda_comm_handle comm = make(ranks);
-    const auto& communicator = *communicators().find(comm)->communicator;
+    const auto& communicator = *ranks::communicators().find(comm)->communicator;
     EXPECT_EQ(communicator.fabric().ranks, ranks);
     constexpr std::uint64_t kCount = 1 << 20;
     std::uint64_t memory = 0;
     ASSERT_EQ(gpemu_cuda_malloc(4 * kCount, &memory), GPEMU_CUDA_SUCCESS);
     ASSERT_EQ(gpemu_cuda_stream_synchronize(nullptr), GPEMU_CUDA_SUCCESS);
-    const TimePoint before = process().clock->now();
+    const TimePoint before = process::process().clock->now();
     const gpemu_cuda_comm_call call{.comm = comm,
                                     .collective = GPEMU_CUDA_ALL_REDUCE,
                                     .type = GPEMU_CUDA_COMM_FP32,
@@ -141,7 +145,7 @@ TEST_F(PhantomsTest, TakeTheTimeOfAllRanks) {
                                     .count = kCount};
     ASSERT_EQ(gpemu_cuda_comm_run(&call, 1), GPEMU_CUDA_SUCCESS);
     ASSERT_EQ(gpemu_cuda_stream_synchronize(nullptr), GPEMU_CUDA_SUCCESS);
-    EXPECT_EQ(process().clock->now() - before,
+    EXPECT_EQ(process::process().clock->now() - before,
               topology::time_of(communicator.fabric(), topology::Collective::kAllReduce, 4 * kCount)
                   .time);
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "plain_moves.hpp"
+#include "gpemu/memory/plain_moves.hpp"
 
 #include <algorithm>
 #include <array>
@@ -12,10 +12,11 @@
 
 #include "gpemu/cuda.h"
 #include "gpemu/kernels/kernel_effect.hpp"
+#include "gpemu/launch/kernel_execution.hpp"
+#include "gpemu/memory/kernel_memory.hpp"
+#include "gpemu/memory/memory_content.hpp"
+#include "gpemu/process/writers.hpp"
 
-#include "kernel_execution.hpp"
-#include "kernel_memory.hpp"
-#include "memory_content.hpp"
 #include "test_memory.hpp"
 
 namespace gpemu::cuda {
@@ -25,7 +26,7 @@ using kernels::Places, kernels::in_a_row;
 namespace {
 
 kernels::KernelEffect moving_effect(const char* name) {
-  return kernels::kernel_effect(name, nullptr, writer_id(name));
+  return kernels::kernel_effect(name, nullptr, process::writer_id(name));
 }
 
 // Names of kernels of PyTorch 2.8.
@@ -47,7 +48,7 @@ constexpr const char* kSplitCopy =
 constexpr const char* kChunkCat =
     "_ZN2at6native6detail21chunk_cat_cuda_kernelIccEEvPPT0_PT_PlS8_S8_S8_S8_S8_lll";
 
-constexpr WriterId kWriter = 1;
+constexpr kernels::WriterId kWriter = 1;
 
 /// Moves of numbers of four bytes in memory that holds 0, 1, 2 and so on.
 class PlainMoveTest : public MemoryTest {
@@ -63,16 +64,16 @@ class PlainMoveTest : public MemoryTest {
     ASSERT_EQ(copy(from_, bits(numbers.data()), kNumbers * 4), GPEMU_CUDA_SUCCESS);
   }
   void TearDown() override {
-    mover().wait_for_all();
+    streams::mover().wait_for_all();
     EXPECT_EQ(gpemu_cuda_free(from_), GPEMU_CUDA_SUCCESS);
     EXPECT_EQ(gpemu_cuda_free(to_), GPEMU_CUDA_SUCCESS);
   }
-  static void move(std::vector<PlainMove> moves) {
-    KernelWork work;
+  static void move(std::vector<kernels::PlainMove> moves) {
+    kernels::KernelWork work;
     work.writer = kWriter;
     ASSERT_TRUE(add_plain_moves(std::move(moves), &work));
-    perform(work, nullptr);
-    mover().wait_for_all();
+    launch::perform(work, nullptr);
+    streams::mover().wait_for_all();
   }
   static void launch(const char* name, void* const* arguments, std::uint32_t grid_x = 1,
                      std::uint32_t grid_y = 1) {
@@ -83,11 +84,11 @@ class PlainMoveTest : public MemoryTest {
     launch.block[0] = 128;
     launch.block[1] = launch.block[2] = 1;
     launch.arguments = arguments;
-    perform_launch(moving_effect(name), launch, nullptr);
-    mover().wait_for_all();
+    launch::perform_launch(moving_effect(name), launch, nullptr);
+    streams::mover().wait_for_all();
   }
   static void make_unknown(std::uint64_t address, Bytes bytes) {
-    leave_uncomputed(address, bytes, Uncomputed::kWritten, kWriter);
+    memory::leave_uncomputed(address, bytes, kernels::Uncomputed::kWritten, kWriter);
   }
   static void put(std::uint64_t address, const void* data, Bytes bytes) {
     ASSERT_EQ(gpemu_cuda_poke(address, data, bytes), GPEMU_CUDA_SUCCESS);
@@ -98,8 +99,8 @@ class PlainMoveTest : public MemoryTest {
     EXPECT_EQ(gpemu_cuda_peek(to_, numbers.data(), count * 4), GPEMU_CUDA_SUCCESS);
     return numbers;
   }
-  [[nodiscard]] Content content_at(Bytes number) const {
-    return memory().contents.part(to_ + number * 4, 4).content;
+  [[nodiscard]] memory::Content content_at(Bytes number) const {
+    return memory::memory().contents.part(to_ + number * 4, 4).content;
   }
 
   std::uint64_t from_ = 0, to_ = 0;
@@ -120,7 +121,7 @@ TEST_F(PlainMoveTest, MoveContentOfAnySize) {
   const auto numbers = read(kNumbers);
   EXPECT_EQ(numbers[1], 1U);
   EXPECT_EQ(numbers[kNumbers - 1], kNumbers - 1);
-  EXPECT_EQ(content_at(kNumbers - 1), Content::kKept);
+  EXPECT_EQ(content_at(kNumbers - 1), memory::Content::kKept);
 }
 
 TEST_F(PlainMoveTest, MoveBlocksOfOneShapeToAnother) {
@@ -135,7 +136,7 @@ TEST_F(PlainMoveTest, MoveBlocksOfOneShapeToAnother) {
     EXPECT_EQ(numbers[i / 100 * 101 + i % 100], i / 200 * 300 + i % 200) << i;
   }
   EXPECT_EQ(numbers[100], 0U);  // A gap.
-  EXPECT_EQ(content_at(100), Content::kZeros);
+  EXPECT_EQ(content_at(100), memory::Content::kZeros);
 }
 
 TEST_F(PlainMoveTest, KeepWhatIsKnownNextToWhatIsNot) {
@@ -145,10 +146,10 @@ TEST_F(PlainMoveTest, KeepWhatIsKnownNextToWhatIsNot) {
          .from = from_,
          .to_places = in_a_row(kNumbers, 4),
          .from_places = in_a_row(kNumbers, 4)}});
-  EXPECT_EQ(content_at(99), Content::kKept);
-  EXPECT_EQ(content_at(100), Content::kNotComputed);
-  EXPECT_EQ(content_at(199), Content::kNotComputed);
-  EXPECT_EQ(content_at(200), Content::kKept);
+  EXPECT_EQ(content_at(99), memory::Content::kKept);
+  EXPECT_EQ(content_at(100), memory::Content::kNotComputed);
+  EXPECT_EQ(content_at(199), memory::Content::kNotComputed);
+  EXPECT_EQ(content_at(200), memory::Content::kKept);
   EXPECT_EQ(read(100)[99], 99U);
 }
 
@@ -160,44 +161,44 @@ TEST_F(PlainMoveTest, LeaveTheTargetUncomputedIfNothingIsKnown) {
          .from = from_,
          .to_places = in_a_row(kNumbers, 4),
          .from_places = in_a_row(kNumbers, 4)}});
-  EXPECT_EQ(content_at(0), Content::kNotComputed);
-  EXPECT_EQ(memory().contents.part(to_, 4).writer, kWriter);
+  EXPECT_EQ(content_at(0), memory::Content::kNotComputed);
+  EXPECT_EQ(memory::memory().contents.part(to_, 4).writer, kWriter);
 }
 
 TEST_F(PlainMoveTest, MoveLittleThatWasNotUpdated) {
   const Bytes few = 1000, many = 290'000;  // 1 MiB has 262,144 numbers.
-  leave_uncomputed(from_, few * 4, Uncomputed::kUpdated, kWriter);
+  memory::leave_uncomputed(from_, few * 4, kernels::Uncomputed::kUpdated, kWriter);
   const auto all = [this] {
-    return PlainMove{.element_bytes = 4,
-                     .to = to_,
-                     .from = from_,
-                     .to_places = in_a_row(kNumbers, 4),
-                     .from_places = in_a_row(kNumbers, 4)};
+    return kernels::PlainMove{.element_bytes = 4,
+                              .to = to_,
+                              .from = from_,
+                              .to_places = in_a_row(kNumbers, 4),
+                              .from_places = in_a_row(kNumbers, 4)};
   };
   move({all()});
-  EXPECT_EQ(content_at(1), Content::kNotUpdated);
+  EXPECT_EQ(content_at(1), memory::Content::kNotUpdated);
   EXPECT_EQ(read(2)[1], 1U);
-  leave_uncomputed(from_, many * 4, Uncomputed::kUpdated, kWriter);
+  memory::leave_uncomputed(from_, many * 4, kernels::Uncomputed::kUpdated, kWriter);
   move({all()});
-  EXPECT_EQ(content_at(1), Content::kNotComputed);
+  EXPECT_EQ(content_at(1), memory::Content::kNotComputed);
   EXPECT_EQ(read(2)[1], 0U);
-  EXPECT_EQ(content_at(many), Content::kKept);
+  EXPECT_EQ(content_at(many), memory::Content::kKept);
 }
 
 TEST_F(PlainMoveTest, DoNotMoveTooManyPieces) {
   const auto column = [this](Bytes count) {
-    return PlainMove{.element_bytes = 4,
-                     .to = to_,
-                     .from = from_,
-                     .to_places = in_a_row(count, 4),
-                     .from_places = in_a_row(count, 8)};
+    return kernels::PlainMove{.element_bytes = 4,
+                              .to = to_,
+                              .from = from_,
+                              .to_places = in_a_row(count, 4),
+                              .from_places = in_a_row(count, 8)};
   };
   move({column(1000)});
   EXPECT_EQ(read(1000)[999], 1998U);
   move({column(60'000)});  // One by one.
   EXPECT_EQ(read(60'000)[59'999], 119'998U);
   move({column(100'000)});
-  EXPECT_EQ(content_at(0), Content::kNotComputed);
+  EXPECT_EQ(content_at(0), memory::Content::kNotComputed);
 }
 
 TEST_F(PlainMoveTest, WriteZeros) {
@@ -209,12 +210,12 @@ TEST_F(PlainMoveTest, WriteZeros) {
          .to_places = in_a_row(1, 4),
          .from_places = in_a_row(1, 4)}});
   EXPECT_EQ(read(2), (std::vector<std::uint32_t>{0, 1}));
-  EXPECT_EQ(content_at(0), Content::kZeros);
+  EXPECT_EQ(content_at(0), memory::Content::kZeros);
 }
 
 TEST_F(PlainMoveTest, RefuseStridesThatGoBackOrTooFar) {
   for (const Bytes stride : {Bytes{0} - 4, ~Bytes{0} / 4}) {
-    KernelWork work;
+    kernels::KernelWork work;
     EXPECT_FALSE(add_plain_moves({{.element_bytes = 4,
                                    .to = to_,
                                    .from = from_,
@@ -231,12 +232,12 @@ TEST_F(PlainMoveTest, StayInTheirMemory) {
          .from = from_ + kNumbers * 4 - 400,
          .to_places = in_a_row(kNumbers, 4),
          .from_places = in_a_row(kNumbers, 4)}});
-  EXPECT_EQ(content_at(0), Content::kNotComputed);
+  EXPECT_EQ(content_at(0), memory::Content::kNotComputed);
 }
 
 TEST_F(PlainMoveTest, ManyBytesAreMovedBesideTheProgram) {
-  mover().pause();
-  KernelWork work;
+  streams::mover().pause();
+  kernels::KernelWork work;
   work.writer = kWriter;
   ASSERT_TRUE(add_plain_moves({{.element_bytes = 4,
                                 .to = to_,
@@ -244,23 +245,23 @@ TEST_F(PlainMoveTest, ManyBytesAreMovedBesideTheProgram) {
                                 .to_places = in_a_row(kNumbers, 4),
                                 .from_places = in_a_row(kNumbers, 4)}},
                               &work));
-  perform(work, nullptr);
-  EXPECT_TRUE(mover().busy());
+  launch::perform(work, nullptr);
+  EXPECT_TRUE(streams::mover().busy());
   // Later work on the target comes later.
-  KernelWork fives;
+  kernels::KernelWork fives;
   fives.fill_address = to_;
   fives.fill_count = 4;
   fives.fill_value = {std::byte{5}};
-  perform(fives, nullptr);
-  mover().resume();
-  mover().wait_for_all();
+  launch::perform(fives, nullptr);
+  streams::mover().resume();
+  streams::mover().wait_for_all();
   EXPECT_EQ(read(2), (std::vector<std::uint32_t>{0x05050505, 1}));
   // Without content there is nothing to move.
   make_unknown(from_, kNumbers * 4);
-  mover().pause();
-  perform(work, nullptr);
-  EXPECT_FALSE(mover().busy());
-  mover().resume();
+  streams::mover().pause();
+  launch::perform(work, nullptr);
+  EXPECT_FALSE(streams::mover().busy());
+  streams::mover().resume();
 }
 
 TEST_F(PlainMoveTest, ConcatenationsAreOfAnySize) {
@@ -339,10 +340,10 @@ TEST_F(PlainMoveTest, CopiesOfListsAreOfAnySize) {
   launch(kCopyLists, arguments.data(), 3);
   const auto numbers = read(70'000 + 65'536 * 3);
   EXPECT_EQ(numbers[69'999], 69'999U);
-  EXPECT_EQ(content_at(70'000), Content::kZeros);  // Another launch has the first chunk.
+  EXPECT_EQ(content_at(70'000), memory::Content::kZeros);  // Another launch has the first chunk.
   EXPECT_EQ(numbers[70'000 + 65'536], 65'536U);
   EXPECT_EQ(numbers[70'000 + 2 * 65'536 - 1], 2 * 65'536U - 1);
-  EXPECT_EQ(content_at(70'000 + 2 * 65'536), Content::kZeros);
+  EXPECT_EQ(content_at(70'000 + 2 * 65'536), memory::Content::kZeros);
 }
 
 TEST_F(PlainMoveTest, GatheredTensorsAreUnpacked) {
@@ -388,8 +389,8 @@ TEST_F(PlainMoveTest, GradientsArePackedWithZerosBehindThem) {
   // If it converts, the results are not computed.
   values[10] = 2;
   launch(kChunkCat, arguments.data(), 2, 3);
-  EXPECT_EQ(content_at(0), Content::kNotComputed);
-  EXPECT_EQ(content_at(8), Content::kNotComputed);
+  EXPECT_EQ(content_at(0), memory::Content::kNotComputed);
+  EXPECT_EQ(content_at(8), memory::Content::kNotComputed);
   EXPECT_EQ(gpemu_cuda_free(lists), GPEMU_CUDA_SUCCESS);
 }
 
@@ -400,10 +401,10 @@ TEST_F(PlainMoveTest, ListsThatAreNotThereYetAreReadLater) {
   std::array<void*, 7> arguments{};
   for (std::size_t i = 0; i < 7; ++i) arguments[i] = &values[i];
   gpemu_cuda_launch launch{.grid = {1, 1, 1}, .block = {128, 1, 1}, .arguments = arguments.data()};
-  KernelWork work;  // As in a graph.
-  describe_for_later(moving_effect(kSplitCopy), launch, &work);
+  kernels::KernelWork work;  // As in a graph.
+  launch::describe_for_later(moving_effect(kSplitCopy), launch, &work);
   put(lists, content.data(), sizeof(content));
-  perform(work, nullptr);
+  launch::perform(work, nullptr);
   EXPECT_EQ(read(2), (std::vector<std::uint32_t>{1, 2}));
   EXPECT_EQ(gpemu_cuda_free(lists), GPEMU_CUDA_SUCCESS);
 }

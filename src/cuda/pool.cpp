@@ -12,21 +12,22 @@
 #include <vector>
 
 #include "gpemu/base/mutex.hpp"
+#include "gpemu/memory/allocation.hpp"
+#include "gpemu/memory/memory_state.hpp"
+#include "gpemu/process/handle_table.hpp"
+#include "gpemu/process/made_once.hpp"
+#include "gpemu/process/peer.hpp"
+#include "gpemu/process/recorder.hpp"
+#include "gpemu/streams/context.hpp"
 
-#include "allocation.hpp"
 #include "capture.hpp"
-#include "context.hpp"
-#include "handle_table.hpp"
-#include "memory_state.hpp"
-#include "peer.hpp"
-#include "recorder.hpp"
 
 struct gpemu_cuda_pool {
   struct Cached {
     std::uint64_t address, bytes, stream_id;
     gpemu::device::Moment ready;
   };
-  gpemu::cuda::DeviceState* device = nullptr;
+  gpemu::process::DeviceState* device = nullptr;
   std::uint64_t max_bytes = 0;  ///< 0: no limit.
   std::uint64_t threshold = 0;
   std::uint64_t reuse[3] = {1, 1, 1};
@@ -48,7 +49,8 @@ struct InUse {
 
 struct Pools {
   Mutex mutex;
-  HandleTable<gpemu_cuda_pool>& table = *new HandleTable<gpemu_cuda_pool>(kMaxPools);
+  process::HandleTable<gpemu_cuda_pool>& table =
+      *new process::HandleTable<gpemu_cuda_pool>(kMaxPools);
   std::map<std::uint64_t, InUse> in_use GPEMU_GUARDED_BY(mutex);
   std::set<gpemu_cuda_pool*> all GPEMU_GUARDED_BY(mutex);
   std::map<int, gpemu_cuda_pool*> defaults GPEMU_GUARDED_BY(mutex);  ///< by device.
@@ -59,7 +61,8 @@ struct Pools {
 namespace {
 
 Pools& pools() {
-  return process().pools.get();
+  static constinit process::MadeOnce<Pools> made;
+  return made.get();
 }
 
 /// Frees memory for which `is_idle` holds until a pool keeps no more than `keep`. Requires: the
@@ -68,7 +71,7 @@ template <typename IsIdle>
 void trim(gpemu_cuda_pool& pool, Bytes keep, IsIdle is_idle) {
   std::erase_if(pool.cached, [&](const gpemu_cuda_pool::Cached& entry) {
     if (pool.reserved <= keep || !is_idle(entry)) return false;
-    static_cast<void>(free_block(entry.address, false));
+    static_cast<void>(memory::free_block(entry.address, false));
     pool.reserved -= entry.bytes;
     return true;
   });
@@ -77,7 +80,7 @@ void trim(gpemu_cuda_pool& pool, Bytes keep, IsIdle is_idle) {
 /// The same for memory that is idle now.
 void trim(gpemu_cuda_pool& pool, Bytes keep) {
   if (pool.reserved <= keep) return;
-  const TimePoint now = clock().now();
+  const TimePoint now = process::clock().now();
   trim(pool, keep, [now](const auto& entry) { return entry.ready.is_over(now); });
 }
 
@@ -85,17 +88,18 @@ void trim(gpemu_cuda_pool& pool, Bytes keep) {
 /// running work can make room, the stream waits for it. Source: CUDA Programming Guide,
 /// "Stream-Ordered Memory Allocator", on cudaMemPoolReuseAllowInternalDependencies. Requires: the
 /// lock. Errors: OUT_OF_MEMORY.
-Status grow(gpemu_cuda_pool& pool, Bytes bytes, gpemu_cuda_stream& stream, std::uint64_t* address) {
-  const auto take = [&]() -> Status {
+process::Status grow(gpemu_cuda_pool& pool, Bytes bytes, gpemu_cuda_stream& stream,
+                     std::uint64_t* address) {
+  const auto take = [&]() -> process::Status {
     if (pool.max_bytes != 0 && pool.reserved + bytes > pool.max_bytes) {
       return GPEMU_CUDA_ERROR_OUT_OF_MEMORY;
     }
-    return allocate_on(*pool.device, bytes, Origin::kPool, address);
+    return memory::allocate_on(*pool.device, bytes, memory::Origin::kPool, address);
   };
-  Status status = take();
+  process::Status status = take();
   if (status == GPEMU_CUDA_ERROR_OUT_OF_MEMORY) {
     // Memory that the stream freed is idle for that stream at once.
-    const TimePoint now = clock().now();
+    const TimePoint now = process::clock().now();
     trim(pool, 0, [&](const auto& entry) {
       return entry.stream_id == stream.id || entry.ready.is_over(now);
     });
@@ -118,17 +122,18 @@ Status grow(gpemu_cuda_pool& pool, Bytes bytes, gpemu_cuda_stream& stream, std::
 }
 
 /// Frees all memory of a device's pools and resets them.
-void empty_pools(DeviceState& device) {
+void empty_pools(process::DeviceState& device) {
   Pools& state = pools();
   const Lock lock(state.mutex);
   std::erase_if(state.in_use, [&](const auto& entry) {
     if (entry.second.pool->device != &device) return false;
-    static_cast<void>(free_block(entry.first, false));
+    static_cast<void>(memory::free_block(entry.first, false));
     return true;
   });
   for (gpemu_cuda_pool* const pool : state.all) {
     if (pool->device != &device) continue;
-    for (const auto& entry : pool->cached) static_cast<void>(free_block(entry.address, false));
+    for (const auto& entry : pool->cached)
+      static_cast<void>(memory::free_block(entry.address, false));
     pool->cached.clear();
     pool->peers.clear();
     pool->threshold = 0;
@@ -139,27 +144,29 @@ void empty_pools(DeviceState& device) {
 }
 
 /// Returns a new pool, or null if there are too many.
-gpemu_cuda_pool* make_pool(DeviceState& device, Bytes max_bytes) GPEMU_REQUIRES(pools().mutex) {
+gpemu_cuda_pool* make_pool(process::DeviceState& device, Bytes max_bytes)
+    GPEMU_REQUIRES(pools().mutex) {
   gpemu_cuda_pool* const pool = pools().table.create();
   if (pool == nullptr) return nullptr;
   pool->device = &device;
   pool->max_bytes = max_bytes;
   pools().all.insert(pool);
-  device.end_with_context(ContextPart::kPools, empty_pools);
+  device.end_with_context(process::ContextPart::kPools, empty_pools);
   return pool;
 }
 
-gpemu_cuda_pool* default_of(DeviceState& device) GPEMU_REQUIRES(pools().mutex) {
+gpemu_cuda_pool* default_of(process::DeviceState& device) GPEMU_REQUIRES(pools().mutex) {
   gpemu_cuda_pool*& pool = pools().defaults[device.ordinal];
   if (pool == nullptr) pool = make_pool(device, 0);
   return pool;
 }
 
 /// Finds a pool; NULL is the current device's default.
-Status find(gpemu_cuda_pool_handle handle, gpemu_cuda_pool** pool) GPEMU_REQUIRES(pools().mutex) {
+process::Status find(gpemu_cuda_pool_handle handle, gpemu_cuda_pool** pool)
+    GPEMU_REQUIRES(pools().mutex) {
   if (handle == nullptr) {
-    DeviceState* device = nullptr;
-    GPEMU_CUDA_TRY(current_device(&device));
+    process::DeviceState* device = nullptr;
+    GPEMU_CUDA_TRY(streams::current_device(&device));
     *pool = default_of(*device);
     return *pool == nullptr ? GPEMU_CUDA_ERROR_OUT_OF_MEMORY : GPEMU_CUDA_SUCCESS;
   }
@@ -169,8 +176,8 @@ Status find(gpemu_cuda_pool_handle handle, gpemu_cuda_pool** pool) GPEMU_REQUIRE
 }
 
 /// Finds the pool for a stream's allocations; NULL is its device's current one.
-Status find_for(gpemu_cuda_stream& stream, gpemu_cuda_pool_handle handle, gpemu_cuda_pool** pool)
-    GPEMU_REQUIRES(pools().mutex) {
+process::Status find_for(gpemu_cuda_stream& stream, gpemu_cuda_pool_handle handle,
+                         gpemu_cuda_pool** pool) GPEMU_REQUIRES(pools().mutex) {
   if (handle != nullptr) return find(handle, pool);
   const auto current = pools().currents.find(stream.device->ordinal);
   *pool = current == pools().currents.end() ? default_of(*stream.device) : current->second;
@@ -180,7 +187,8 @@ Status find_for(gpemu_cuda_stream& stream, gpemu_cuda_pool_handle handle, gpemu_
 /// Ends a destroyed pool without memory in use.
 void end_if_unused(gpemu_cuda_pool* pool) GPEMU_REQUIRES(pools().mutex) {
   if (!pool->destroyed || pool->used > 0) return;
-  for (const auto& entry : pool->cached) static_cast<void>(free_block(entry.address, false));
+  for (const auto& entry : pool->cached)
+    static_cast<void>(memory::free_block(entry.address, false));
   pools().all.erase(pool);
   pools().table.destroy(pool);
 }
@@ -207,9 +215,9 @@ std::uint64_t* value_of(gpemu_cuda_pool& pool, gpemu_cuda_pool_attribute attribu
 }
 
 /// Memory that a graph allocates and frees at its launches is not emulated. Errors: NOT_SUPPORTED.
-Status refuse_nodes_of_memory(gpemu_cuda_stream& stream) {
+process::Status refuse_nodes_of_memory(gpemu_cuda_stream& stream) {
   if (!capturing(stream)) return GPEMU_CUDA_SUCCESS;
-  record_not_supported("cuda", "graph nodes that allocate memory");
+  process::record_not_supported("cuda", "graph nodes that allocate memory");
   static_cast<void>(refuse_captured(stream));
   return GPEMU_CUDA_ERROR_NOT_SUPPORTED;
 }
@@ -231,7 +239,7 @@ bool forget_pooled(std::uint64_t address) {
   gpemu_cuda_pool* const pool = found->second.pool;
   pool->used -= found->second.asked;
   pool->reserved -= found->second.taken;
-  static_cast<void>(free_block(address, false));
+  static_cast<void>(memory::free_block(address, false));
   pools().in_use.erase(found);
   end_if_unused(pool);
   return true;
@@ -249,7 +257,7 @@ void trim_pools() {
   state.idle.store(idle, std::memory_order_relaxed);
 }
 
-bool reclaim_pooled(const DeviceState& device) {
+bool reclaim_pooled(const process::DeviceState& device) {
   Pools& state = pools();
   const Lock lock(state.mutex);
   bool reclaimed = false;
@@ -262,7 +270,7 @@ bool reclaim_pooled(const DeviceState& device) {
   return reclaimed;
 }
 
-Status create_pool(DeviceState& device, Bytes max_bytes, gpemu_cuda_pool** pool) {
+process::Status create_pool(process::DeviceState& device, Bytes max_bytes, gpemu_cuda_pool** pool) {
   const Lock lock(pools().mutex);
   gpemu_cuda_pool* const created = make_pool(device, max_bytes);
   if (created == nullptr) return GPEMU_CUDA_ERROR_OUT_OF_MEMORY;
@@ -270,7 +278,7 @@ Status create_pool(DeviceState& device, Bytes max_bytes, gpemu_cuda_pool** pool)
   return GPEMU_CUDA_SUCCESS;
 }
 
-Status destroy_pool(gpemu_cuda_pool_handle pool) {
+process::Status destroy_pool(gpemu_cuda_pool_handle pool) {
   const Lock lock(pools().mutex);
   gpemu_cuda_pool* found = nullptr;
   GPEMU_CUDA_TRY(find(pool, &found));
@@ -281,7 +289,7 @@ Status destroy_pool(gpemu_cuda_pool_handle pool) {
   return GPEMU_CUDA_SUCCESS;
 }
 
-Status default_pool(DeviceState& device, gpemu_cuda_pool** pool) {
+process::Status default_pool(process::DeviceState& device, gpemu_cuda_pool** pool) {
   const Lock lock(pools().mutex);
   gpemu_cuda_pool* const created = default_of(device);
   if (created == nullptr) return GPEMU_CUDA_ERROR_OUT_OF_MEMORY;
@@ -289,7 +297,7 @@ Status default_pool(DeviceState& device, gpemu_cuda_pool** pool) {
   return GPEMU_CUDA_SUCCESS;
 }
 
-Status current_pool(DeviceState& device, gpemu_cuda_pool** pool) {
+process::Status current_pool(process::DeviceState& device, gpemu_cuda_pool** pool) {
   const Lock lock(pools().mutex);
   gpemu_cuda_pool* const found = default_of(device);
   if (found == nullptr) return GPEMU_CUDA_ERROR_OUT_OF_MEMORY;
@@ -298,7 +306,7 @@ Status current_pool(DeviceState& device, gpemu_cuda_pool** pool) {
   return GPEMU_CUDA_SUCCESS;
 }
 
-Status set_current_pool(DeviceState& device, gpemu_cuda_pool_handle pool) {
+process::Status set_current_pool(process::DeviceState& device, gpemu_cuda_pool_handle pool) {
   const Lock lock(pools().mutex);
   gpemu_cuda_pool* found = nullptr;
   GPEMU_CUDA_TRY(find(pool, &found));
@@ -307,8 +315,8 @@ Status set_current_pool(DeviceState& device, gpemu_cuda_pool_handle pool) {
   return GPEMU_CUDA_SUCCESS;
 }
 
-Status get_pool_value(gpemu_cuda_pool_handle pool, gpemu_cuda_pool_attribute attribute,
-                      std::uint64_t* value) {
+process::Status get_pool_value(gpemu_cuda_pool_handle pool, gpemu_cuda_pool_attribute attribute,
+                               std::uint64_t* value) {
   const Lock lock(pools().mutex);
   gpemu_cuda_pool* found = nullptr;
   GPEMU_CUDA_TRY(find(pool, &found));
@@ -318,8 +326,8 @@ Status get_pool_value(gpemu_cuda_pool_handle pool, gpemu_cuda_pool_attribute att
   return GPEMU_CUDA_SUCCESS;
 }
 
-Status set_pool_value(gpemu_cuda_pool_handle pool, gpemu_cuda_pool_attribute attribute,
-                      std::uint64_t value) {
+process::Status set_pool_value(gpemu_cuda_pool_handle pool, gpemu_cuda_pool_attribute attribute,
+                               std::uint64_t value) {
   const Lock lock(pools().mutex);
   gpemu_cuda_pool* found = nullptr;
   GPEMU_CUDA_TRY(find(pool, &found));
@@ -335,7 +343,7 @@ Status set_pool_value(gpemu_cuda_pool_handle pool, gpemu_cuda_pool_attribute att
   return GPEMU_CUDA_SUCCESS;
 }
 
-Status set_pool_access(gpemu_cuda_pool_handle pool, int device, bool read_write) {
+process::Status set_pool_access(gpemu_cuda_pool_handle pool, int device, bool read_write) {
   const Lock lock(pools().mutex);
   gpemu_cuda_pool* found = nullptr;
   GPEMU_CUDA_TRY(find(pool, &found));
@@ -345,7 +353,8 @@ Status set_pool_access(gpemu_cuda_pool_handle pool, int device, bool read_write)
   }
   if (read_write) {
     // Source: CUDA C++ Programming Guide, "Device Accessibility for Multi-GPU Support".
-    if (!can_access(device_at(device), *found->device)) return GPEMU_CUDA_ERROR_INVALID_DEVICE;
+    if (!process::can_access(process::device_at(device), *found->device))
+      return GPEMU_CUDA_ERROR_INVALID_DEVICE;
     found->peers.insert(device);
   } else {
     found->peers.erase(device);
@@ -353,7 +362,7 @@ Status set_pool_access(gpemu_cuda_pool_handle pool, int device, bool read_write)
   return GPEMU_CUDA_SUCCESS;
 }
 
-Status get_pool_access(gpemu_cuda_pool_handle pool, int device, bool* read_write) {
+process::Status get_pool_access(gpemu_cuda_pool_handle pool, int device, bool* read_write) {
   const Lock lock(pools().mutex);
   gpemu_cuda_pool* found = nullptr;
   GPEMU_CUDA_TRY(find(pool, &found));
@@ -361,7 +370,7 @@ Status get_pool_access(gpemu_cuda_pool_handle pool, int device, bool* read_write
   return GPEMU_CUDA_SUCCESS;
 }
 
-Status trim_pool(gpemu_cuda_pool_handle pool, Bytes keep) {
+process::Status trim_pool(gpemu_cuda_pool_handle pool, Bytes keep) {
   const Lock lock(pools().mutex);
   gpemu_cuda_pool* found = nullptr;
   GPEMU_CUDA_TRY(find(pool, &found));
@@ -369,8 +378,8 @@ Status trim_pool(gpemu_cuda_pool_handle pool, Bytes keep) {
   return GPEMU_CUDA_SUCCESS;
 }
 
-Status allocate_async(Bytes bytes, gpemu_cuda_pool_handle pool, gpemu_cuda_stream& stream,
-                      std::uint64_t* address) {
+process::Status allocate_async(Bytes bytes, gpemu_cuda_pool_handle pool, gpemu_cuda_stream& stream,
+                               std::uint64_t* address) {
   GPEMU_CUDA_TRY(refuse_nodes_of_memory(stream));
   if (bytes == 0) {
     *address = 0;
@@ -380,8 +389,8 @@ Status allocate_async(Bytes bytes, gpemu_cuda_pool_handle pool, gpemu_cuda_strea
   gpemu_cuda_pool* found = nullptr;
   GPEMU_CUDA_TRY(find_for(stream, pool, &found));
   if (bytes > found->device->info.total_memory) return GPEMU_CUDA_ERROR_OUT_OF_MEMORY;
-  const std::uint64_t taken = round_up(bytes, 512);
-  const TimePoint now = clock().now();
+  const std::uint64_t taken = memory::round_up(bytes, 512);
+  const TimePoint now = process::clock().now();
   const auto again = std::ranges::find_if(found->cached, [&](const auto& entry) {
     return entry.bytes == taken && (entry.stream_id == stream.id || entry.ready.is_over(now));
   });
@@ -403,7 +412,7 @@ Status allocate_async(Bytes bytes, gpemu_cuda_pool_handle pool, gpemu_cuda_strea
   return GPEMU_CUDA_SUCCESS;
 }
 
-Status free_async(std::uint64_t address, gpemu_cuda_stream& stream) {
+process::Status free_async(std::uint64_t address, gpemu_cuda_stream& stream) {
   GPEMU_CUDA_TRY(refuse_nodes_of_memory(stream));
   if (address == 0) return GPEMU_CUDA_SUCCESS;
   const Lock lock(pools().mutex);

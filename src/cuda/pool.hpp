@@ -3,8 +3,8 @@
 
 #include <cstdint>
 
-#include "status.hpp"
-#include "stream_state.hpp"
+#include "gpemu/process/status.hpp"
+#include "gpemu/streams/stream_state.hpp"
 
 namespace gpemu::cuda {
 
@@ -13,7 +13,7 @@ namespace gpemu::cuda {
 void trim_pools();
 
 /// Frees idle memory of a device's pools, and returns whether there was any.
-bool reclaim_pooled(const DeviceState& device);
+bool reclaim_pooled(const process::DeviceState& device);
 
 /// Returns the pool that the memory at an address, in use, is from; or null.
 [[nodiscard]] gpemu_cuda_pool* pool_of(std::uint64_t address);
@@ -25,34 +25,40 @@ bool forget_pooled(std::uint64_t address);
 // INVALID_VALUE for pools that are not alive, and those of current_device.
 
 /// `max_bytes` is 0 without a limit. Errors: OUT_OF_MEMORY.
-[[nodiscard]] Status create_pool(DeviceState& device, Bytes max_bytes, gpemu_cuda_pool** pool);
+[[nodiscard]] process::Status create_pool(process::DeviceState& device, Bytes max_bytes,
+                                          gpemu_cuda_pool** pool);
 
 /// Ends a pool with its last memory. Requires: not NULL.
-[[nodiscard]] Status destroy_pool(gpemu_cuda_pool_handle pool);
+[[nodiscard]] process::Status destroy_pool(gpemu_cuda_pool_handle pool);
 
 /// Yield a device's default pool, and the current pool for its allocations. Errors: OUT_OF_MEMORY.
-[[nodiscard]] Status default_pool(DeviceState& device, gpemu_cuda_pool** pool);
-[[nodiscard]] Status current_pool(DeviceState& device, gpemu_cuda_pool** pool);
-[[nodiscard]] Status set_current_pool(DeviceState& device, gpemu_cuda_pool_handle pool);
+[[nodiscard]] process::Status default_pool(process::DeviceState& device, gpemu_cuda_pool** pool);
+[[nodiscard]] process::Status current_pool(process::DeviceState& device, gpemu_cuda_pool** pool);
+[[nodiscard]] process::Status set_current_pool(process::DeviceState& device,
+                                               gpemu_cuda_pool_handle pool);
 
-[[nodiscard]] Status get_pool_value(gpemu_cuda_pool_handle pool,
-                                    gpemu_cuda_pool_attribute attribute, std::uint64_t* value);
-[[nodiscard]] Status set_pool_value(gpemu_cuda_pool_handle pool,
-                                    gpemu_cuda_pool_attribute attribute, std::uint64_t value);
+[[nodiscard]] process::Status get_pool_value(gpemu_cuda_pool_handle pool,
+                                             gpemu_cuda_pool_attribute attribute,
+                                             std::uint64_t* value);
+[[nodiscard]] process::Status set_pool_value(gpemu_cuda_pool_handle pool,
+                                             gpemu_cuda_pool_attribute attribute,
+                                             std::uint64_t value);
 
 /// Set or yield whether a device may use a pool's memory. Requires: the device exists. Errors:
 /// INVALID_DEVICE for removing the access of the pool's own device, and for a device that cannot
 /// reach the memory.
-[[nodiscard]] Status set_pool_access(gpemu_cuda_pool_handle pool, int device, bool read_write);
-[[nodiscard]] Status get_pool_access(gpemu_cuda_pool_handle pool, int device, bool* read_write);
+[[nodiscard]] process::Status set_pool_access(gpemu_cuda_pool_handle pool, int device,
+                                              bool read_write);
+[[nodiscard]] process::Status get_pool_access(gpemu_cuda_pool_handle pool, int device,
+                                              bool* read_write);
 
 /// Frees idle memory of a pool until it keeps no more than `keep`.
-[[nodiscard]] Status trim_pool(gpemu_cuda_pool_handle pool, Bytes keep);
+[[nodiscard]] process::Status trim_pool(gpemu_cuda_pool_handle pool, Bytes keep);
 
 /// Allocate and free memory in the order of a stream; here NULL is the current pool of the stream's
 /// device. Errors: OUT_OF_MEMORY, NOT_SUPPORTED if the stream captures.
-[[nodiscard]] Status allocate_async(Bytes bytes, gpemu_cuda_pool_handle pool,
-                                    gpemu_cuda_stream& stream, std::uint64_t* address);
-[[nodiscard]] Status free_async(std::uint64_t address, gpemu_cuda_stream& stream);
+[[nodiscard]] process::Status allocate_async(Bytes bytes, gpemu_cuda_pool_handle pool,
+                                             gpemu_cuda_stream& stream, std::uint64_t* address);
+[[nodiscard]] process::Status free_async(std::uint64_t address, gpemu_cuda_stream& stream);
 
 }  // namespace gpemu::cuda

@@ -3,14 +3,14 @@
 
 #include <cstdint>
 
-#include "status.hpp"
-#include "stream_state.hpp"
+#include "gpemu/process/status.hpp"
+#include "gpemu/streams/stream_state.hpp"
 
 namespace gpemu::cuda {
 
 /// Queues moving a range of managed memory to a place. Errors: those of move_managed,
 /// INVALID_DEVICE if the stream's device does not share managed memory, STREAM_CAPTURE_UNSUPPORTED.
-[[nodiscard]] Status prefetch_managed(std::uint64_t address, Bytes bytes, std::int32_t place,
-                                      gpemu_cuda_stream& stream);
+[[nodiscard]] process::Status prefetch_managed(std::uint64_t address, Bytes bytes,
+                                               std::int32_t place, gpemu_cuda_stream& stream);
 
 }  // namespace gpemu::cuda

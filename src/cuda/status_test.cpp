@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "status.hpp"
+#include "gpemu/process/status.hpp"
 
 #include <cstddef>
 #include <cstdint>

@@ -4,19 +4,19 @@
 #include <cstdint>
 
 #include "gpemu/cost/operation_cost.hpp"
-
-#include "status.hpp"
-#include "stream_state.hpp"
+#include "gpemu/process/status.hpp"
+#include "gpemu/streams/stream_state.hpp"
 
 namespace gpemu::cuda {
 
 /// Yields a live stream for a handle; understands NULL, 1 and 2. Errors: INVALID_HANDLE, and those
 /// of current_device.
-[[nodiscard]] Status resolve(gpemu_cuda_stream_handle handle, gpemu_cuda_stream** stream);
+[[nodiscard]] process::Status resolve(gpemu_cuda_stream_handle handle, gpemu_cuda_stream** stream);
 
 /// Like resolve, for calls that give the stream work or wait for it. Errors: those of resolve,
 /// STREAM_CAPTURE_IMPLICIT.
-[[nodiscard]] Status resolve_for_work(gpemu_cuda_stream_handle handle, gpemu_cuda_stream** stream);
+[[nodiscard]] process::Status resolve_for_work(gpemu_cuda_stream_handle handle,
+                                               gpemu_cuda_stream** stream);
 
 /// Ends a stream; its queued work still runs. Requires: it is not a default stream.
 void destroy_stream(gpemu_cuda_stream& stream);
@@ -33,12 +33,13 @@ void queue_operation(const cost::OperationCost& cost, const gpemu_operation& ope
                      gpemu_cuda_stream& stream);
 
 /// Queues an operation, or captures it. Errors: those of capture.
-[[nodiscard]] Status run_operation(const cost::OperationCost& cost,
-                                   const gpemu_operation& operation, gpemu_cuda_stream& stream);
+[[nodiscard]] process::Status run_operation(const cost::OperationCost& cost,
+                                            const gpemu_operation& operation,
+                                            gpemu_cuda_stream& stream);
 
 /// Queues a call of a function of the program. Errors: OPERATING_SYSTEM if no thread can be started
 /// for it.
-[[nodiscard]] Status run_host_function(void (*function)(void*), void* data,
-                                       gpemu_cuda_stream& stream);
+[[nodiscard]] process::Status run_host_function(void (*function)(void*), void* data,
+                                                gpemu_cuda_stream& stream);
 
 }  // namespace gpemu::cuda

@@ -8,8 +8,8 @@
 
 #include "gpemu/base/units.hpp"
 #include "gpemu/cuda.h"
+#include "gpemu/streams/mover.hpp"
 
-#include "mover.hpp"
 #include "test_gpu.hpp"
 
 namespace gpemu::cuda {
@@ -51,15 +51,15 @@ class MoverTest : public MemoryTest {
     for (Bytes i = 0; i < kSize; ++i) from_[i] = static_cast<std::uint8_t>(i * 7 + i / 4096);
     memory_ = allocate(kSize);
     ASSERT_EQ(gpemu_cuda_stream_create(1, 0, &stream_), GPEMU_CUDA_SUCCESS);
-    mover().pause();
+    streams::mover().pause();
   }
   void TearDown() override {
-    mover().resume();
+    streams::mover().resume();
     EXPECT_EQ(gpemu_cuda_stream_destroy(stream_), GPEMU_CUDA_SUCCESS);
     EXPECT_EQ(gpemu_cuda_free(memory_), GPEMU_CUDA_SUCCESS);
     EXPECT_EQ(gpemu_cuda_host_free(from_), GPEMU_CUDA_SUCCESS);
     EXPECT_EQ(gpemu_cuda_host_free(to_), GPEMU_CUDA_SUCCESS);
-    EXPECT_FALSE(mover().busy());
+    EXPECT_FALSE(streams::mover().busy());
   }
   void copy_async(std::uint64_t to, std::uint64_t from, Bytes bytes) {
     EXPECT_EQ(gpemu_cuda_memcpy(to, from, bytes, GPEMU_CUDA_COPY_DEFAULT, stream_, 0),
@@ -69,7 +69,7 @@ class MoverTest : public MemoryTest {
     EXPECT_EQ(gpemu_cuda_set_memory(address, 0, value, 1, bytes, 1, stream_), GPEMU_CUDA_SUCCESS);
   }
   void synchronize() {
-    mover().resume();
+    streams::mover().resume();
     EXPECT_EQ(gpemu_cuda_stream_synchronize(stream_), GPEMU_CUDA_SUCCESS);
   }
   [[nodiscard]] bool all_are(Bytes offset, Bytes bytes, std::uint8_t value) const {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "user_objects.hpp"
 
-#include "process.hpp"
+#include "gpemu/process/made_once.hpp"
+#include "gpemu/process/process.hpp"
 
 namespace gpemu::cuda {
 namespace {
@@ -11,8 +12,9 @@ constexpr std::size_t kMaxUserObjects = 1 << 16;
 
 }  // namespace
 
-HandleTable<gpemu_cuda_user_object>& user_objects() {
-  return process().user_objects.get(kMaxUserObjects);
+process::HandleTable<gpemu_cuda_user_object>& user_objects() {
+  static constinit process::MadeOnce<process::HandleTable<gpemu_cuda_user_object>> table;
+  return table.get(kMaxUserObjects);
 }
 
 void end_if_unheld(gpemu_cuda_user_object& object, std::vector<gpemu_cuda_user_object*>& released) {

@@ -7,9 +7,8 @@
 
 #include "gpemu/base/mutex.hpp"
 #include "gpemu/cuda.h"
-
-#include "handle_table.hpp"
-#include "process.hpp"
+#include "gpemu/process/handle_table.hpp"
+#include "gpemu/process/process.hpp"
 
 struct gpemu_cuda_user_object {
   void* object = nullptr;
@@ -20,11 +19,17 @@ struct gpemu_cuda_user_object {
 
 namespace gpemu::cuda {
 
+/// Guards all graphs, captures and user objects, and the capture state of streams and events.
+[[nodiscard]] inline Mutex& graph_mutex() {
+  static constinit Mutex mutex;
+  return mutex;
+}
+
 /// Objects of the program with the references that a graph holds to each. All of them are guarded
 /// by the lock of graphs.
 using UserObjects = std::map<gpemu_cuda_user_object*, std::uint32_t>;
 
-[[nodiscard]] HandleTable<gpemu_cuda_user_object>& user_objects();
+[[nodiscard]] process::HandleTable<gpemu_cuda_user_object>& user_objects();
 
 /// Takes references to the objects.
 void retain_objects(const UserObjects& objects) GPEMU_REQUIRES(graph_mutex());

@@ -9,8 +9,8 @@
 
 #include "gpemu/base/units.hpp"
 #include "gpemu/cuda.h"
+#include "gpemu/memory/kernel_memory.hpp"
 
-#include "kernel_memory.hpp"
 #include "test_memory.hpp"
 
 namespace gpemu::cuda {
@@ -94,7 +94,7 @@ TEST_F(VmmTest, PhysicalMemoryKnowsWhatIsNotComputedWhereverItIsMapped) {
     EXPECT_EQ(gpemu_cuda_vmm_set_access(address, kSize, 0, 3), GPEMU_CUDA_SUCCESS);
   };
   map(range);
-  leave_uncomputed(range, kBytes, Uncomputed::kWritten, 1);
+  memory::leave_uncomputed(range, kBytes, kernels::Uncomputed::kWritten, 1);
   ASSERT_EQ(gpemu_cuda_vmm_unmap(range, kSize), GPEMU_CUDA_SUCCESS);
   map(range + kSize);
   const std::uint64_t before = gpemu_cuda_not_computed_bytes();
@@ -106,7 +106,7 @@ TEST_F(VmmTest, PhysicalMemoryKnowsWhatIsNotComputedWhereverItIsMapped) {
   ASSERT_EQ(gpemu_cuda_vmm_unmap(range, kSize), GPEMU_CUDA_SUCCESS);
   ASSERT_EQ(gpemu_cuda_vmm_unmap(range + kSize, kSize), GPEMU_CUDA_SUCCESS);
   map(range);
-  leave_uncomputed(range, kBytes, Uncomputed::kWritten, 1);
+  memory::leave_uncomputed(range, kBytes, kernels::Uncomputed::kWritten, 1);
   ASSERT_EQ(gpemu_cuda_vmm_unmap(range, kSize), GPEMU_CUDA_SUCCESS);
   ASSERT_EQ(gpemu_cuda_vmm_export(handle, &descriptor), GPEMU_CUDA_SUCCESS);
   EXPECT_EQ(gpemu_cuda_not_computed_bytes() - before, sizeof(read) + 2 * kBytes) << "exported";

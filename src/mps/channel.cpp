@@ -1,173 +1,58 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "gpemu/mps/channel.hpp"
 
-#include <cerrno>
-#include <cstring>
-#include <poll.h>
 #include <string>
-#include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/time.h>
-#include <sys/un.h>
-#include <vector>
+#include <utility>
+
+#include "gpemu/net/local.hpp"
 
 namespace gpemu::mps {
 namespace {
 
-/// How many clients may connect before the daemon has accepted them: more than use a GPU at once.
-constexpr int kBacklog = 128;
-
-/// For how long a process tries to connect.
-constexpr int kConnectSeconds = 20;
-
-/// Source: unix(7): messages stay whole, and a reader notices the end of the other side.
-FileDescriptor make_socket() {
-  return FileDescriptor(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
-}
-
-Result<sockaddr_un> address_of(const std::filesystem::path& path) {
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  const std::string name = path.string();
-  if (name.size() >= sizeof address.sun_path) {
-    return fail(
-        ErrorCode::kInvalidArgument,
-        "the path {} is too long for a socket: set CUDA_MPS_PIPE_DIRECTORY to a shorter one", name);
+/// Names what the user can change about a path that is too long for a socket.
+std::unexpected<Error> error_of_path(Error error) {
+  if (error.code == ErrorCode::kInvalidArgument) {
+    error.message += ": set CUDA_MPS_PIPE_DIRECTORY to a shorter one";
   }
-  std::memcpy(address.sun_path, name.data(), name.size());
-  return address;
-}
-
-const sockaddr* generic(const sockaddr_un& address) {
-  return reinterpret_cast<const sockaddr*>(&address);
-}
-
-std::unexpected<Error> gone() {
-  return fail(ErrorCode::kUnavailable, "the other end of the connection has gone");
-}
-
-/// Returns the last descriptor that came with a message, if any, and closes the others.
-FileDescriptor descriptor_in(const msghdr& header) {
-  const cmsghdr* const control = CMSG_FIRSTHDR(&header);
-  if (control == nullptr || control->cmsg_level != SOL_SOCKET || control->cmsg_type != SCM_RIGHTS) {
-    return {};
-  }
-  FileDescriptor last;
-  for (std::size_t at = 0; CMSG_LEN(at + sizeof(int)) <= control->cmsg_len; at += sizeof(int)) {
-    int descriptor = -1;
-    std::memcpy(&descriptor, CMSG_DATA(control) + at, sizeof descriptor);
-    last = FileDescriptor(descriptor);
-  }
-  return last;
+  return std::unexpected(std::move(error));
 }
 
 }  // namespace
 
 Result<void> Channel::send(const Message& message, int descriptor) const {
-  std::string text = encode(message);
-  iovec part{.iov_base = text.data(), .iov_len = text.size()};
-  alignas(cmsghdr) char space[CMSG_SPACE(sizeof(int))] = {};
-  msghdr header{};
-  header.msg_iov = &part;
-  header.msg_iovlen = 1;
-  if (descriptor >= 0) {
-    header.msg_control = space;
-    header.msg_controllen = sizeof space;
-    cmsghdr* const control = CMSG_FIRSTHDR(&header);
-    control->cmsg_level = SOL_SOCKET;
-    control->cmsg_type = SCM_RIGHTS;
-    control->cmsg_len = CMSG_LEN(sizeof(int));
-    std::memcpy(CMSG_DATA(control), &descriptor, sizeof descriptor);
-  }
-  ssize_t sent = -1;
-  do {
-    sent = ::sendmsg(socket_.get(), &header, MSG_NOSIGNAL | MSG_DONTWAIT);
-  } while (sent < 0 && errno == EINTR);
-  if (sent >= 0) return {};
-  if (errno != EAGAIN) return gone();
-  return fail(ErrorCode::kNotReady, "the other end of the connection takes no messages");
+  return net::send_packet(socket_, encode(message), descriptor);
 }
 
 Result<Channel::Received> Channel::receive(std::optional<std::chrono::milliseconds> time) const {
-  pollfd waits{.fd = socket_.get(), .events = POLLIN, .revents = 0};
-  int ready = -1;
-  do {
-    ready = ::poll(&waits, 1, time ? static_cast<int>(time->count()) : -1);
-  } while (ready < 0 && errno == EINTR);
-  if (ready == 0) return fail(ErrorCode::kNotReady, "the other end of the connection is silent");
-  std::vector<char> text(kMostMessageBytes);
-  iovec part{.iov_base = text.data(), .iov_len = text.size()};
-  alignas(cmsghdr) char space[CMSG_SPACE(sizeof(int))] = {};
-  msghdr header{};
-  header.msg_iov = &part;
-  header.msg_iovlen = 1;
-  header.msg_control = space;
-  header.msg_controllen = sizeof space;
-  const ssize_t received = ::recvmsg(socket_.get(), &header, MSG_CMSG_CLOEXEC);
-  if (received <= 0) return gone();
-  FileDescriptor descriptor = descriptor_in(header);
-  GPEMU_ASSIGN(Message message, decode({text.data(), static_cast<std::size_t>(received)}));
-  return Received{.message = std::move(message), .descriptor = std::move(descriptor)};
+  GPEMU_ASSIGN(net::Packet packet, net::receive_packet(socket_, kMostMessageBytes, time));
+  GPEMU_ASSIGN(Message message, decode(packet.bytes));
+  return Received{.message = std::move(message), .descriptor = std::move(packet.descriptor)};
 }
 
 std::pair<pid_t, uid_t> Channel::peer() const {
-  ucred credentials{};
-  socklen_t size = sizeof credentials;
-  if (::getsockopt(socket_.get(), SOL_SOCKET, SO_PEERCRED, &credentials, &size) != 0)
-    return {0, -1};
-  return {credentials.pid, credentials.uid};
+  return net::peer_process(socket_);
 }
 
 Result<Channel> connect_to(const std::filesystem::path& path) {
-  GPEMU_ASSIGN(const sockaddr_un address, address_of(path));
-  FileDescriptor socket = make_socket();
-  // A stopped process accepts nothing, and then a full queue makes callers wait.
-  const timeval most{.tv_sec = kConnectSeconds, .tv_usec = 0};
-  ::setsockopt(socket.get(), SOL_SOCKET, SO_SNDTIMEO, &most, sizeof most);
-  if (::connect(socket.get(), generic(address), sizeof address) == 0) {
-    return Channel(std::move(socket));
-  }
-  // Another kind of socket belongs to another program, such as a real daemon.
-  const bool is_none =
-      errno == ENOENT || errno == ECONNREFUSED || errno == ENOTDIR || errno == EPROTOTYPE;
-  return fail(is_none ? ErrorCode::kNotFound : ErrorCode::kUnavailable, "cannot connect to {}: {}",
-              path.string(), errno_message(errno));
+  auto socket = net::connect_to(path);
+  if (!socket) return error_of_path(std::move(socket).error());
+  return Channel(*std::move(socket));
 }
 
 Result<FileDescriptor> listen_on(const std::filesystem::path& path) {
-  GPEMU_ASSIGN(const sockaddr_un address, address_of(path));
-  if (const auto other = connect_to(path); other || other.error().code != ErrorCode::kNotFound) {
-    return fail(ErrorCode::kUnavailable, "somebody listens on {} already", path.string());
-  }
-  struct stat status{};
-  if (::lstat(address.sun_path, &status) == 0) {
-    if (!S_ISSOCK(status.st_mode)) {
-      return fail(ErrorCode::kIo, "{} exists and is no socket: remove it", path.string());
-    }
-    ::unlink(address.sun_path);
-  }
-  FileDescriptor socket = make_socket();
-  if (::bind(socket.get(), generic(address), sizeof address) != 0 ||
-      ::listen(socket.get(), kBacklog) != 0) {
-    return fail(ErrorCode::kIo, "cannot listen on {}: {}", path.string(), errno_message(errno));
-  }
-  return socket;
+  auto listener = net::listen_on(path);
+  if (!listener) return error_of_path(std::move(listener).error());
+  return listener;
 }
 
 Result<Channel> accept_on(const FileDescriptor& listener) {
-  FileDescriptor socket(::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
-  if (!socket.valid()) {
-    return fail(ErrorCode::kUnavailable, "cannot accept a connection: {}", errno_message(errno));
-  }
+  GPEMU_ASSIGN(FileDescriptor socket, net::accept_on(listener));
   return Channel(std::move(socket));
 }
 
 Result<std::pair<Channel, Channel>> make_pair() {
-  int ends[2] = {-1, -1};
-  if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) {
-    return fail(ErrorCode::kIo, "cannot make a connection: {}", errno_message(errno));
-  }
-  return std::pair(Channel(FileDescriptor(ends[0])), Channel(FileDescriptor(ends[1])));
+  GPEMU_ASSIGN(auto ends, net::make_pair());
+  return std::pair(Channel(std::move(ends.first)), Channel(std::move(ends.second)));
 }
 
 }  // namespace gpemu::mps

@@ -21,8 +21,8 @@
 #include "gpemu/base/mutex.hpp"
 #include "gpemu/base/packing.hpp"
 #include "gpemu/base/thread.hpp"
+#include "gpemu/net/connection.hpp"
 
-#include "connection.hpp"
 #include "sample_server.hpp"
 
 namespace gpemu::peers {
@@ -79,6 +79,14 @@ Leaving leaving_of(int error) {
   return error == 0 || error == ECONNRESET || error == EPIPE ? Leaving::kEnded : Leaving::kLost;
 }
 
+/// Errors: kInvalidArgument.
+Result<net::HostPort> parse_address(std::string_view text) {
+  auto address = net::parse_host_port(text);
+  if (address) return address;
+  return fail(ErrorCode::kInvalidArgument,
+              "'{}' is no address: write HOST:PORT, e.g. 10.77.0.1:29500", text);
+}
+
 /// A connection to another node, for messages.
 struct Control {
   FileDescriptor socket;
@@ -91,17 +99,17 @@ struct Control {
 struct Welcome {
   std::string refusal;  ///< empty: none.
   std::uint64_t group = 0;
-  std::vector<Address> addresses;  ///< at which each node listens.
+  std::vector<net::HostPort> addresses;  ///< at which each node listens.
 };
 
-bool send_welcome(const FileDescriptor& socket, const Welcome& welcome, const Wait& wait) {
+bool send_welcome(const FileDescriptor& socket, const Welcome& welcome, const sim::Wait& wait) {
   Packer packer;
   packer.add_text(welcome.refusal).add(welcome.group);
   packer.add(static_cast<std::uint32_t>(welcome.addresses.size()));
-  for (const Address& address : welcome.addresses) {
+  for (const net::HostPort& address : welcome.addresses) {
     packer.add_text(address.host).add(address.port);
   }
-  return send_message(socket, packer.bytes(), wait).has_value();
+  return net::send_message(socket, packer.bytes(), wait).has_value();
 }
 
 bool read_welcome(std::span<const std::byte> bytes, std::size_t nodes, Welcome& welcome) {
@@ -112,13 +120,13 @@ bool read_welcome(std::span<const std::byte> bytes, std::size_t nodes, Welcome& 
   unpacker.take(count);
   if (count > kMostNodes) return false;
   welcome.addresses.resize(count);
-  for (Address& address : welcome.addresses) {
+  for (net::HostPort& address : welcome.addresses) {
     unpacker.take_text(address.host);
     unpacker.take(address.port);
   }
   // Names of hosts would have to be looked up, for as long as the sender likes. This node knows
   // where the first one is.
-  const auto is_name = [](const Address& address) { return !is_number(address); };
+  const auto is_name = [](const net::HostPort& address) { return !net::is_number(address); };
   if (count > 1 && std::any_of(welcome.addresses.begin() + 1, welcome.addresses.end(), is_name)) {
     return false;
   }
@@ -128,18 +136,18 @@ bool read_welcome(std::span<const std::byte> bytes, std::size_t nodes, Welcome& 
 /// A process on its way into a group.
 class Joiner {
  public:
-  Joiner(const NodeGroup::Options& options, Wait wait)
+  Joiner(const NodeGroup::Options& options, sim::Wait wait)
       : options_(options), wait_(wait), controls(nodes()) {}
 
   Result<void> join() {
-    GPEMU_ASSIGN(const Address first, parse_address(options_.place.address));
+    GPEMU_ASSIGN(const net::HostPort first, parse_address(options_.place.address));
     GPEMU_TRY(options_.place.rank == 0 ? receive_others(first) : come_to(first));
     for (std::size_t other = 1; other < rank(); ++other) {
-      GPEMU_ASSIGN(controls[other], connect_to(addresses[other], wait_));
+      GPEMU_ASSIGN(controls[other], net::connect_to(addresses[other], wait_));
       if (!send_hello(controls[other], hello(Purpose::kControl), wait_)) return not_there(other);
     }
     while (const std::optional<std::size_t> missing = first_missing()) {
-      GPEMU_ASSIGN(Greeter::Greeting greeting, greeter_.next(listener, wait_));
+      GPEMU_ASSIGN(net::Greeter::Greeting greeting, greeter_.next(listener, wait_));
       if (!greeting.socket.valid()) return not_there(*missing);
       Hello other;
       if (!read_hello(greeting.message, other) || other.group != group || other.rank >= nodes()) {
@@ -165,14 +173,14 @@ class Joiner {
 
  private:
   const NodeGroup::Options& options_;
-  Wait wait_;
-  Greeter greeter_{kMostHello};
+  sim::Wait wait_;
+  net::Greeter greeter_{kMostHello};
 
  public:
   FileDescriptor listener;
   std::uint64_t group = 0;
   std::vector<FileDescriptor> controls;  ///< to each other node.
-  std::vector<Address> addresses;        ///< at which each node listens.
+  std::vector<net::HostPort> addresses;  ///< at which each node listens.
   std::vector<FileDescriptor> early_requests;
 
  private:
@@ -194,13 +202,13 @@ class Joiner {
   }
 
   /// For a message that fits into the socket's buffer, and so takes no time.
-  [[nodiscard]] Wait last_words() const {
+  [[nodiscard]] sim::Wait last_words() const {
     return {.clock = wait_.clock, .until = wait_.clock.now() + kLook, .stop = wait_.stop};
   }
 
   /// The first node waits for all others, and tells them where each one listens.
-  Result<void> receive_others(const Address& first) {
-    GPEMU_ASSIGN(listener, listen_at(first));
+  Result<void> receive_others(const net::HostPort& first) {
+    GPEMU_ASSIGN(listener, net::listen_at(first));
     addresses.assign(nodes(), first);
     // Tells apart groups that use the same address one after the other.
     group = static_cast<std::uint64_t>(wait_.clock.now().time_since_epoch().count()) << 16 ^
@@ -210,7 +218,7 @@ class Joiner {
     while (refusal.empty()) {
       const std::optional<std::size_t> missing = first_missing();
       if (!missing) break;
-      GPEMU_ASSIGN(Greeter::Greeting greeting, greeter_.next(listener, wait_));
+      GPEMU_ASSIGN(net::Greeter::Greeting greeting, greeter_.next(listener, wait_));
       FileDescriptor& socket = greeting.socket;
       if (!socket.valid()) {
         refusal = not_there(*missing).error().message;
@@ -224,7 +232,7 @@ class Joiner {
         static_cast<void>(send_welcome(socket, {.refusal = refusal}, last_words()));
         break;
       }
-      addresses[other.rank] = {.host = peer_of(socket).host, .port = other.port};
+      addresses[other.rank] = {.host = net::peer_of(socket).host, .port = other.port};
       controls[other.rank] = std::move(socket);
     }
     const Welcome welcome{.refusal = refusal, .group = group, .addresses = addresses};
@@ -251,20 +259,20 @@ class Joiner {
     return {};
   }
 
-  Result<void> come_to(const Address& first) {
+  Result<void> come_to(const net::HostPort& first) {
     FileDescriptor& control = controls[0];
     {
-      Result<FileDescriptor> connected = connect_to(first, wait_);
+      Result<FileDescriptor> connected = net::connect_to(first, wait_);
       if (!connected && wait_.is_over()) return not_there(0);
       GPEMU_ASSIGN(control, std::move(connected));
     }
     // Others reach this node where node 0 does.
-    GPEMU_ASSIGN(listener, listen_at({.host = own_of(control).host, .port = 0}));
+    GPEMU_ASSIGN(listener, net::listen_at({.host = net::own_of(control).host, .port = 0}));
     Hello own = hello(Purpose::kJoin);
-    own.port = own_of(listener).port;
+    own.port = net::own_of(listener).port;
     own.settings = options_.settings;
     if (!send_hello(control, own, wait_)) return not_there(0);
-    const auto message = receive_message(control, kMostWelcome, wait_);
+    const auto message = net::receive_message(control, kMostWelcome, wait_);
     if (!message && wait_.is_over()) return not_there(0);
     Welcome welcome;
     if (!message || !read_welcome(*message, nodes(), welcome)) {
@@ -325,7 +333,7 @@ struct NodeGroup::State {
   void tell() GPEMU_REQUIRES(mutex);
   [[nodiscard]] bool have_finished() GPEMU_REQUIRES(mutex);
   void go_on_without_the_overdue() GPEMU_REQUIRES(mutex);
-  [[nodiscard]] Wait wait_for(Duration time) const {
+  [[nodiscard]] sim::Wait wait_for(Duration time) const {
     return {.clock = clock, .until = clock.now() + time, .stop = stop};
   }
   Result<data::SampleBytes> request(int node, pipeline::FileId sample, Bytes most);
@@ -336,7 +344,7 @@ struct NodeGroup::State {
   sim::Clock& clock;
   const std::atomic<bool>& stop;
   std::uint64_t group = 0;
-  std::vector<Address> addresses;
+  std::vector<net::HostPort> addresses;
   Hello request_hello;
 
   Mutex mutex;
@@ -628,9 +636,10 @@ Result<data::SampleBytes> NodeGroup::State::request(int node, pipeline::FileId s
       idle[index].pop_back();
     }
   }
-  const Wait wait = wait_for(patience);
+  const sim::Wait wait = wait_for(patience);
   if (!socket.valid()) {
-    GPEMU_ASSIGN(socket, connect_to(addresses[index], wait_for(std::min<Duration>(1s, patience))));
+    GPEMU_ASSIGN(socket,
+                 net::connect_to(addresses[index], wait_for(std::min<Duration>(1s, patience))));
     GPEMU_TRY(send_hello(socket, request_hello, wait));
   }
   GPEMU_ASSIGN(data::SampleBytes bytes, request_sample(socket, sample, most, wait));
@@ -661,7 +670,7 @@ void NodeGroup::finish() {
   const std::byte finished{kFinished};
   state.broadcast(std::span(&finished, 1));
   state.wake_up();
-  const Wait wait = state.wait_for(state.patience);
+  const sim::Wait wait = state.wait_for(state.patience);
   while (!state.have_finished() && !wait.is_over()) {
     state.changed.wait_for(
         lock, kLook, [&state]() GPEMU_REQUIRES(state.mutex) { return state.have_finished(); });

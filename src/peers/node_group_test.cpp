@@ -10,8 +10,8 @@
 #include <gtest/gtest.h>
 
 #include "gpemu/base/packing.hpp"
+#include "gpemu/net/connection.hpp"
 
-#include "connection.hpp"
 #include "sample_server.hpp"
 
 namespace gpemu::peers {
@@ -23,9 +23,9 @@ const std::atomic<bool> kRuns = false;
 
 /// Returns an address of this machine at which nobody listens.
 std::string free_address() {
-  const auto listener = listen_at({.host = "127.0.0.1", .port = 0});
+  const auto listener = net::listen_at({.host = "127.0.0.1", .port = 0});
   EXPECT_TRUE(listener);
-  return own_of(*listener).str();
+  return net::own_of(*listener).str();
 }
 
 NodeGroup::Cached nothing_cached() {
@@ -45,9 +45,7 @@ TEST(NodeGroupTest, ReadsWhichNodeThisIs) {
   }
 }
 
-TEST(NodeGroupTest, ReadsNumbersAddressesAndTexts) {
-  EXPECT_EQ(parse_address("[::1]:5")->str(), "[::1]:5");
-  EXPECT_EQ(parse_address("node-1:5")->str(), "node-1:5");
+TEST(NodeGroupTest, ReadsNumbersAndTexts) {
   Packer packer;
   const std::array<std::uint32_t, 2> numbers = {3, 4};
   packer.add(std::uint16_t{7}).add_text("abc").add_all(std::span<const std::uint32_t>(numbers));
@@ -140,8 +138,8 @@ TEST(NodeGroupTest, ConnectionsThatSayNothingKeepNobodyWaiting) {
     // Each would take the whole patience.
     std::vector<FileDescriptor> silent;
     for (int i = 0; i < 3; ++i) {
-      auto socket = connect_to(*parse_address(address),
-                               {.clock = clock, .until = clock.now() + 20s, .stop = kRuns});
+      auto socket = net::connect_to(*net::parse_host_port(address),
+                                    {.clock = clock, .until = clock.now() + 20s, .stop = kRuns});
       ASSERT_TRUE(socket) << socket.error().message;
       silent.push_back(std::move(*socket));
     }
@@ -155,53 +153,53 @@ class HostileMember {
  public:
   /// Joins as the last of three nodes, at most at the end of the patience.
   HostileMember(const std::string& address, sim::Clock& clock)
-      : clock_(clock), listener_(listen_at({.host = "127.0.0.1", .port = 0}).value()) {
-    const Wait wait = wait_for(1h);
-    sockets_.push_back(connect_to(*parse_address(address), wait).value());
+      : clock_(clock), listener_(net::listen_at({.host = "127.0.0.1", .port = 0}).value()) {
+    const sim::Wait wait = wait_for(1h);
+    sockets_.push_back(net::connect_to(*net::parse_host_port(address), wait).value());
     const Hello join{.purpose = Purpose::kJoin,
                      .rank = 2,
                      .nodes = 3,
-                     .port = own_of(listener_).port,
+                     .port = net::own_of(listener_).port,
                      .settings = {}};
     EXPECT_TRUE(send_hello(sockets_[0], join, wait));
-    const auto welcome = receive_message(sockets_[0], kMiB, wait).value();
+    const auto welcome = net::receive_message(sockets_[0], kMiB, wait).value();
     Unpacker unpacker(welcome);
     std::string refusal;
     std::uint64_t group = 0;
     std::uint32_t count = 0;
-    std::array<Address, 3> addresses;
+    std::array<net::HostPort, 3> addresses;
     unpacker.take_text(refusal);
     unpacker.take(group);
     unpacker.take(count);
-    for (Address& place : addresses) {
+    for (net::HostPort& place : addresses) {
       unpacker.take_text(place.host);
       unpacker.take(place.port);
     }
     EXPECT_TRUE(unpacker.done());
-    sockets_.push_back(connect_to(addresses[1], wait).value());
+    sockets_.push_back(net::connect_to(addresses[1], wait).value());
     const Hello control{
         .purpose = Purpose::kControl, .group = group, .rank = 2, .nodes = 3, .settings = {}};
     EXPECT_TRUE(send_hello(sockets_[1], control, wait));
   }
 
-  [[nodiscard]] Wait wait_for(Duration time) const {
+  [[nodiscard]] sim::Wait wait_for(Duration time) const {
     return {.clock = clock_, .until = clock_.now() + time, .stop = kRuns};
   }
   /// Tells both nodes; false if one of them does not listen any more.
   [[nodiscard]] bool say(std::span<const std::byte> message) const {
-    return send_message(sockets_[0], message, wait_for(1h)).has_value() &&
-           send_message(sockets_[1], message, wait_for(1h)).has_value();
+    return net::send_message(sockets_[0], message, wait_for(1h)).has_value() &&
+           net::send_message(sockets_[1], message, wait_for(1h)).has_value();
   }
   /// Sends the first half of the sample that a node asks for.
   [[nodiscard]] FileDescriptor send_half_a_sample() const {
-    Greeter greeter(kMostHello);
+    net::Greeter greeter(kMostHello);
     auto greeting = greeter.next(listener_, wait_for(1h));
     std::array<std::byte, sizeof(pipeline::FileId)> request{};
-    EXPECT_TRUE(receive_all(greeting->socket, request, wait_for(1h)));
+    EXPECT_TRUE(net::receive_all(greeting->socket, request, wait_for(1h)));
     const std::uint64_t size = 100;
     const std::array<std::byte, 50> half{};
-    EXPECT_TRUE(send_all(greeting->socket, std::as_bytes(std::span(&size, 1)), wait_for(1h)));
-    EXPECT_TRUE(send_all(greeting->socket, half, wait_for(1h)));
+    EXPECT_TRUE(net::send_all(greeting->socket, std::as_bytes(std::span(&size, 1)), wait_for(1h)));
+    EXPECT_TRUE(net::send_all(greeting->socket, half, wait_for(1h)));
     return std::move(greeting->socket);
   }
 

@@ -34,11 +34,11 @@ std::span<std::byte> room_in(T& value) {
 
 }  // namespace
 
-Result<void> send_hello(const FileDescriptor& socket, const Hello& hello, const Wait& wait) {
+Result<void> send_hello(const FileDescriptor& socket, const Hello& hello, const sim::Wait& wait) {
   Packer packer;
   packer.add(kMagic).add(hello.purpose).add(hello.group).add(hello.rank).add(hello.nodes);
   packer.add(hello.port).add_text(hello.settings);
-  return send_message(socket, packer.bytes(), wait);
+  return net::send_message(socket, packer.bytes(), wait);
 }
 
 bool read_hello(std::span<const std::byte> message, Hello& hello) {
@@ -57,18 +57,18 @@ bool read_hello(std::span<const std::byte> message, Hello& hello) {
 }
 
 Result<data::SampleBytes> request_sample(const FileDescriptor& socket, pipeline::FileId sample,
-                                         Bytes most, const Wait& wait) {
+                                         Bytes most, const sim::Wait& wait) {
   std::uint64_t size = 0;
   data::SampleBytes bytes;
-  GPEMU_TRY(send_all(socket, bytes_of(sample), wait));
-  GPEMU_TRY(receive_all(socket, room_in(size), wait));
+  GPEMU_TRY(net::send_all(socket, bytes_of(sample), wait));
+  GPEMU_TRY(net::receive_all(socket, room_in(size), wait));
   if (size == kNotHeld) return bytes;
   if (size > most) {
     return fail(ErrorCode::kCorruptData, "{} sends {} bytes in place of a sample of {}",
-                peer_of(socket).str(), size, most);
+                net::peer_of(socket).str(), size, most);
   }
   auto memory = std::make_unique_for_overwrite<std::byte[]>(size);
-  GPEMU_TRY(receive_all(socket, {memory.get(), size}, wait));
+  GPEMU_TRY(net::receive_all(socket, {memory.get(), size}, wait));
   bytes.memory = std::move(memory);
   bytes.size = size;
   return bytes;
@@ -101,10 +101,10 @@ Result<void> SampleServer::start() {
 }
 
 void SampleServer::accept() {
-  Greeter greeter(kMostHello);
+  net::Greeter greeter(kMostHello);
   while (!stop_) {
-    const Wait wait{.clock = clock_, .until = TimePoint::max(), .stop = stop_};
-    Result<Greeter::Greeting> greeting = greeter.next(listener_, wait);
+    const sim::Wait wait{.clock = clock_, .until = TimePoint::max(), .stop = stop_};
+    Result<net::Greeter::Greeting> greeting = greeter.next(listener_, wait);
     Hello hello;
     if (!greeting) {
       // Out of descriptors: some connection may end.
@@ -141,13 +141,13 @@ void SampleServer::answer(const FileDescriptor& socket) {
   pipeline::FileId sample = 0;
   while (!stop_) {
     // A worker may ask for nothing for any time; a connection that is cut ends by itself.
-    const Wait idle{.clock = clock_, .until = TimePoint::max(), .stop = stop_};
-    if (!receive_all(socket, room_in(sample), idle)) return;
+    const sim::Wait idle{.clock = clock_, .until = TimePoint::max(), .stop = stop_};
+    if (!net::receive_all(socket, room_in(sample), idle)) return;
     const data::SampleBytes bytes = find_(sample);
     const std::uint64_t size = bytes.memory ? bytes.size : kNotHeld;
-    const Wait wait{.clock = clock_, .until = clock_.now() + patience_, .stop = stop_};
-    if (!send_all(socket, bytes_of(size), wait)) return;
-    if (bytes.memory && !send_all(socket, bytes.bytes(), wait)) return;
+    const sim::Wait wait{.clock = clock_, .until = clock_.now() + patience_, .stop = stop_};
+    if (!net::send_all(socket, bytes_of(size), wait)) return;
+    if (bytes.memory && !net::send_all(socket, bytes.bytes(), wait)) return;
   }
 }
 

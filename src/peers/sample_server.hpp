@@ -13,10 +13,9 @@
 #include "gpemu/base/file.hpp"
 #include "gpemu/base/mutex.hpp"
 #include "gpemu/data/sample_source.hpp"
+#include "gpemu/net/connection.hpp"
 #include "gpemu/pipeline/cache.hpp"
 #include "gpemu/sim/clock.hpp"
-
-#include "connection.hpp"
 
 namespace gpemu::peers {
 
@@ -40,7 +39,7 @@ struct Hello {
 inline constexpr Bytes kMostHello = 64 * kKiB;
 
 [[nodiscard]] Result<void> send_hello(const FileDescriptor& socket, const Hello& hello,
-                                      const Wait& wait);
+                                      const sim::Wait& wait);
 /// Returns false if a message is no hello.
 [[nodiscard]] bool read_hello(std::span<const std::byte> message, Hello& hello);
 
@@ -50,7 +49,7 @@ inline constexpr Bytes kMostHello = 64 * kKiB;
 /// ended; kCorruptData if something else comes; kInterrupted.
 [[nodiscard]] Result<data::SampleBytes> request_sample(const FileDescriptor& socket,
                                                        pipeline::FileId sample, Bytes most,
-                                                       const Wait& wait);
+                                                       const sim::Wait& wait);
 
 /// Threads that send other nodes the samples that this one holds: one thread for each connection of
 /// a member of the group. A member that does not take a sample within the patience is served no

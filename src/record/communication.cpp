@@ -23,11 +23,11 @@ void sort_by_time(OrderedJson& entries, const auto& time_of) {
 }
 
 OrderedJson kinds_of(const std::vector<RecordedProcess>& processes) {
-  std::map<std::pair<std::string, std::int64_t>, cuda::RecordedCollectiveKind> sums;
+  std::map<std::pair<std::string, std::int64_t>, process::RecordedCollectiveKind> sums;
   for (const RecordedProcess& process : processes) {
-    for (const cuda::RecordedCollectiveKind& kind : process.totals.collectives) {
+    for (const process::RecordedCollectiveKind& kind : process.totals.collectives) {
       if (kind.count == 0) continue;
-      cuda::RecordedCollectiveKind& sum = sums[{kind.name, kind.ranks}];
+      process::RecordedCollectiveKind& sum = sums[{kind.name, kind.ranks}];
       sum.count += kind.count;
       sum.bytes += kind.bytes;
       sum.bus_bytes += kind.bus_bytes;
@@ -55,7 +55,7 @@ OrderedJson kinds_of(const std::vector<RecordedProcess>& processes) {
 /// The rank of a GPU of the node, and how long others waited for it.
 struct Straggler {
   std::int64_t process = 0;
-  const cuda::RecordedDevice* device = nullptr;  ///< null: it left no record.
+  const process::RecordedDevice* device = nullptr;  ///< null: it left no record.
   std::int64_t time_ns = 0;
   std::int64_t waiters = 0;  ///< ranks of the processes that waited.
 };
@@ -63,21 +63,21 @@ struct Straggler {
 OrderedJson waited_for(const std::vector<RecordedProcess>& processes) {
   std::map<std::int64_t, Straggler> stragglers;  // By the index of their GPUs.
   for (const RecordedProcess& process : processes) {
-    std::vector<const cuda::RecordedDevice*> ranks = devices_of(process);
-    std::erase_if(ranks, [](const cuda::RecordedDevice* device) { return device->ranks == 0; });
-    for (const cuda::RecordedDevice* device : ranks) {
+    std::vector<const process::RecordedDevice*> ranks = devices_of(process);
+    std::erase_if(ranks, [](const process::RecordedDevice* device) { return device->ranks == 0; });
+    for (const process::RecordedDevice* device : ranks) {
       Straggler& known = stragglers[device->index];
       if (known.device != nullptr && known.device->ranks >= device->ranks) continue;
       known.process = process.totals.process;
       known.device = device;
     }
-    for (int index = 0; index < cuda::ProcessRecord::kMaxDevices; ++index) {
+    for (int index = 0; index < process::ProcessRecord::kMaxDevices; ++index) {
       const std::int64_t time_ns = process.totals.waited_for_ns[index];
       if (time_ns <= 0) continue;
       Straggler& known = stragglers[index];
       known.time_ns += time_ns;
       known.waiters += std::ranges::count_if(
-          ranks, [index](const cuda::RecordedDevice* device) { return device->index != index; });
+          ranks, [index](const process::RecordedDevice* device) { return device->index != index; });
     }
   }
   OrderedJson entries = OrderedJson::array();
@@ -99,7 +99,7 @@ OrderedJson waited_for(const std::vector<RecordedProcess>& processes) {
 
 }  // namespace
 
-OrderedJson collectives_of(const cuda::RecordedDevice& device) {
+OrderedJson collectives_of(const process::RecordedDevice& device) {
   if (device.ranks == 0) return nullptr;
   return {{"rank", device.rank},
           {"ranks", device.ranks},

@@ -17,7 +17,7 @@ constexpr std::int64_t kMillisecond = 1'000'000;
 RecordedProcess rank_of(int rank, int ranks) {
   RecordedProcess process{};
   process.totals.process = 100 + rank;
-  cuda::RecordedDevice& device = process.totals.devices[0];
+  process::RecordedDevice& device = process.totals.devices[0];
   device.used = 1;
   device.index = rank;
   device.rank = rank;
@@ -27,7 +27,7 @@ RecordedProcess rank_of(int rank, int ranks) {
 
 void add_kind(RecordedProcess& process, std::string_view name, std::int64_t waiting_ns) {
   auto* const kind =
-      std::ranges::find(process.totals.collectives, 0, &cuda::RecordedCollectiveKind::count);
+      std::ranges::find(process.totals.collectives, 0, &process::RecordedCollectiveKind::count);
   std::ranges::copy(name, kind->name);
   kind->ranks = 2;
   kind->count = 4;
@@ -38,7 +38,7 @@ void add_kind(RecordedProcess& process, std::string_view name, std::int64_t wait
 }
 
 TEST(Communication, OfADeviceHasItsPartsWhichAddUp) {
-  cuda::RecordedDevice device;
+  process::RecordedDevice device;
   EXPECT_EQ(collectives_of(device), nullptr) << "it has no ranks";
   device.rank = 1;
   device.ranks = 2;

@@ -26,7 +26,7 @@ using Json = nlohmann::json;
 
 std::int64_t first_ns(const RecordedProcess& process) {
   std::int64_t first = INT64_MAX;
-  for (const cuda::RecordedDevice* device : devices_of(process)) {
+  for (const process::RecordedDevice* device : devices_of(process)) {
     if (device->last_ns > 0) first = std::min(first, device->first_ns);
   }
   return first;
@@ -121,7 +121,7 @@ Result<std::vector<RecordedProcess>> read_processes(const std::filesystem::path&
                   path.string());
     }
     if (process.totals.magic == 0) continue;
-    if (process.totals.magic != cuda::ProcessRecord::kMagic) {
+    if (process.totals.magic != process::ProcessRecord::kMagic) {
       return fail(ErrorCode::kCorruptData, "{}: not a record of this version of libgpemu.so",
                   path.string());
     }
@@ -247,9 +247,9 @@ Result<void> for_each_entry(const RecordedProcess& process,
   return lines.for_each_entry(handle);
 }
 
-std::vector<const cuda::RecordedDevice*> devices_of(const RecordedProcess& process) {
-  std::vector<const cuda::RecordedDevice*> devices;
-  for (const cuda::RecordedDevice& device : process.totals.devices) {
+std::vector<const process::RecordedDevice*> devices_of(const RecordedProcess& process) {
+  std::vector<const process::RecordedDevice*> devices;
+  for (const process::RecordedDevice& device : process.totals.devices) {
     if (device.used != 0) devices.push_back(&device);
   }
   return devices;

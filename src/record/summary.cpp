@@ -28,9 +28,9 @@ OrderedJson sum_totals(const std::vector<RecordedProcess>& processes, const auto
                        const std::array<std::string_view, Count>& names) {
   OrderedJson sums = OrderedJson::array();
   for (std::size_t i = 0; i < Count; ++i) {
-    cuda::RecordedTotal sum;
+    process::RecordedTotal sum;
     for (const RecordedProcess& process : processes) {
-      const cuda::RecordedTotal& total = totals_of(process.totals)[i];
+      const process::RecordedTotal& total = totals_of(process.totals)[i];
       sum.count += total.count;
       sum.time_ns += total.time_ns;
     }
@@ -58,7 +58,7 @@ double utilization(const OrderedJson& summary) {
   return std::min(percent(busy, span * static_cast<std::int64_t>(devices.size())) / 100, 1.0);
 }
 
-OrderedJson device_json(const RecordedProcess& process, const cuda::RecordedDevice& device) {
+OrderedJson device_json(const RecordedProcess& process, const process::RecordedDevice& device) {
   const std::int64_t span_ns = device.last_ns - device.first_ns;
   const std::int64_t idle_ns = std::max<std::int64_t>(span_ns - device.busy_ns, 0);
   const std::int64_t unasked_ns = std::min(device.unasked_ns, idle_ns);
@@ -81,17 +81,17 @@ OrderedJson device_json(const RecordedProcess& process, const cuda::RecordedDevi
 
 /// Returns how many operations ran on devices beyond ProcessRecord::kMaxDevices: classes count
 /// them, devices do not.
-std::int64_t operations_left_out(const cuda::ProcessRecord& totals) {
+std::int64_t operations_left_out(const process::ProcessRecord& totals) {
   std::int64_t count = 0;
-  for (const cuda::RecordedTotal& total : totals.classes) count += total.count;
-  for (const cuda::RecordedDevice& device : totals.devices) count -= device.operations;
+  for (const process::RecordedTotal& total : totals.classes) count += total.count;
+  for (const process::RecordedDevice& device : totals.devices) count -= device.operations;
   return std::max<std::int64_t>(count, 0);
 }
 
 OrderedJson calls_json(const std::vector<RecordedProcess>& processes) {
   std::map<std::pair<std::string, std::string>, std::int64_t> counts;
   for (const RecordedProcess& process : processes) {
-    for (const cuda::RecordedCall& call : process.totals.calls) {
+    for (const process::RecordedCall& call : process.totals.calls) {
       if (call.count > 0) counts[{call.library, call.function}] += call.count;
     }
   }
@@ -104,25 +104,25 @@ OrderedJson calls_json(const std::vector<RecordedProcess>& processes) {
 
 /// How the bytes of large copies were moved.
 OrderedJson copies_json(const std::vector<RecordedProcess>& processes) {
-  const auto sum = [&processes](std::int64_t cuda::ProcessRecord::* field) {
+  const auto sum = [&processes](std::int64_t process::ProcessRecord::* field) {
     std::int64_t total = 0;
     for (const RecordedProcess& process : processes) total += process.totals.*field;
     return total;
   };
-  return {{"moved_bytes", sum(&cuda::ProcessRecord::moved_bytes)},
-          {"moving_ns", sum(&cuda::ProcessRecord::moving_ns)},
-          {"late_ns", sum(&cuda::ProcessRecord::late_ns)},
-          {"late_wait_ns", sum(&cuda::ProcessRecord::late_wait_ns)},
-          {"not_locked_bytes", sum(&cuda::ProcessRecord::not_locked_bytes)}};
+  return {{"moved_bytes", sum(&process::ProcessRecord::moved_bytes)},
+          {"moving_ns", sum(&process::ProcessRecord::moving_ns)},
+          {"late_ns", sum(&process::ProcessRecord::late_ns)},
+          {"late_wait_ns", sum(&process::ProcessRecord::late_wait_ns)},
+          {"not_locked_bytes", sum(&process::ProcessRecord::not_locked_bytes)}};
 }
 
 /// The program's reads of values that were not computed, by kernel; the most bytes first.
 OrderedJson reads_json(const std::vector<RecordedProcess>& processes) {
-  std::map<std::string, cuda::RecordedRead> sums;
+  std::map<std::string, process::RecordedRead> sums;
   for (const RecordedProcess& process : processes) {
-    for (const cuda::RecordedRead& read : process.totals.reads) {
+    for (const process::RecordedRead& read : process.totals.reads) {
       if (read.count == 0) continue;
-      cuda::RecordedRead& sum = sums[read.writer];
+      process::RecordedRead& sum = sums[read.writer];
       sum.count += read.count;
       sum.bytes += read.bytes;
     }
@@ -168,7 +168,7 @@ OrderedJson summarise(const std::vector<RecordedProcess>& processes,
   std::int64_t wait_ns = 0, not_kept_bytes = 0, calls_left_out = 0, lines_left_out = 0;
   std::int64_t not_computed_bytes = 0, of_devices_left_out = 0;
   for (const RecordedProcess& process : processes) {
-    for (const cuda::RecordedDevice* device : devices_of(process)) {
+    for (const process::RecordedDevice* device : devices_of(process)) {
       devices.push_back(device_json(process, *device));
       if (device->last_ns == 0) continue;
       first_ns = last_ns == 0 ? device->first_ns : std::min(first_ns, device->first_ns);
@@ -181,8 +181,8 @@ OrderedJson summarise(const std::vector<RecordedProcess>& processes,
     lines_left_out += process.totals.lines_left_out;
     of_devices_left_out += operations_left_out(process.totals);
   }
-  const auto classes = [](const cuda::ProcessRecord& totals) { return totals.classes; };
-  const auto evidence = [](const cuda::ProcessRecord& totals) { return totals.evidence; };
+  const auto classes = [](const process::ProcessRecord& totals) { return totals.classes; };
+  const auto evidence = [](const process::ProcessRecord& totals) { return totals.evidence; };
   OrderedJson summary = {{"format", "gpemu-run-1"},
                          {"processes", processes.size()},
                          {"first_ns", first_ns},
@@ -225,7 +225,7 @@ std::string program_verdict(const OrderedJson& summary) {
       left_out == 0
           ? ""
           : fmt::format("; {} operations on GPUs beyond the first {} of a process are not included",
-                        left_out, cuda::ProcessRecord::kMaxDevices);
+                        left_out, process::ProcessRecord::kMaxDevices);
   if (span <= 0) {
     const bool allocated = std::ranges::any_of(summary["devices"], [](const OrderedJson& device) {
       return device["peak_memory_bytes"].get<std::uint64_t>() > 0;

@@ -13,7 +13,7 @@ RecordedProcess process_with(std::int64_t busy_ns, std::int64_t computing_ns,
                              std::int64_t blocked_ns) {
   RecordedProcess process{};
   process.totals.classes[0] = {.count = 1, .time_ns = busy_ns};
-  cuda::RecordedDevice& device = process.totals.devices[0];
+  process::RecordedDevice& device = process.totals.devices[0];
   device.used = 1;
   device.operations = 1;
   device.last_ns = 100 * kMs;
@@ -45,7 +45,7 @@ TEST(ProgramVerdict, NamesWhatLimitsTheProgram) {
 
 TEST(ProgramVerdict, NamesCommunicationIfItIsMostOfTheOrdering) {
   RecordedProcess process = process_with(10 * kMs, 5 * kMs, 5 * kMs);
-  cuda::RecordedDevice& device = process.totals.devices[0];
+  process::RecordedDevice& device = process.totals.devices[0];
   device.ranks = 2;
   device.collective_ns = 60 * kMs;
   device.collective_hidden_ns = 20 * kMs;

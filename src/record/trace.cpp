@@ -76,7 +76,7 @@ class ProcessTrace {
     GPEMU_TRY(file_.name_row("process_name", row_, 0,
                              fmt::format("program, process {}", process_.totals.process)));
     int row = row_;
-    for (const cuda::RecordedDevice* device : devices_of(process_)) {
+    for (const process::RecordedDevice* device : devices_of(process_)) {
       const auto ordinal = static_cast<int>(device - process_.totals.devices);
       rows_[ordinal] = ++row;
       const std::string rank =
@@ -270,7 +270,7 @@ std::vector<std::reference_wrapper<const RecordedProcess>> by_rank(
                                                                     processes.end());
   std::ranges::stable_sort(sorted, {}, [](const RecordedProcess& process) {
     std::int32_t first = std::numeric_limits<std::int32_t>::max();
-    for (const cuda::RecordedDevice* device : devices_of(process)) {
+    for (const process::RecordedDevice* device : devices_of(process)) {
       if (device->ranks > 0) first = std::min(first, device->rank);
     }
     return first;
@@ -314,7 +314,7 @@ Result<void> write_operations(const std::filesystem::path& path,
   for (const RecordedProcess& process : processes) {
     GPEMU_ASSIGN(const ProcessLines lines, ProcessLines::read(process));
     nlohmann::ordered_json devices = nlohmann::ordered_json::array();
-    for (const cuda::RecordedDevice* device : devices_of(process)) {
+    for (const process::RecordedDevice* device : devices_of(process)) {
       devices.push_back({{"device", device - process.totals.devices},
                          {"index", device->index},
                          {"gpu", device->gpu}});

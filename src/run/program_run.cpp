@@ -63,10 +63,10 @@ void add_totals(std::span<const record::RecordedProcess> processes, std::string_
                 ProgramRun& seen) {
   for (const record::RecordedProcess& process : processes) {
     if (process.lines.stem() != number) continue;
-    for (const cuda::RecordedDevice* device : record::devices_of(process)) {
+    for (const process::RecordedDevice* device : record::devices_of(process)) {
       seen.peak_memory = std::max(seen.peak_memory, Bytes{device->peak_memory_bytes});
     }
-    for (const cuda::RecordedCall& call : process.totals.calls) {
+    for (const process::RecordedCall& call : process.totals.calls) {
       if (call.count > 0) seen.unsupported.emplace_back(call.function);
     }
   }

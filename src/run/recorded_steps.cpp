@@ -50,10 +50,10 @@ Result<predict::FoundSteps> steps_of_run(const record::ProgramWork* work,
 
 std::string not_computed_text(std::span<const record::RecordedProcess> processes) {
   std::int64_t bytes = 0;
-  const cuda::RecordedRead* most = nullptr;
+  const process::RecordedRead* most = nullptr;
   for (const record::RecordedProcess& process : processes) {
     bytes += process.totals.not_computed_bytes;
-    for (const cuda::RecordedRead& read : process.totals.reads) {
+    for (const process::RecordedRead& read : process.totals.reads) {
       if (read.count > 0 && (most == nullptr || read.bytes > most->bytes)) most = &read;
     }
   }

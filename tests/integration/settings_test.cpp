@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Checks that a program under emulation reads from its environment what `gpemu run` writes there.
-#include "gpemu/run/settings.hpp"
+#include "gpemu/process/settings.hpp"
 
 #include <map>
 #include <string>
@@ -9,31 +9,31 @@
 
 #include <gtest/gtest.h>
 
-#include "settings.hpp"
+#include "gpemu/run/settings.hpp"
 
 namespace gpemu {
 namespace {
 
 /// Returns what a program reads with these settings.
-cuda::Settings read_back(const run::Settings& settings) {
+process::Settings read_back(const run::Settings& settings) {
   const run::Environment environment = run::environment_of(settings, "/shims", "/records");
   const std::map<std::string, std::string> variables(environment.set.begin(),
                                                      environment.set.end());
-  const auto read = cuda::read_settings([&variables](const std::string& name) {
+  const auto read = process::read_settings([&variables](const std::string& name) {
     const auto found = variables.find(name);
     return found == variables.end() ? nullptr : found->second.c_str();
   });
   EXPECT_TRUE(read) << read.error().message;
-  return read.value_or(cuda::Settings{});
+  return read.value_or(process::Settings{});
 }
 
 TEST(SettingsOfARun, AreReadAsWritten) {
-  const cuda::Settings on_node = read_back({.node = "run-1",
-                                            .gpu_files = {"/a.toml", "/b.toml"},
-                                            .context_mib = 500,
-                                            .drop_data = true,
-                                            .strict = true,
-                                            .record_operations = true});
+  const process::Settings on_node = read_back({.node = "run-1",
+                                               .gpu_files = {"/a.toml", "/b.toml"},
+                                               .context_mib = 500,
+                                               .drop_data = true,
+                                               .strict = true,
+                                               .record_operations = true});
   EXPECT_EQ(on_node.node, "run-1");
   EXPECT_EQ(on_node.gpu, "");
   EXPECT_FALSE(on_node.virtual_clock);
@@ -44,7 +44,7 @@ TEST(SettingsOfARun, AreReadAsWritten) {
   EXPECT_TRUE(on_node.record.operations);
   EXPECT_TRUE(on_node.record.strict);
 
-  const cuda::Settings alone = read_back({.gpu = "T4", .memory = 2 * kGiB});
+  const process::Settings alone = read_back({.gpu = "T4", .memory = 2 * kGiB});
   EXPECT_EQ(alone.node, "");
   EXPECT_EQ(alone.gpu, "T4");
   EXPECT_TRUE(alone.virtual_clock);
@@ -52,9 +52,9 @@ TEST(SettingsOfARun, AreReadAsWritten) {
 }
 
 TEST(SettingsOfARun, KeepTheirDefaults) {
-  const cuda::Settings read = read_back({.node = "run-1"});
+  const process::Settings read = read_back({.node = "run-1"});
   EXPECT_FALSE(read.memory);
-  EXPECT_EQ(read.context_bytes, cuda::Settings{}.context_bytes);
+  EXPECT_EQ(read.context_bytes, process::Settings{}.context_bytes);
   EXPECT_FALSE(read.visible_devices);
   EXPECT_FALSE(read.drop_data);
   EXPECT_FALSE(read.launches_block);

@@ -18,10 +18,10 @@ TEST(SummaryText, BeginsWithTheVerdict) {
 std::vector<record::RecordedProcess> two_ranks() {
   std::vector<record::RecordedProcess> processes(2);
   for (int rank = 0; rank < 2; ++rank) {
-    cuda::ProcessRecord& totals = processes[static_cast<std::size_t>(rank)].totals;
+    process::ProcessRecord& totals = processes[static_cast<std::size_t>(rank)].totals;
     totals.process = 50 + rank;
     const std::int64_t waiting_ns = rank == 0 ? 1'300'000'000 : 0;
-    cuda::RecordedDevice& device = totals.devices[0];
+    process::RecordedDevice& device = totals.devices[0];
     device.used = 1;
     device.index = rank;
     device.rank = rank;

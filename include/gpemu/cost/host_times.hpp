@@ -6,10 +6,20 @@
 
 #include "gpemu/cost/listed_tensors.hpp"
 #include "gpemu/cost/operation_time.hpp"
-#include "gpemu/cost/phase_time.hpp"
+#include "gpemu/cost/recorded_operation.hpp"
 #include "gpemu/profile/gpu_spec.hpp"
 
 namespace gpemu::cost {
+
+/// The operations before and after one; null if there is none, or if the order is not known.
+struct Neighbours {
+  const RecordedOperation* previous = nullptr;
+  const RecordedOperation* next = nullptr;
+};
+
+/// Returns the parameter with the host's time to launch an operation.
+[[nodiscard]] OperationParameter host_cost(const RecordedOperation& operation,
+                                           const Neighbours& neighbours, bool forward);
 
 /// How long a GPU's host takes for what a step asks it for. Units: seconds.
 class HostTimes {

@@ -21,16 +21,6 @@ struct Launch {
 /// it does: forward, or backward with the optimizer.
 using Phase = std::vector<Launch>;
 
-/// The operations before and after one; null if there is none, or if the order is not known.
-struct Neighbours {
-  const RecordedOperation* previous = nullptr;
-  const RecordedOperation* next = nullptr;
-};
-
-/// Returns the parameter with the host's time to launch an operation.
-[[nodiscard]] OperationParameter host_cost(const RecordedOperation& operation,
-                                           const Neighbours& neighbours, bool forward);
-
 /// Returns the phases of a recorded training step, forward and backward. Errors: kInvalidArgument
 /// for a recording without them.
 [[nodiscard]] Result<std::vector<Phase>> step_phases(const Recording& recording);

@@ -10,7 +10,7 @@
 namespace gpemu::record {
 
 /// Returns what a device spent on NCCL's collectives; null if it had none.
-[[nodiscard]] nlohmann::ordered_json collectives_of(const cuda::RecordedDevice& device);
+[[nodiscard]] nlohmann::ordered_json collectives_of(const process::RecordedDevice& device);
 
 /// Adds up the collectives of a run: by function and number of ranks, the longest first, and for
 /// which ranks the others waited, the longest first. docs/reference/results-format.md has the

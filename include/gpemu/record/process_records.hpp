@@ -12,7 +12,7 @@
 
 #include "gpemu/base/error.hpp"
 #include "gpemu/base/temporary_folder.hpp"
-#include "gpemu/cuda/process_record.hpp"
+#include "gpemu/process/process_record.hpp"
 
 namespace gpemu::record {
 
@@ -22,7 +22,7 @@ namespace gpemu::record {
 
 /// The records of one process of a run.
 struct RecordedProcess {
-  cuda::ProcessRecord totals;
+  process::ProcessRecord totals;
   std::filesystem::path lines;  ///< of its operations; may not exist.
 };
 
@@ -103,6 +103,7 @@ class ProcessLines {
     const std::function<Result<void>(nlohmann::json& entry)>& handle);
 
 /// Returns the devices that a process used.
-[[nodiscard]] std::vector<const cuda::RecordedDevice*> devices_of(const RecordedProcess& process);
+[[nodiscard]] std::vector<const process::RecordedDevice*> devices_of(
+    const RecordedProcess& process);
 
 }  // namespace gpemu::record

@@ -5,18 +5,19 @@
 
 #include "gpemu/base/mutex.hpp"
 #include "gpemu/cuda.h"
+#include "gpemu/process/attach.hpp"
+#include "gpemu/process/log.hpp"
 
-#include "attach.hpp"
 #include "capture.hpp"
-#include "log.hpp"
 #include "stream.hpp"
 
 namespace cuda = gpemu::cuda;
+namespace process = gpemu::process;
 
 gpemu_cuda_status gpemu_cuda_graph_instantiate(gpemu_cuda_graph_handle graph,
                                                gpemu_cuda_exec_handle* exec) try {
   if (exec == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
-  GPEMU_CUDA_TRY(cuda::attach());
+  GPEMU_CUDA_TRY(process::attach());
   const gpemu::Lock lock(cuda::graph_mutex());
   const gpemu_cuda_graph* const found = cuda::find_graph(graph);
   if (found == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
@@ -26,7 +27,7 @@ GPEMU_CUDA_CATCH
 
 gpemu_cuda_status gpemu_cuda_exec_update(gpemu_cuda_exec_handle exec,
                                          gpemu_cuda_graph_handle graph) try {
-  GPEMU_CUDA_TRY(cuda::attach());
+  GPEMU_CUDA_TRY(process::attach());
   std::vector<gpemu_cuda_user_object*> released;
   {
     const gpemu::Lock lock(cuda::graph_mutex());
@@ -43,8 +44,8 @@ GPEMU_CUDA_CATCH
 gpemu_cuda_status gpemu_cuda_exec_set(gpemu_cuda_exec_handle exec, gpemu_cuda_node_handle node,
                                       const gpemu_cuda_node_parameters* parameters) try {
   if (parameters == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
-  GPEMU_CUDA_TRY(cuda::attach());
-  const cuda::TellLater later;
+  GPEMU_CUDA_TRY(process::attach());
+  const process::TellLater later;
   const gpemu::Lock lock(cuda::graph_mutex());
   gpemu_cuda_exec* const found = cuda::find_exec(exec);
   if (found == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
@@ -54,7 +55,7 @@ GPEMU_CUDA_CATCH
 
 gpemu_cuda_status gpemu_cuda_exec_set_enabled(gpemu_cuda_exec_handle exec,
                                               gpemu_cuda_node_handle node, int32_t enabled) try {
-  GPEMU_CUDA_TRY(cuda::attach());
+  GPEMU_CUDA_TRY(process::attach());
   const gpemu::Lock lock(cuda::graph_mutex());
   gpemu_cuda_exec* const found = cuda::find_exec(exec);
   if (found == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
@@ -65,7 +66,7 @@ GPEMU_CUDA_CATCH
 // Source of the check: github.com/pytorch/pytorch/pull/161037 and microsoft/onnxruntime/pull/32081,
 // the latter with an H200.
 gpemu_cuda_status gpemu_cuda_exec_destroy(gpemu_cuda_exec_handle exec) try {
-  GPEMU_CUDA_TRY(cuda::attach());
+  GPEMU_CUDA_TRY(process::attach());
   GPEMU_CUDA_TRY(cuda::check_unsafe_call());
   std::vector<gpemu_cuda_user_object*> released;
   {
@@ -98,7 +99,7 @@ gpemu_cuda_status gpemu_cuda_graph_launch(gpemu_cuda_exec_handle exec,
   GPEMU_CUDA_TRY(cuda::refuse_captured(*found_stream));
   gpemu_cuda_exec* const found = cuda::pin_exec(exec);
   if (found == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
-  const cuda::Status status = cuda::launch_exec(*found, *found_stream);
+  const process::Status status = cuda::launch_exec(*found, *found_stream);
   cuda::unpin_exec(*found);
   return status;
 }

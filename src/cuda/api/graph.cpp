@@ -7,12 +7,13 @@
 
 #include "gpemu/base/mutex.hpp"
 #include "gpemu/cuda.h"
-
-#include "attach.hpp"
-#include "context.hpp"
-#include "log.hpp"
+#include "gpemu/process/attach.hpp"
+#include "gpemu/process/log.hpp"
+#include "gpemu/streams/context.hpp"
 
 namespace cuda = gpemu::cuda;
+namespace process = gpemu::process;
+namespace streams = gpemu::streams;
 
 namespace {
 
@@ -33,7 +34,7 @@ void yield_entries(const std::vector<Entry>& entries, Entry* out, std::size_t* c
 
 gpemu_cuda_status gpemu_cuda_graph_create(gpemu_cuda_graph_handle* graph) try {
   if (graph == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
-  GPEMU_CUDA_TRY(cuda::attach());
+  GPEMU_CUDA_TRY(process::attach());
   gpemu_cuda_graph* const created = cuda::create_graph();
   if (created == nullptr) return GPEMU_CUDA_ERROR_OUT_OF_MEMORY;
   *graph = created;
@@ -44,7 +45,7 @@ GPEMU_CUDA_CATCH
 gpemu_cuda_status gpemu_cuda_graph_clone(gpemu_cuda_graph_handle graph,
                                          gpemu_cuda_graph_handle* clone) try {
   if (clone == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
-  GPEMU_CUDA_TRY(cuda::attach());
+  GPEMU_CUDA_TRY(process::attach());
   const gpemu::Lock lock(cuda::graph_mutex());
   const gpemu_cuda_graph* const found = cuda::find_graph(graph);
   if (found == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
@@ -56,7 +57,7 @@ gpemu_cuda_status gpemu_cuda_graph_clone(gpemu_cuda_graph_handle graph,
 GPEMU_CUDA_CATCH
 
 gpemu_cuda_status gpemu_cuda_graph_destroy(gpemu_cuda_graph_handle graph) try {
-  GPEMU_CUDA_TRY(cuda::attach());
+  GPEMU_CUDA_TRY(process::attach());
   std::vector<gpemu_cuda_user_object*> released;
   {
     const gpemu::Lock lock(cuda::graph_mutex());
@@ -75,9 +76,9 @@ gpemu_cuda_status gpemu_cuda_graph_add(gpemu_cuda_graph_handle graph,
                                        const gpemu_cuda_node_parameters* parameters,
                                        gpemu_cuda_node_handle* node) try {
   if (parameters == nullptr || node == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
-  cuda::DeviceState* device = nullptr;
-  GPEMU_CUDA_TRY(cuda::current_device(&device));
-  const cuda::TellLater later;
+  process::DeviceState* device = nullptr;
+  GPEMU_CUDA_TRY(streams::current_device(&device));
+  const process::TellLater later;
   const gpemu::Lock lock(cuda::graph_mutex());
   gpemu_cuda_graph* const found = cuda::find_graph(graph);
   if (found == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
@@ -93,7 +94,7 @@ gpemu_cuda_status gpemu_cuda_graph_connect(gpemu_cuda_graph_handle graph,
                                            const gpemu_cuda_node_handle* to, size_t count,
                                            int32_t connect) try {
   if ((from == nullptr || to == nullptr) && count > 0) return GPEMU_CUDA_ERROR_INVALID_VALUE;
-  GPEMU_CUDA_TRY(cuda::attach());
+  GPEMU_CUDA_TRY(process::attach());
   const gpemu::Lock lock(cuda::graph_mutex());
   const gpemu_cuda_graph* const found = cuda::find_graph(graph);
   if (found == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
@@ -104,7 +105,7 @@ GPEMU_CUDA_CATCH
 gpemu_cuda_status gpemu_cuda_graph_nodes(gpemu_cuda_graph_handle graph, gpemu_cuda_node_handle* out,
                                          size_t* count) try {
   if (count == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
-  GPEMU_CUDA_TRY(cuda::attach());
+  GPEMU_CUDA_TRY(process::attach());
   const gpemu::Lock lock(cuda::graph_mutex());
   const gpemu_cuda_graph* const found = cuda::find_graph(graph);
   if (found == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
@@ -119,7 +120,7 @@ gpemu_cuda_status gpemu_cuda_graph_edges(gpemu_cuda_graph_handle graph,
   if (count == nullptr || (from == nullptr) != (to == nullptr)) {
     return GPEMU_CUDA_ERROR_INVALID_VALUE;
   }
-  GPEMU_CUDA_TRY(cuda::attach());
+  GPEMU_CUDA_TRY(process::attach());
   const gpemu::Lock lock(cuda::graph_mutex());
   const gpemu_cuda_graph* const found = cuda::find_graph(graph);
   if (found == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
@@ -140,7 +141,7 @@ GPEMU_CUDA_CATCH
 gpemu_cuda_status gpemu_cuda_node_dependencies(gpemu_cuda_node_handle node,
                                                gpemu_cuda_node_handle* out, size_t* count) try {
   if (count == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
-  GPEMU_CUDA_TRY(cuda::attach());
+  GPEMU_CUDA_TRY(process::attach());
   const gpemu::Lock lock(cuda::graph_mutex());
   const gpemu_cuda_node* const found = cuda::find_node(node);
   if (found == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
@@ -152,7 +153,7 @@ GPEMU_CUDA_CATCH
 gpemu_cuda_status gpemu_cuda_node_dependents(gpemu_cuda_node_handle node,
                                              gpemu_cuda_node_handle* out, size_t* count) try {
   if (count == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
-  GPEMU_CUDA_TRY(cuda::attach());
+  GPEMU_CUDA_TRY(process::attach());
   const gpemu::Lock lock(cuda::graph_mutex());
   gpemu_cuda_node* const found = cuda::find_node(node);
   if (found == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
@@ -164,7 +165,7 @@ GPEMU_CUDA_CATCH
 gpemu_cuda_status gpemu_cuda_node_get(gpemu_cuda_node_handle node,
                                       gpemu_cuda_node_parameters* parameters) try {
   if (parameters == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
-  GPEMU_CUDA_TRY(cuda::attach());
+  GPEMU_CUDA_TRY(process::attach());
   const gpemu::Lock lock(cuda::graph_mutex());
   const gpemu_cuda_node* const found = cuda::find_node(node);
   if (found == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
@@ -176,8 +177,8 @@ GPEMU_CUDA_CATCH
 gpemu_cuda_status gpemu_cuda_node_set(gpemu_cuda_node_handle node,
                                       const gpemu_cuda_node_parameters* parameters) try {
   if (parameters == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
-  GPEMU_CUDA_TRY(cuda::attach());
-  const cuda::TellLater later;
+  GPEMU_CUDA_TRY(process::attach());
+  const process::TellLater later;
   const gpemu::Lock lock(cuda::graph_mutex());
   gpemu_cuda_node* const found = cuda::find_node(node);
   if (found == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
@@ -193,7 +194,7 @@ gpemu_cuda_status gpemu_cuda_node_set(gpemu_cuda_node_handle node,
 GPEMU_CUDA_CATCH
 
 gpemu_cuda_status gpemu_cuda_node_destroy(gpemu_cuda_node_handle node) try {
-  GPEMU_CUDA_TRY(cuda::attach());
+  GPEMU_CUDA_TRY(process::attach());
   std::vector<gpemu_cuda_user_object*> released;
   {
     const gpemu::Lock lock(cuda::graph_mutex());

@@ -2,21 +2,24 @@
 #include "memory.hpp"
 
 #include "gpemu/cuda.h"
+#include "gpemu/memory/allocation.hpp"
+#include "gpemu/memory/managed.hpp"
+#include "gpemu/streams/context.hpp"
 
-#include "allocation.hpp"
 #include "capture.hpp"
-#include "context.hpp"
 #include "copy.hpp"
-#include "managed.hpp"
 #include "pool.hpp"
 #include "prefetch.hpp"
 #include "stream.hpp"
 
 namespace cuda = gpemu::cuda;
+namespace memory = gpemu::memory;
+namespace process = gpemu::process;
+namespace streams = gpemu::streams;
 
 gpemu_cuda_status gpemu_cuda_malloc(uint64_t bytes, uint64_t* address) try {
   if (address == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
-  return cuda::allocate(bytes, cuda::Origin::kMalloc, address);
+  return cuda::allocate(bytes, memory::Origin::kMalloc, address);
 }
 GPEMU_CUDA_CATCH
 
@@ -25,14 +28,14 @@ gpemu_cuda_status gpemu_cuda_malloc_managed(uint64_t bytes, uint32_t flags, uint
   if (address == nullptr || (flags != 1 && flags != 2) || bytes == 0) {
     return GPEMU_CUDA_ERROR_INVALID_VALUE;
   }
-  return cuda::allocate(bytes, cuda::Origin::kManaged, address);
+  return cuda::allocate(bytes, memory::Origin::kManaged, address);
 }
 GPEMU_CUDA_CATCH
 
 gpemu_cuda_status gpemu_cuda_advise(uint64_t address, uint64_t bytes, int32_t advice,
                                     int32_t place) try {
-  GPEMU_CUDA_TRY(cuda::attach());
-  return cuda::advise_managed(address, bytes, advice, place);
+  GPEMU_CUDA_TRY(process::attach());
+  return memory::advise_managed(address, bytes, advice, place);
 }
 GPEMU_CUDA_CATCH
 
@@ -47,8 +50,8 @@ GPEMU_CUDA_CATCH
 gpemu_cuda_status gpemu_cuda_managed_info(uint64_t address, uint64_t bytes,
                                           gpemu_cuda_managed_range* range) try {
   if (range == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
-  GPEMU_CUDA_TRY(cuda::attach());
-  return cuda::describe_managed(address, bytes, range);
+  GPEMU_CUDA_TRY(process::attach());
+  return memory::describe_managed(address, bytes, range);
 }
 GPEMU_CUDA_CATCH
 
@@ -57,44 +60,44 @@ GPEMU_CUDA_CATCH
 
 gpemu_cuda_status gpemu_cuda_host_alloc(uint64_t bytes, uint32_t flags, void** pointer) try {
   if (pointer == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
-  cuda::DeviceState* device = nullptr;
-  GPEMU_CUDA_TRY(cuda::enter_context(&device));
+  process::DeviceState* device = nullptr;
+  GPEMU_CUDA_TRY(streams::enter_context(&device));
   if (bytes == 0) {
     *pointer = nullptr;
     return GPEMU_CUDA_SUCCESS;
   }
-  return cuda::allocate_host(bytes, flags, pointer);
+  return memory::allocate_host(bytes, flags, pointer);
 }
 GPEMU_CUDA_CATCH
 
 gpemu_cuda_status gpemu_cuda_host_free(void* pointer) try {
-  GPEMU_CUDA_TRY(cuda::attach());
+  GPEMU_CUDA_TRY(process::attach());
   if (pointer == nullptr) return GPEMU_CUDA_SUCCESS;
-  return cuda::free_block(reinterpret_cast<std::uint64_t>(pointer), true);
+  return memory::free_block(reinterpret_cast<std::uint64_t>(pointer), true);
 }
 GPEMU_CUDA_CATCH
 
 gpemu_cuda_status gpemu_cuda_host_register(void* pointer, uint64_t bytes, uint32_t flags) try {
   if (pointer == nullptr || bytes == 0) return GPEMU_CUDA_ERROR_INVALID_VALUE;
-  cuda::DeviceState* device = nullptr;
-  GPEMU_CUDA_TRY(cuda::enter_context(&device));
+  process::DeviceState* device = nullptr;
+  GPEMU_CUDA_TRY(streams::enter_context(&device));
   // Source: github.com/vllm-project/vllm/issues/46933.
   GPEMU_CUDA_TRY(cuda::check_unsafe_call());
-  return cuda::register_host(pointer, bytes, flags);
+  return memory::register_host(pointer, bytes, flags);
 }
 GPEMU_CUDA_CATCH
 
 gpemu_cuda_status gpemu_cuda_host_unregister(void* pointer) try {
-  GPEMU_CUDA_TRY(cuda::attach());
+  GPEMU_CUDA_TRY(process::attach());
   GPEMU_CUDA_TRY(cuda::check_unsafe_call());
-  return cuda::unregister_host(pointer);
+  return memory::unregister_host(pointer);
 }
 GPEMU_CUDA_CATCH
 
 gpemu_cuda_status gpemu_cuda_pointer_info(uint64_t address, gpemu_cuda_pointer* info) try {
   if (info == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
-  GPEMU_CUDA_TRY(cuda::attach());
-  *info = cuda::describe_pointer(address);
+  GPEMU_CUDA_TRY(process::attach());
+  *info = memory::describe_pointer(address);
   info->pool = cuda::pool_of(address);
   return GPEMU_CUDA_SUCCESS;
 }
@@ -154,14 +157,14 @@ GPEMU_CUDA_CATCH
 
 gpemu_cuda_status gpemu_cuda_poke(uint64_t address, const void* data, uint64_t bytes) try {
   if (data == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
-  GPEMU_CUDA_TRY(cuda::attach());
+  GPEMU_CUDA_TRY(process::attach());
   return cuda::poke(address, data, bytes);
 }
 GPEMU_CUDA_CATCH
 
 gpemu_cuda_status gpemu_cuda_peek(uint64_t address, void* data, uint64_t bytes) try {
   if (data == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
-  GPEMU_CUDA_TRY(cuda::attach());
+  GPEMU_CUDA_TRY(process::attach());
   return cuda::peek(address, data, bytes);
 }
 GPEMU_CUDA_CATCH

@@ -4,16 +4,18 @@
 #include <algorithm>
 
 #include "gpemu/cuda.h"
+#include "gpemu/process/faults.hpp"
+#include "gpemu/streams/context.hpp"
+#include "gpemu/streams/host_functions.hpp"
+#include "gpemu/streams/waits.hpp"
 
 #include "capture.hpp"
-#include "context.hpp"
 #include "event.hpp"
-#include "faults.hpp"
-#include "host_functions.hpp"
 #include "synchronize.hpp"
-#include "waits.hpp"
 
 namespace cuda = gpemu::cuda;
+namespace process = gpemu::process;
+namespace streams = gpemu::streams;
 
 namespace {
 
@@ -25,10 +27,11 @@ constexpr int32_t kGreatestPriority = -5;
 
 gpemu_cuda_status gpemu_cuda_stream_create(uint32_t flags, int32_t priority,
                                            gpemu_cuda_stream_handle* stream) try {
-  if (stream == nullptr || flags > cuda::kNonBlockingStream) return GPEMU_CUDA_ERROR_INVALID_VALUE;
-  cuda::DeviceState* device = nullptr;
-  GPEMU_CUDA_TRY(cuda::current_device(&device));
-  gpemu_cuda_stream* const created = cuda::create_stream(
+  if (stream == nullptr || flags > streams::kNonBlockingStream)
+    return GPEMU_CUDA_ERROR_INVALID_VALUE;
+  process::DeviceState* device = nullptr;
+  GPEMU_CUDA_TRY(streams::current_device(&device));
+  gpemu_cuda_stream* const created = streams::create_stream(
       *device, flags, std::min(std::max(priority, kGreatestPriority), kLeastPriority));
   if (created == nullptr) return GPEMU_CUDA_ERROR_OUT_OF_MEMORY;
   *stream = created;
@@ -37,8 +40,8 @@ gpemu_cuda_status gpemu_cuda_stream_create(uint32_t flags, int32_t priority,
 GPEMU_CUDA_CATCH
 
 gpemu_cuda_status gpemu_cuda_stream_destroy(gpemu_cuda_stream_handle stream) try {
-  GPEMU_CUDA_TRY(cuda::attach());
-  gpemu_cuda_stream* const found = cuda::streams().find(stream);
+  GPEMU_CUDA_TRY(process::attach());
+  gpemu_cuda_stream* const found = streams::streams().find(stream);
   if (found == nullptr || found->owned == nullptr) return GPEMU_CUDA_ERROR_INVALID_HANDLE;
   cuda::destroy_stream(*found);
   return GPEMU_CUDA_SUCCESS;
@@ -64,7 +67,7 @@ gpemu_cuda_status gpemu_cuda_stream_synchronize(gpemu_cuda_stream_handle stream)
   GPEMU_CUDA_TRY(cuda::refuse_captured(*found));
   GPEMU_CUDA_TRY(cuda::check_wait(*found->device));
   cuda::synchronize(*found);
-  return cuda::check_device(*found->device);
+  return process::check_device(*found->device);
 }
 GPEMU_CUDA_CATCH
 
@@ -73,7 +76,7 @@ gpemu_cuda_status gpemu_cuda_stream_query(gpemu_cuda_stream_handle stream) try {
   GPEMU_CUDA_TRY(cuda::resolve_for_work(stream, &found));
   GPEMU_CUDA_TRY(cuda::refuse_captured(*found));
   GPEMU_CUDA_TRY(cuda::check_wait(*found->device));
-  return cuda::is_over(found->stream->tail()) && cuda::have_returned(*found)
+  return streams::is_over(found->stream->tail()) && streams::have_returned(*found)
              ? GPEMU_CUDA_SUCCESS
              : GPEMU_CUDA_ERROR_NOT_READY;
 }
@@ -83,7 +86,7 @@ gpemu_cuda_status gpemu_cuda_stream_wait_event(gpemu_cuda_stream_handle stream,
                                                gpemu_cuda_event_handle event, uint32_t flags) try {
   gpemu_cuda_stream* found = nullptr;
   GPEMU_CUDA_TRY(cuda::resolve_for_work(stream, &found));
-  gpemu_cuda_event* const waited = cuda::find_event(event);
+  gpemu_cuda_event* const waited = streams::find_event(event);
   if (waited == nullptr) return GPEMU_CUDA_ERROR_INVALID_HANDLE;
   return cuda::wait_for_event(*found, *waited, flags);
 }

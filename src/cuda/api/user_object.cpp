@@ -3,12 +3,13 @@
 
 #include "gpemu/base/mutex.hpp"
 #include "gpemu/cuda.h"
+#include "gpemu/process/attach.hpp"
 
-#include "attach.hpp"
 #include "graph.hpp"
 #include "user_objects.hpp"
 
 namespace cuda = gpemu::cuda;
+namespace process = gpemu::process;
 
 gpemu_cuda_status gpemu_cuda_user_object_create(void* object, void (*destroy)(void*),
                                                 uint32_t references,
@@ -16,7 +17,7 @@ gpemu_cuda_status gpemu_cuda_user_object_create(void* object, void (*destroy)(vo
   if (destroy == nullptr || references == 0 || handle == nullptr) {
     return GPEMU_CUDA_ERROR_INVALID_VALUE;
   }
-  GPEMU_CUDA_TRY(cuda::attach());
+  GPEMU_CUDA_TRY(process::attach());
   gpemu_cuda_user_object* const created = cuda::user_objects().create(object, destroy, references);
   if (created == nullptr) return GPEMU_CUDA_ERROR_OUT_OF_MEMORY;
   *handle = created;
@@ -26,7 +27,7 @@ GPEMU_CUDA_CATCH
 
 gpemu_cuda_status gpemu_cuda_user_object_retain(gpemu_cuda_user_object_handle handle,
                                                 uint32_t count) try {
-  GPEMU_CUDA_TRY(cuda::attach());
+  GPEMU_CUDA_TRY(process::attach());
   const gpemu::Lock lock(cuda::graph_mutex());
   gpemu_cuda_user_object* const found = cuda::user_objects().find(handle);
   if (found == nullptr) return GPEMU_CUDA_ERROR_INVALID_HANDLE;
@@ -37,7 +38,7 @@ GPEMU_CUDA_CATCH
 
 gpemu_cuda_status gpemu_cuda_user_object_release(gpemu_cuda_user_object_handle handle,
                                                  uint32_t count) try {
-  GPEMU_CUDA_TRY(cuda::attach());
+  GPEMU_CUDA_TRY(process::attach());
   std::vector<gpemu_cuda_user_object*> released;
   {
     const gpemu::Lock lock(cuda::graph_mutex());
@@ -55,7 +56,7 @@ GPEMU_CUDA_CATCH
 gpemu_cuda_status gpemu_cuda_graph_retain_user_object(gpemu_cuda_graph_handle graph,
                                                       gpemu_cuda_user_object_handle handle,
                                                       uint32_t count, int32_t move) try {
-  GPEMU_CUDA_TRY(cuda::attach());
+  GPEMU_CUDA_TRY(process::attach());
   const gpemu::Lock lock(cuda::graph_mutex());
   gpemu_cuda_graph* const found = cuda::find_graph(graph);
   gpemu_cuda_user_object* const object = cuda::user_objects().find(handle);
@@ -74,7 +75,7 @@ GPEMU_CUDA_CATCH
 gpemu_cuda_status gpemu_cuda_graph_release_user_object(gpemu_cuda_graph_handle graph,
                                                        gpemu_cuda_user_object_handle handle,
                                                        uint32_t count) try {
-  GPEMU_CUDA_TRY(cuda::attach());
+  GPEMU_CUDA_TRY(process::attach());
   std::vector<gpemu_cuda_user_object*> released;
   {
     const gpemu::Lock lock(cuda::graph_mutex());
