@@ -10,6 +10,7 @@
 
 #include "gpemu/base/units.hpp"
 #include "gpemu/cuda.h"
+#include "gpemu/kernels/places.hpp"
 #include "gpemu/launch/kernel_execution.hpp"
 #include "gpemu/memory/kernel_memory.hpp"
 #include "gpemu/memory/memory_state.hpp"
@@ -108,7 +109,7 @@ TEST_F(MemoryTest, KeepsWhatLiesBesideWhatIsWritten) {
   ASSERT_EQ(copy(address, bits(data.data()), kBytes), GPEMU_CUDA_SUCCESS);
   kernels::KernelWork work;
   work.writer = 1;
-  Places column{.dimensions = 0};
+  kernels::Places column{.dimensions = 0};
   column.add(4, 100);
   add_tensor(&work, address + 8, column, 4, kernels::Uncomputed::kWritten);
   launch::perform_now(work);
