@@ -9,6 +9,7 @@
 
 #include "gpemu/base/error.hpp"
 #include "gpemu/calibrate/step_times.hpp"
+#include "gpemu/cost/host_times.hpp"
 #include "gpemu/cost/operation_time.hpp"
 #include "gpemu/cost/recording.hpp"
 #include "gpemu/profile/database.hpp"
