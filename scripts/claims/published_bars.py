@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Shows what the bars in src/cost/published_bars.hpp, catalog/generations.toml and
-gpemu/cost/step_bar.hpp follow from: how far published steps are off, by what takes most of their
+"""Shows what the bars in include/gpemu/cost/published_bars.hpp, catalog/generations.toml and
+gpemu/step/step_bar.hpp follow from: how far published steps are off, by what takes most of their
 time.
 
 Of n steps, number 0.9 (n + 1) is shown, by the larger of predicted / measured and its inverse, less

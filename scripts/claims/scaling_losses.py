@@ -7,7 +7,7 @@ such as loading data.
 
 Each row's efficiency is divided by the least that gpemu predict states of a program without
 exchange: the slowest of so many GPUs takes 2, 4 and 6 % longer than one (slowest_of() in
-src/cost/rank_slowdown.cpp, with kMostGpuVariation). The share that 19 of 20 rows reach is shown,
+src/step/rank_slowdown.cpp, with kMostGpuVariation). The share that 19 of 20 rows reach is shown,
 in which each program counts the same, and for how many rows of each program it holds that the
 others' share contains them.
 

@@ -26,7 +26,7 @@ double mean_error(const StepTimes& steps, std::span<const double> logarithms) {
 }
 
 bool uses_tensor_cores(const JoinedRecordings& recorded, const profile::GpuSpec& spec) {
-  return std::ranges::any_of(recorded.operations, [&](const cost::RecordedOperation& operation) {
+  return std::ranges::any_of(recorded.operations, [&](const step::RecordedOperation& operation) {
     return cost::operation_work(operation.at(1), spec).peak_flops > spec.fp32_flops;
   });
 }

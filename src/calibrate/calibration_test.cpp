@@ -16,9 +16,9 @@ namespace {
 class CalibrateGpus : public testing::Test {
  protected:
   CalibrateGpus() {
-    std::vector<cost::Recording> recordings;
+    std::vector<step::Recording> recordings;
     for (const int channels : {64, 128, 256}) {
-      cost::RecordedOperation operation;
+      step::RecordedOperation operation;
       operation.kind = GPEMU_OPERATION_CONVOLUTION_FORWARD;
       operation.name = "conv";
       operation.type = GPEMU_TYPE_FP32;
@@ -90,7 +90,7 @@ TEST_F(CalibrateGpus, FindsWhatTheStepsTell) {
 
 TEST_F(CalibrateGpus, SingleOperationsTakePart) {
   // Steps have no products; ten of them take twice what their arithmetic would at the peak.
-  cost::RecordedOperation product;
+  step::RecordedOperation product;
   product.kind = GPEMU_OPERATION_MATMUL;
   product.name = "product";
   product.type = product.compute_type = GPEMU_TYPE_FP32;
@@ -104,7 +104,7 @@ TEST_F(CalibrateGpus, SingleOperationsTakePart) {
                                       {3, std::int64_t{4096}}}) {
       product.shape.at(index) = {size, 0};
     }
-    cost::PublishedStep operation;
+    step::PublishedStep operation;
     operation.is_operation = true;
     operation.operations = {{product, 1, 0}};
     operation.seconds = {

@@ -22,11 +22,11 @@ TEST(Evaluate, FamiliesAreNamesUpToANumber) {
 class EvaluateStreams : public testing::Test {
  protected:
   EvaluateStreams() {
-    std::vector<cost::Recording> recordings;
+    std::vector<step::Recording> recordings;
     recordings.reserve(4);
     for (const char* name : {"small1", "small2", "large1", "large2"}) {
       const bool large = name[0] == 'l';
-      cost::RecordedOperation operation;
+      step::RecordedOperation operation;
       operation.kind = GPEMU_OPERATION_ELEMENTWISE;
       operation.name = "stream";
       operation.type = GPEMU_TYPE_FP32;

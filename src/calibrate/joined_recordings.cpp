@@ -5,12 +5,12 @@
 #include <ceres/jet.h>
 #include <cmath>
 
-#include "gpemu/cost/step_cost.hpp"
+#include "gpemu/step/step_cost.hpp"
 
 namespace gpemu::calibrate {
 namespace {
 
-using cost::RecordedOperation;
+using step::RecordedOperation;
 
 constexpr int kParameters = cost::kOperationParameterCount;
 
@@ -42,16 +42,16 @@ HostParameters host_parameters() {
   return {.scale = cost::kHostLaunch, .synchronise = {cost::kHostForward, cost::kHostBackward}};
 }
 
-Result<JoinedRecordings> join(std::span<const cost::Recording> recordings,
+Result<JoinedRecordings> join(std::span<const step::Recording> recordings,
                               std::span<const int> batches) {
   JoinedRecordings joined;
   joined.batches.assign(batches.begin(), batches.end());
-  for (const cost::Recording& recording : recordings) {
+  for (const step::Recording& recording : recordings) {
     if (std::ranges::find(joined.models, recording.model) != joined.models.end()) {
       return fail(ErrorCode::kInvalidArgument, "there are two recordings of {}", recording.model);
     }
     const std::vector<int> indices = add_operations(recording.operations, joined.operations);
-    GPEMU_ASSIGN(std::vector<Phase> step, cost::step_phases(recording));
+    GPEMU_ASSIGN(std::vector<Phase> step, step::step_phases(recording));
     for (Phase& phase : step) {
       for (Launch& launch : phase) launch.operation = indices[launch.operation];
     }
@@ -112,7 +112,7 @@ Result<std::vector<StepTime>> measured_steps(const JoinedRecordings& recorded,
     if (precisions.empty()) continue;
     // Such a GPU has steps of its own, with what they ask for (calibrate_published()).
     if (precisions.size() > 1) return std::vector<StepTime>{};
-    const auto model = cost::StepCostModel::create(database, recorded.models[i], gpu);
+    const auto model = step::StepCostModel::create(database, recorded.models[i], gpu);
     if (!model) {
       const bool unknown = model.error().code == ErrorCode::kNotFound ||
                            model.error().code == ErrorCode::kUnsupported;
@@ -120,7 +120,7 @@ Result<std::vector<StepTime>> measured_steps(const JoinedRecordings& recorded,
       return std::unexpected(model.error());
     }
     for (std::size_t j = 0; j < recorded.batches.size(); ++j) {
-      const Result<cost::StepCost> step = model->step(recorded.batches[j]);
+      const Result<step::StepCost> step = model->step(recorded.batches[j]);
       if (!step) continue;  // It does not fit.
       const auto known = [](const cost::Estimate& estimate) {
         return estimate.evidence <= cost::Evidence::kInterpolated;

@@ -9,8 +9,8 @@
 namespace gpemu::calibrate {
 namespace {
 
-using cost::AffineEntry;
-using cost::RecordedOperation;
+using step::AffineEntry;
+using step::RecordedOperation;
 
 RecordedOperation stream(std::int64_t per_sample, gpemu_data_type type = GPEMU_TYPE_FP32) {
   RecordedOperation operation;
@@ -21,7 +21,7 @@ RecordedOperation stream(std::int64_t per_sample, gpemu_data_type type = GPEMU_T
   return operation;
 }
 
-cost::Recording recording(std::string model, std::vector<RecordedOperation> operations) {
+step::Recording recording(std::string model, std::vector<RecordedOperation> operations) {
   std::vector<int> all(operations.size());
   std::iota(all.begin(), all.end(), 0);
   return {.model = std::move(model),
@@ -32,7 +32,7 @@ cost::Recording recording(std::string model, std::vector<RecordedOperation> oper
 }
 
 TEST(JoinedRecordings, OperationsOfSeveralModelsAreThereOnce) {
-  const std::vector<cost::Recording> recordings = {
+  const std::vector<step::Recording> recordings = {
       recording("one", {stream(1 << 20), stream(1 << 10)}),
       recording("two", {stream(1 << 10), stream(1 << 20), stream(7)})};
   const Result<JoinedRecordings> joined = join(recordings);
@@ -47,7 +47,7 @@ TEST(JoinedRecordings, OperationsOfSeveralModelsAreThereOnce) {
 }
 
 TEST(JoinedRecordings, RefusesWhatIsNoTrainingStep) {
-  cost::Recording half = recording("half", {stream(1)});
+  step::Recording half = recording("half", {stream(1)});
   half.phases.pop_back();
   const Result<JoinedRecordings> joined = join(std::vector{half});
   ASSERT_FALSE(joined.has_value());

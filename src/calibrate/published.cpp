@@ -14,17 +14,17 @@
 #include "gpemu/calibrate/fit.hpp"
 #include "gpemu/calibrate/nearest_gpu.hpp"
 #include "gpemu/cost/copy_cost.hpp"
-#include "gpemu/cost/host_times.hpp"
-#include "gpemu/cost/listed_tensors.hpp"
 #include "gpemu/cost/operation_cost.hpp"
 #include "gpemu/cost/operation_time.hpp"
-#include "gpemu/cost/phase_time.hpp"
-#include "gpemu/cost/step_bar.hpp"
+#include "gpemu/step/host_times.hpp"
+#include "gpemu/step/listed_tensors.hpp"
+#include "gpemu/step/phase_time.hpp"
+#include "gpemu/step/step_bar.hpp"
 
 namespace gpemu::calibrate {
 namespace {
 
-using cost::PublishedStep;
+using step::PublishedStep;
 
 /// The host's time to launch an operation once, in seconds.
 struct LaunchTime {
@@ -34,8 +34,8 @@ struct LaunchTime {
 /// Returns the host's times to launch a step's operations. Their neighbours are not known, so that
 /// biases that are added after convolutions count as operations of their own. What an optimizer
 /// over lists costs depends on its tensors, in a host where that is known.
-std::vector<LaunchTime> launch_times(const PublishedStep& step, const cost::HostTimes& host) {
-  cost::ListedTensors listed;
+std::vector<LaunchTime> launch_times(const PublishedStep& step, const step::HostTimes& host) {
+  step::ListedTensors listed;
   for (const auto& [operation, forward, backward] : step.operations) {
     listed.add(operation, forward + backward);
   }
@@ -96,7 +96,7 @@ double queue_seconds(const PublishedStep& step, std::span<const LaunchTime> laun
   std::ranges::stable_sort(parts, {}, &Part::place);
   double rest = 0;
   for (const Part& part : parts) rest += part.count * part.device;
-  // As cost::phase_seconds(); between its first and its last operation, a part's sum is linear.
+  // As step::phase_seconds(); between its first and its last operation, a part's sum is linear.
   double host = 0, longest = 0;
   for (const Part& part : parts) {
     longest = std::max(longest, host + part.launch + rest);
@@ -326,7 +326,7 @@ PublishedAnswer predict_published(const PublishedStep& step, const profile::GpuS
     if (!is_fitted) unfitted += seconds;
     answer.parts[part_of(operation, gpu)] += seconds;
   }
-  const std::vector<LaunchTime> launches = launch_times(step, cost::HostTimes(gpu));
+  const std::vector<LaunchTime> launches = launch_times(step, step::HostTimes(gpu));
   const double host = host_seconds(step, launches);
   const double copy = copy_seconds(step, gpu);
   if (copy > 0) answer.parts["copy from host"] = copy;
@@ -338,19 +338,19 @@ PublishedAnswer predict_published(const PublishedStep& step, const profile::GpuS
   answer.predicted_seconds = seconds;
   // The copy, and what the GPU and its host wait for each other, are assumed to err like the rest.
   const double mean = busy > 0 ? slack / busy : 0;
-  answer.bar = cost::bar_of_longer(
-      {.time = busy, .bar = step.is_operation ? mean : cost::bar_of_mixed(mean)},
-      {.time = host, .bar = cost::kHostError});
+  answer.bar = step::bar_of_longer(
+      {.time = busy, .bar = step.is_operation ? mean : step::bar_of_mixed(mean)},
+      {.time = host, .bar = step::kHostError});
   answer.host_share = host / seconds;
   answer.busy_share = busy / seconds;
   answer.unfitted_share = unfitted / seconds;
   return answer;
 }
 
-std::unique_ptr<Measurements> operation_times(std::span<const cost::PublishedStep> operations,
+std::unique_ptr<Measurements> operation_times(std::span<const step::PublishedStep> operations,
                                               const profile::GpuSpec& gpu) {
   auto times = std::make_unique<PublishedTimes>(gpu, Arithmetic::kAll);
-  for (const cost::PublishedStep& operation : operations) {
+  for (const step::PublishedStep& operation : operations) {
     for (const auto& [name, seconds] : operation.seconds) {
       if (name == gpu.name) times->add(operation, gpu, seconds, 0);
     }
@@ -381,7 +381,7 @@ Result<profile::OperationParameters> fit_parameters(PublishedFit& fit, const pro
     const int before = times.count();
     times.add(
         step, gpu, time->second,
-        host_seconds(step, launch_times(step, cost::HostTimes(start, listed_tensor_of(gpu)))));
+        host_seconds(step, launch_times(step, step::HostTimes(start, listed_tensor_of(gpu)))));
     if (times.count() > before && !step.is_operation) {
       ++fit.models[step.model];
       ++fit.count;
@@ -534,7 +534,7 @@ void append_miss(const PublishedStep& step, double seconds, const profile::GpuSp
   constexpr double kLittle = 0.1;
   PublishedAnswer answer = predict_published(step, gpu);
   answer.measured_seconds = seconds;
-  const bool host_may_limit = answer.host_share * (1 + cost::kHostError) > answer.busy_share;
+  const bool host_may_limit = answer.host_share * (1 + step::kHostError) > answer.busy_share;
   if (!host_may_limit && answer.parts["direct"] + answer.unfitted_share < kLittle) {
     misses.push_back(answer.miss());
   }

@@ -9,8 +9,8 @@
 #include <gtest/gtest.h>
 
 #include "gpemu/cost/copy_cost.hpp"
-#include "gpemu/cost/step_bar.hpp"
 #include "gpemu/kernels/described_operation.hpp"
+#include "gpemu/step/step_bar.hpp"
 
 namespace gpemu::calibrate {
 namespace {
@@ -43,7 +43,7 @@ TEST(Published, SomeFamiliesAreHeldOutForGood) {
 class PublishedData : public testing::Test {
  protected:
   static void SetUpTestSuite() {
-    auto read = cost::read_published_steps(GPEMU_PUBLISHED_FOLDER "/operations");
+    auto read = step::read_published_steps(GPEMU_PUBLISHED_FOLDER "/operations");
     ASSERT_TRUE(read) << read.error().message;
     steps_ = *std::move(read);
   }
@@ -63,17 +63,17 @@ class PublishedData : public testing::Test {
     return spec ? *std::move(spec) : profile::GpuSpec{};
   }
 
-  static bool held_out(const cost::PublishedStep& step) {
+  static bool held_out(const step::PublishedStep& step) {
     return is_held_out(published_family(step.model));
   }
 
   /// Read once: for a sanitizer, that is most of a test's work.
-  static inline std::vector<cost::PublishedStep> steps_;
+  static inline std::vector<step::PublishedStep> steps_;
   profile::GpuSpec gpu_, start_;
 };
 
 TEST_F(PublishedData, ACopyDelaysItsStep) {
-  cost::PublishedStep step = steps_.front();
+  step::PublishedStep step = steps_.front();
   const double without = predict_published(step, gpu_).predicted_seconds;
   const cost::CopyCost copy = cost::copy_cost(gpu_);
   const double bytes_per_s = copy.pageable_share * gpu_.pinned_copy_bytes_per_s;
@@ -87,22 +87,22 @@ TEST_F(PublishedData, ACopyDelaysItsStep) {
 
 /// A product that takes much longer than its launch, and many that take much less.
 TEST_F(PublishedData, WhatTheGpuHasToDoLastIsNotHiddenBehindTheHost) {
-  cost::CountedOperation product{.operation = {.kind = GPEMU_OPERATION_MATMUL,
+  step::CountedOperation product{.operation = {.kind = GPEMU_OPERATION_MATMUL,
                                                .operation_class = kernels::OperationClass::kMatmul,
                                                .type = GPEMU_TYPE_FP16,
                                                .compute_type = GPEMU_TYPE_FP16}};
   for (const int i : {0, 1, 2, 3}) product.operation.shape[i].constant = i == 0 ? 1 : 8192;
-  cost::CountedOperation small = product;
+  step::CountedOperation small = product;
   for (const int i : {1, 2, 3}) small.operation.shape[i].constant = 8;
   const auto answer = [&](int products_first, int small_then, int products_then) {
-    cost::PublishedStep step{.training = true, .copied = 1};
+    step::PublishedStep step{.training = true, .copied = 1};
     product.forward = products_first;
     small.forward = small_then;
     step.operations = {product, small};
     product.forward = 0;
     product.backward = products_then;
     if (products_then > 0) step.operations.push_back(product);
-    std::erase_if(step.operations, [](const cost::CountedOperation& operation) {
+    std::erase_if(step.operations, [](const step::CountedOperation& operation) {
       return operation.forward + operation.backward == 0;
     });
     return predict_published(step, gpu_);
@@ -111,9 +111,9 @@ TEST_F(PublishedData, WhatTheGpuHasToDoLastIsNotHiddenBehindTheHost) {
   const PublishedAnswer first = answer(1, 2000, 0), last = answer(0, 2000, 1);
   EXPECT_NEAR(last.predicted_seconds - first.predicted_seconds, one, 0.05 * one);
   EXPECT_NEAR(first.host_share, 1, 0.05);
-  EXPECT_NEAR(first.bar, cost::kHostError, 1e-3);
+  EXPECT_NEAR(first.bar, step::kHostError, 1e-3);
   // What the forward pass asks for first comes last in the backward pass.
-  cost::PublishedStep step{.training = true, .copied = 1};
+  step::PublishedStep step{.training = true, .copied = 1};
   product.forward = product.backward = 1;
   small.forward = small.backward = 1000;
   step.operations = {product, small};
@@ -127,7 +127,7 @@ TEST_F(PublishedData, WhatTheGpuHasToDoLastIsNotHiddenBehindTheHost) {
 
 TEST_F(PublishedData, HeldOutTrainingStepsArePredictedWithinTheirBars) {
   double errors = 0, within = 0, count = 0;
-  for (const cost::PublishedStep& step : steps_) {
+  for (const step::PublishedStep& step : steps_) {
     if (!step.training || step.source != "timm" || !held_out(step)) continue;
     PublishedAnswer answer = predict_published(step, gpu_);
     answer.measured_seconds = step.seconds.front().second;
@@ -182,7 +182,7 @@ TEST_F(PublishedData, TheFilesOfTuringGpusHaveWhatTheStepsGive) {
     }
     double errors = 0;
     int count = 0;
-    for (const cost::PublishedStep& step : steps_) {
+    for (const step::PublishedStep& step : steps_) {
       const auto time =
           std::ranges::find(step.seconds, name, &decltype(step.seconds)::value_type::first);
       if (!held_out(step) || time == step.seconds.end()) continue;
@@ -215,14 +215,14 @@ TEST_F(PublishedData, AFitNeedsStepsIn16Bits) {
 TEST_F(PublishedData, ABarNeedsStepsOfTwoFamilies) {
   profile::GpuSpec alone = gpu_;
   alone.name = "RTX-3090-Ti";
-  std::vector<cost::PublishedStep> steps;
-  for (const cost::PublishedStep& step : steps_) {
+  std::vector<step::PublishedStep> steps;
+  for (const step::PublishedStep& step : steps_) {
     if (published_family(step.model) != "deit" || step.precision != "amp") continue;
     steps.push_back(step);
     steps.back().seconds = {{alone.name, 1.0}};
   }
   ASSERT_GT(steps.size(), 9U);
-  for (const auto& few : {std::vector<cost::PublishedStep>(), steps}) {
+  for (const auto& few : {std::vector<step::PublishedStep>(), steps}) {
     const auto bars = published_bars(few, alone, *start_.calibration);
     ASSERT_FALSE(bars);
     EXPECT_EQ(bars.error().message,
@@ -232,7 +232,7 @@ TEST_F(PublishedData, ABarNeedsStepsOfTwoFamilies) {
 
 /// Our own measurements on an H200: what its file has is what they give.
 TEST_F(PublishedData, TheH200sFileHasWhatItsMeasurementsGive) {
-  const auto steps = cost::read_published_steps(GPEMU_PUBLISHED_FOLDER "/../ours/h200/operations");
+  const auto steps = step::read_published_steps(GPEMU_PUBLISHED_FOLDER "/../ours/h200/operations");
   ASSERT_TRUE(steps) << steps.error().message;
   const profile::GpuSpec gpu = load("H200-SXM-141GB");
   ASSERT_TRUE(gpu.calibration);

@@ -46,11 +46,11 @@ std::size_t StepTimes::configuration(const Launch& launch, int batch) const {
   return static_cast<std::size_t>(launch.operation) * times_.batches() + batch;
 }
 
-cost::PhaseTimes StepTimes::phase_times(const StepTime& time, std::size_t index,
+step::PhaseTimes StepTimes::phase_times(const StepTime& time, std::size_t index,
                                         const Prices& prices) const {
   const Phase& phase = steps_[time.step][index];
   const double scale = prices.parameters[host_.scale];
-  cost::PhaseTimes times{.wait = prices.parameters[host_.synchronise[index]]};
+  step::PhaseTimes times{.wait = prices.parameters[host_.synchronise[index]]};
   times.launches.reserve(phase.size());
   times.operations.reserve(phase.size());
   for (const Launch& launch : phase) {
@@ -63,10 +63,10 @@ cost::PhaseTimes StepTimes::phase_times(const StepTime& time, std::size_t index,
 StepTimes::Prediction StepTimes::predict_phase(const StepTime& time, std::size_t index,
                                                const Prices& prices) const {
   const Phase& phase = steps_[time.step][index];
-  const cost::PhaseTimes times = phase_times(time, index, prices);
+  const step::PhaseTimes times = phase_times(time, index, prices);
   std::size_t critical = 0;
   Prediction prediction{
-      .seconds = cost::phase_seconds(times.launches, times.operations, &critical) + times.wait};
+      .seconds = step::phase_seconds(times.launches, times.operations, &critical) + times.wait};
   if (prices.slopes.empty()) return prediction;
 
   std::vector<double>& sum = prediction.derivatives;
@@ -138,15 +138,15 @@ std::vector<std::vector<double>> StepTimes::predict_from(std::span<const double>
     const auto found = std::ranges::find(known, time.step, &StepTime::step);
     std::vector<double>& phases = predictions.emplace_back();
     for (std::size_t i = 0; i < time.phase_seconds.size(); ++i) {
-      const cost::PhaseTimes phase = phase_times(time, i, prices);
+      const step::PhaseTimes phase = phase_times(time, i, prices);
       if (found == known.end()) {
         phases.push_back(phase.seconds());
         continue;
       }
-      const cost::PhaseScale scale =
-          cost::scale_to(phase_times(*found, i, prices), found->phase_seconds[i]);
+      const step::PhaseScale scale =
+          step::scale_to(phase_times(*found, i, prices), found->phase_seconds[i]);
       const double ratio = static_cast<double>(batches[time.batch]) / batches[found->batch];
-      phases.push_back(cost::corrected_seconds(phase, scale, std::abs(std::log2(ratio))));
+      phases.push_back(step::corrected_seconds(phase, scale, std::abs(std::log2(ratio))));
     }
   }
   return predictions;

@@ -31,7 +31,7 @@ gpemu_status gpemu_cost_model_create(const char* model, const char* gpu, const c
     GPEMU_TRY(require("gpemu_cost_model_create", model, gpu, cost_model));
     GPEMU_ASSIGN(const gpemu::profile::Database database,
                  gpemu::profile::Database::open(gpemu::profile::Database::default_paths()));
-    GPEMU_ASSIGN(auto created, gpemu::cost::StepCostModel::create(
+    GPEMU_ASSIGN(auto created, gpemu::step::StepCostModel::create(
                                    database, model, gpu, precision != nullptr ? precision : ""));
     *cost_model = new gpemu_cost_model{std::move(created)};
     return {};
@@ -46,7 +46,7 @@ gpemu_status gpemu_cost_model_step(const gpemu_cost_model* cost_model, int32_t b
                                    gpemu_step_cost* cost) {
   return guard([=]() -> Result<void> {
     GPEMU_TRY(require("gpemu_cost_model_step", cost_model, cost));
-    GPEMU_ASSIGN(const gpemu::cost::StepCost step, cost_model->model.step(batch));
+    GPEMU_ASSIGN(const gpemu::step::StepCost step, cost_model->model.step(batch));
     const gpemu_step_cost filled{.struct_size = 0,
                                  .forward = gpemu::to_c(step.forward),
                                  .backward_optimizer = gpemu::to_c(step.backward_optimizer),

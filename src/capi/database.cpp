@@ -134,7 +134,7 @@ gpemu_status gpemu_database_cost_model(gpemu_database* database, const char* mod
     GPEMU_TRY(require("gpemu_database_cost_model", database, model, gpu, cost_model));
     const gpemu::Lock lock(database->mutex);
     GPEMU_ASSIGN(auto created,
-                 gpemu::cost::StepCostModel::create(database->database, model, gpu,
+                 gpemu::step::StepCostModel::create(database->database, model, gpu,
                                                     precision != nullptr ? precision : ""));
     *cost_model = new gpemu_cost_model{std::move(created)};
     return {};

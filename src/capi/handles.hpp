@@ -5,13 +5,13 @@
 #include <sys/types.h>
 
 #include "gpemu/base/mutex.hpp"
-#include "gpemu/cost/step_cost.hpp"
 #include "gpemu/device/device.hpp"
 #include "gpemu/device/memory_limits.hpp"
 #include "gpemu/device/rendezvous.hpp"
 #include "gpemu/gpemu.h"
 #include "gpemu/profile/database.hpp"
 #include "gpemu/sim/clock.hpp"
+#include "gpemu/step/step_cost.hpp"
 
 /// What the handles of the C interface stand for.
 
@@ -47,7 +47,7 @@ struct gpemu_rendezvous {
 };
 
 struct gpemu_cost_model {
-  gpemu::cost::StepCostModel model;
+  gpemu::step::StepCostModel model;
 };
 
 struct gpemu_database {

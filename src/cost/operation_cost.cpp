@@ -7,9 +7,8 @@
 #include <utility>
 
 #include "gpemu/cost/operation_time.hpp"
+#include "gpemu/cost/published_bars.hpp"
 #include "gpemu/kernels/kernel_traits.hpp"
-
-#include "published_bars.hpp"
 
 namespace gpemu::cost {
 namespace {

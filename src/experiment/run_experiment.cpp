@@ -8,10 +8,10 @@
 #include <optional>
 #include <utility>
 
-#include "gpemu/cost/step_cost.hpp"
 #include "gpemu/pipeline/fastflow.hpp"
 #include "gpemu/pipeline/file_sizes.hpp"
 #include "gpemu/profile/host_spec.hpp"
+#include "gpemu/step/step_cost.hpp"
 
 namespace gpemu::experiment {
 namespace {
@@ -119,7 +119,7 @@ struct ExperimentRunner::State {
   const profile::Database& database;
   std::map<std::string, profile::HostSpec> hosts;
   std::map<std::string, profile::DatasetSpec> datasets;
-  std::map<std::pair<std::string, std::string>, cost::StepCostModel> costs;  ///< by model, GPU.
+  std::map<std::pair<std::string, std::string>, step::StepCostModel> costs;  ///< by model, GPU.
   /// Runs that several rows or variants share.
   std::vector<std::pair<profile::ExperimentRun, EpochResult>> known;
 
@@ -140,15 +140,15 @@ struct ExperimentRunner::State {
     return &datasets.at(name);
   }
 
-  Result<cost::StepCost> step_cost(const profile::ExperimentRun& run) {
+  Result<step::StepCost> step_cost(const profile::ExperimentRun& run) {
     if (run.gpu.empty() || run.model.empty()) {
       return fail(ErrorCode::kInvalidArgument,
                   "without gpu and model, it needs step_ms and copy_ms");
     }
     const std::pair key(run.model, run.gpu);
     if (!costs.contains(key)) {
-      GPEMU_ASSIGN(cost::StepCostModel model,
-                   cost::StepCostModel::create(database, run.model, run.gpu));
+      GPEMU_ASSIGN(step::StepCostModel model,
+                   step::StepCostModel::create(database, run.model, run.gpu));
       costs.emplace(key, std::move(model));
     }
     return costs.at(key).step((run.batch + run.gpus - 1) / run.gpus);
@@ -161,7 +161,7 @@ struct ExperimentRunner::State {
   Result<GpuTimes> gpu_times(const profile::ExperimentRun& run) {
     GpuTimes times{.step_s = run.step_ms * 1e-3, .copy_s = run.copy_ms * 1e-3};
     if (run.step_ms > 0 && run.copy_ms >= 0) return times;
-    GPEMU_ASSIGN(const cost::StepCost cost, step_cost(run));
+    GPEMU_ASSIGN(const step::StepCost cost, step_cost(run));
     if (run.step_ms == 0) times.step_s = to_seconds(cost.compute());
     if (run.copy_ms < 0) {
       const auto& copy = run.copy == "pinned" ? cost.copy_pinned : cost.copy_pageable;

@@ -8,13 +8,13 @@
 #include <span>
 #include <utility>
 
-#include "gpemu/cost/host_times.hpp"
-#include "gpemu/cost/listed_tensors.hpp"
 #include "gpemu/cost/operation_time.hpp"
-#include "gpemu/cost/phase_time.hpp"
-#include "gpemu/cost/rank_slowdown.hpp"
-#include "gpemu/cost/step_bar.hpp"
 #include "gpemu/kernels/described_operation.hpp"
+#include "gpemu/step/host_times.hpp"
+#include "gpemu/step/listed_tensors.hpp"
+#include "gpemu/step/phase_time.hpp"
+#include "gpemu/step/rank_slowdown.hpp"
+#include "gpemu/step/step_bar.hpp"
 
 #include "step_queue.hpp"
 
@@ -27,7 +27,7 @@ using Kind = record::WorkEvent::Kind;
 /// Repetitions until steps follow each other as in a long run.
 constexpr int kRepetitions = 6;
 
-using cost::kHostError;
+using step::kHostError;
 
 /// Returns for each event of a step whether it belongs to the forward pass: the requests of the
 /// program's first thread from its first layer to the last one before the backward pass, for which
@@ -58,9 +58,9 @@ std::vector<bool> forward_events(const record::ProgramWork& work, const StepRang
 }
 
 /// Returns the operations and copies of a step, in their order.
-std::vector<const cost::RecordedOperation*> operations_of(const record::ProgramWork& work,
+std::vector<const step::RecordedOperation*> operations_of(const record::ProgramWork& work,
                                                           const StepRange& step) {
-  std::vector<const cost::RecordedOperation*> operations;
+  std::vector<const step::RecordedOperation*> operations;
   for (std::size_t i = step.begin; i < step.end; ++i) {
     const record::WorkEvent& event = work.events[i];
     if (event.kind <= Kind::kCopyFromDevice) operations.push_back(&work.operations[event.index]);
@@ -83,9 +83,9 @@ class Pricing {
   std::vector<QueuedEvent> price(const StepRange& step, StepPrediction& prediction) {
     const std::vector<bool> forward = forward_events(work_, step);
     trains_ = std::ranges::find(forward, false) != forward.end();
-    const std::vector<const cost::RecordedOperation*> operations = operations_of(work_, step);
-    cost::ListedTensors listed_tensors;
-    for (const cost::RecordedOperation* const operation : operations) {
+    const std::vector<const step::RecordedOperation*> operations = operations_of(work_, step);
+    step::ListedTensors listed_tensors;
+    for (const step::RecordedOperation* const operation : operations) {
       listed_tensors.add(*operation);
     }
     const std::optional<double> optimizer = host_.listed_launch(listed_tensors);
@@ -101,8 +101,8 @@ class Pricing {
       }
       if (event.kind == Kind::kCollective && price_) price_collective(event, entry, prediction);
       if (event.kind > Kind::kCopyFromDevice) continue;
-      const cost::RecordedOperation& operation = *operations[place];
-      const cost::Neighbours neighbours{
+      const step::RecordedOperation& operation = *operations[place];
+      const step::Neighbours neighbours{
           .previous = place > 0 ? operations[place - 1] : nullptr,
           .next = place + 1 < operations.size() ? operations[place + 1] : nullptr};
       ++place;
@@ -132,12 +132,12 @@ class Pricing {
   /// Returns the bar of a step's time for which kernels run for `busy` and the host needs `host`.
   /// Copies and what both wait for each other are assumed to err like the rest.
   [[nodiscard]] double relative_error(Duration busy, Duration host) const {
-    return cost::bar_of_longer({.time = to_seconds(busy), .bar = kernel_error(busy)},
+    return step::bar_of_longer({.time = to_seconds(busy), .bar = kernel_error(busy)},
                                {.time = to_seconds(host), .bar = kHostError});
   }
   /// Returns the bar of all kernels, which run for `busy`.
   [[nodiscard]] double kernel_error(Duration busy) const {
-    return busy > Duration::zero() ? cost::bar_of_mixed(slack_seconds_ / to_seconds(busy)) : 0;
+    return busy > Duration::zero() ? step::bar_of_mixed(slack_seconds_ / to_seconds(busy)) : 0;
   }
   /// Returns the bars of the collectives, in the order of the queue.
   [[nodiscard]] const std::vector<double>& collective_errors() const { return collective_errors_; }
@@ -153,7 +153,7 @@ class Pricing {
     collective_errors_.push_back(price.relative_error);
   }
 
-  Duration kernel_time(const cost::RecordedOperation& operation, StepPrediction& prediction) {
+  Duration kernel_time(const step::RecordedOperation& operation, StepPrediction& prediction) {
     const kernels::DescribedOperation described = operation.at(0);
     const cost::OperationCost cost = model_.price(described);
     prediction.parts[static_cast<std::size_t>(model_.limit(described))] += cost.estimate.time;
@@ -174,7 +174,7 @@ class Pricing {
   const profile::GpuSpec& gpu_;
   cost::OperationCostModel model_;
   double link_;
-  cost::HostTimes host_;
+  step::HostTimes host_;
   std::map<OperationClass, ClassTime> classes_;
   bool trains_ = false;
   double slack_seconds_ = 0;  ///< sum of bar times time, assuming that all operations err alike.
@@ -316,11 +316,11 @@ ParallelStep predict_parallel_step(const record::ProgramWork& work, const StepRa
     return run_steadily(scaled(queued, kernels, pricing.collective_errors(), slow), circle);
   };
   const auto most_slowed = [&](const SteadyStep& steady) {
-    return slowed(steady, cost::kMostSlowedBeside,
-                  cost::slowest_of(ranks, cost::kMostGpuVariation));
+    return slowed(steady, step::kMostSlowedBeside,
+                  step::slowest_of(ranks, step::kMostGpuVariation));
   };
   const SteadyStep alone = run_steadily(queued, circle);
-  const SteadyStep steady = slowed(alone, cost::kSlowedBeside, cost::slowest_of(ranks));
+  const SteadyStep steady = slowed(alone, step::kSlowedBeside, step::slowest_of(ranks));
   add_times(pricing, steady, result.step);
   result.collectives = steady.collectives;
   result.exposed = steady.exposed;

@@ -10,9 +10,9 @@
 #include <gtest/gtest.h>
 
 #include "gpemu/cost/operation_time.hpp"
-#include "gpemu/cost/rank_slowdown.hpp"
-#include "gpemu/cost/step_bar.hpp"
 #include "gpemu/kernels/described_operation.hpp"
+#include "gpemu/step/rank_slowdown.hpp"
+#include "gpemu/step/step_bar.hpp"
 
 #include "test_work.hpp"
 
@@ -36,8 +36,8 @@ profile::GpuSpec gpu_for_test() {
 }
 
 /// An operation that does nothing for some milliseconds of a clock of 1 GHz.
-cost::RecordedOperation busy(int milliseconds) {
-  cost::RecordedOperation operation;
+step::RecordedOperation busy(int milliseconds) {
+  step::RecordedOperation operation;
   operation.kind = GPEMU_OPERATION_WAIT;
   operation.name = "wait";
   operation.operation_class = OperationClass::kOther;
@@ -70,7 +70,7 @@ TEST(PredictStep, AddsUpWhatItsTimeGoesInto) {
 
 TEST(PredictStep, SaysWhatItDoesWithTheGpu) {
   // 8 ms of waits, and 1 GiB read and 1 GiB written at 1 TB/s.
-  cost::RecordedOperation copy;
+  step::RecordedOperation copy;
   copy.kind = GPEMU_OPERATION_COPY_ON_DEVICE;
   copy.operation_class = OperationClass::kCopy;
   copy.shape[0].constant = std::int64_t{1} << 30;
@@ -112,7 +112,7 @@ TEST(PredictStep, TellsThatTheHostLimits) {
 }
 
 TEST(PredictStep, KnowsTheForwardPassByItsLayersAndTheThread) {
-  cost::RecordedOperation layer = busy(0);
+  step::RecordedOperation layer = busy(0);
   layer.operation_class = OperationClass::kAttention;
   WorkForTest test;
   for (int i = 0; i < 3; ++i) test.add(busy(0), 1);  // The optimizer.
@@ -133,7 +133,7 @@ TEST(PredictStep, KnowsTheForwardPassByItsLayersAndTheThread) {
 
 TEST(PredictStep, KnowsWhatOptimizersCostSomeHosts) {
   const auto over_lists = [](const char* name, std::int64_t tensors) {
-    cost::RecordedOperation operation = busy(0);
+    step::RecordedOperation operation = busy(0);
     operation.name = name;
     operation.operation_class = OperationClass::kOptimizer;
     operation.type = GPEMU_TYPE_FP32;
@@ -152,7 +152,7 @@ TEST(PredictStep, KnowsWhatOptimizersCostSomeHosts) {
   gpu.calibration->listed_tensor = 7e-6;
   EXPECT_NEAR(to_seconds(predict(test.work, gpu).host), 100 * 7e-6, 1e-8);
   // Those of another type are other tensors; lists that are not known cost nothing of their own.
-  cost::RecordedOperation half = over_lists("multiply<half>", 20);
+  step::RecordedOperation half = over_lists("multiply<half>", 20);
   half.type = GPEMU_TYPE_FP16;
   test.add(half, 1).add(over_lists("of scalars", 0), 1);
   EXPECT_NEAR(to_seconds(predict(test.work, gpu).host), 120 * 7e-6, 1e-8);
@@ -160,7 +160,7 @@ TEST(PredictStep, KnowsWhatOptimizersCostSomeHosts) {
 
 TEST(PredictStep, KnowsWhatBatchNormalizationLaunches) {
   const auto kernel = [](const char* name, gpemu_operation_kind kind, std::int64_t read) {
-    cost::RecordedOperation operation = busy(0);
+    step::RecordedOperation operation = busy(0);
     operation.name = name;
     operation.kind = kind;
     operation.shape[0].constant = read;
@@ -177,7 +177,7 @@ TEST(PredictStep, KnowsWhatBatchNormalizationLaunches) {
       .add(kernel("batch_norm_transform_input_kernel", kForward, 1 << 20), 1);
   EXPECT_NEAR(to_seconds(predict(training.work).host), whole + 3 * part, 1e-8);
   WorkForTest inference;
-  cost::RecordedOperation converts = kernel("direct_copy_kernel", kElements, 64);
+  step::RecordedOperation converts = kernel("direct_copy_kernel", kElements, 64);
   converts.access = GPEMU_ACCESS_CONVERTED;
   inference.add(converts, 1)
       .add(kernel("_16_Normalization_cu_5c_vectorized_elementwise_kernel", kElements, 64), 1)
@@ -212,7 +212,7 @@ TEST(PredictStep, PricesTheOperationsOnTheGivenGpu) {
 
 /// The least bar of other GPUs' parameters, 44 %, is wider than the bars of their fits.
 TEST(PredictStep, HasTheBarOfWhatTheParametersDidNotKnow) {
-  cost::RecordedOperation sum = busy(0);
+  step::RecordedOperation sum = busy(0);
   sum.kind = GPEMU_OPERATION_ELEMENTWISE;
   sum.type = GPEMU_TYPE_FP32;
   sum.shape[0].constant = sum.shape[1].constant = 1'000'000'000;
@@ -228,13 +228,13 @@ TEST(PredictStep, HasTheBarOfWhatTheParametersDidNotKnow) {
   gpu.calibration->gpu = "OTHER";
   const StepPrediction other = predict(test.work, gpu);
   EXPECT_EQ(own.time.evidence, cost::Evidence::kCalibrated);
-  EXPECT_NEAR(own.time.relative_error, cost::bar_of_mixed(0.11), 0.01);
+  EXPECT_NEAR(own.time.relative_error, step::bar_of_mixed(0.11), 0.01);
   EXPECT_EQ(other.time.evidence, cost::Evidence::kTransferred);
-  EXPECT_NEAR(other.time.relative_error, cost::bar_of_mixed(std::hypot(0.11, 0.22)), 0.01);
+  EXPECT_NEAR(other.time.relative_error, step::bar_of_mixed(std::hypot(0.11, 0.22)), 0.01);
   gpu.calibration->bars =
       profile::CalibrationBars{.unseen_model = 0.11, .known_batch = 0.05, .other_gpu = 0.6};
   EXPECT_NEAR(predict(test.work, gpu).time.relative_error,
-              cost::bar_of_mixed(std::hypot(0.11, 0.6)), 0.01);
+              step::bar_of_mixed(std::hypot(0.11, 0.6)), 0.01);
 }
 
 TEST(PredictStep, HasTheHostsBarWhereTheHostLimits) {
@@ -245,7 +245,7 @@ TEST(PredictStep, HasTheHostsBarWhereTheHostLimits) {
   }
   const StepPrediction long_kernels = predict(device.work), short_kernels = predict(host.work);
   EXPECT_NEAR(long_kernels.time.relative_error, long_kernels.kernel_error, 1e-6);
-  EXPECT_NEAR(short_kernels.time.relative_error, cost::kHostError, 1e-6);
+  EXPECT_NEAR(short_kernels.time.relative_error, step::kHostError, 1e-6);
 }
 
 /// A layer of 5 ms, an exchange, and an optimizer of 1 ms that waits for it.
@@ -269,7 +269,7 @@ ParallelStep predict_parallel(Duration time, double bar) {
 
 TEST(PredictParallelStep, WaitsForItsCollectives) {
   const ParallelStep step = predict_parallel(from_seconds(0.002), 0.5);
-  EXPECT_NEAR(to_milliseconds(step.step.time.time), 8 * (1 + cost::slowest_of(4)), 0.1);
+  EXPECT_NEAR(to_milliseconds(step.step.time.time), 8 * (1 + step::slowest_of(4)), 0.1);
   EXPECT_NEAR(to_milliseconds(step.exposed), 2, 0.1);
   EXPECT_EQ(step.collectives, step.exposed);
   const auto& parts = step.step.parts;
@@ -293,7 +293,7 @@ TEST(PredictParallelStep, IsTheSameAsAStepIfCollectivesTakeNoTime) {
   EXPECT_NEAR(to_milliseconds(step.with_slow_kernels),
               to_milliseconds(predict_parallel({}, 0.5).with_slow_kernels), 0.001);
   EXPECT_NEAR(to_milliseconds(step.step.time.time),
-              to_milliseconds(alone.time.time) * (1 + cost::slowest_of(4)), 0.1);
+              to_milliseconds(alone.time.time) * (1 + step::slowest_of(4)), 0.1);
   EXPECT_EQ(step.exposed, Duration{});
 }
 
@@ -310,7 +310,7 @@ TEST(PredictParallelStep, SlowsKernelsBesideCollectives) {
   const ParallelStep none = predict_with({}), beside = predict_with(from_seconds(0.004));
   EXPECT_NEAR(to_milliseconds(beside.collectives), 4, 0.01);
   EXPECT_NEAR(to_milliseconds(beside.step.time.time - none.step.time.time),
-              4 * cost::kSlowedBeside * (1 + cost::slowest_of(4)), 0.05);
+              4 * step::kSlowedBeside * (1 + step::slowest_of(4)), 0.05);
   EXPECT_GT(beside.with_slow_collectives - none.with_slow_collectives,
             beside.step.time.time - none.step.time.time);
   EXPECT_EQ(beside.with_slow_kernels, none.with_slow_kernels);

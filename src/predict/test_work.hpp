@@ -15,7 +15,7 @@ class WorkForTest {
   /// Adds an operation that takes `ns` in the recording.
   WorkForTest& add(std::string_view name, kernels::OperationClass group, int ns = 100,
                    std::int64_t thread = 1) {
-    cost::RecordedOperation operation;
+    step::RecordedOperation operation;
     operation.kind = GPEMU_OPERATION_WAIT;
     operation.name = name;
     operation.operation_class = group;
@@ -23,7 +23,7 @@ class WorkForTest {
     return add(operation, ns, thread);
   }
 
-  WorkForTest& add(const cost::RecordedOperation& operation, int ns, std::int64_t thread = 1) {
+  WorkForTest& add(const step::RecordedOperation& operation, int ns, std::int64_t thread = 1) {
     int index = 0;
     while (index < std::ssize(work.operations) && work.operations[index] != operation) ++index;
     if (index == std::ssize(work.operations)) work.operations.push_back(operation);

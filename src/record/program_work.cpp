@@ -42,8 +42,8 @@ std::optional<Kind> copy_kind(std::string_view kind) {
 
 /// Returns the operation that a line describes; nothing if a name or the shape is not in the
 /// format.
-std::optional<cost::RecordedOperation> described(const json& line) {
-  cost::RecordedOperation operation;
+std::optional<step::RecordedOperation> described(const json& line) {
+  step::RecordedOperation operation;
   const std::string kind = text(line, "op");
   const auto group = index_of(kernels::kOperationClassNames, text(line, "class"));
   const auto known = index_of(kernels::kOperationKindNames, kind);

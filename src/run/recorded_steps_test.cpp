@@ -18,7 +18,7 @@ using Kind = record::WorkEvent::Kind;
 record::ProgramWork work_of(std::string_view letters) {
   record::ProgramWork work;
   for (const char letter : letters) {
-    cost::RecordedOperation operation;
+    step::RecordedOperation operation;
     operation.name = letter;
     const auto known = std::ranges::find(work.operations, operation);
     const auto index = static_cast<int>(known - work.operations.begin());

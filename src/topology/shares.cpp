@@ -4,8 +4,8 @@
 namespace gpemu::topology {
 namespace {
 
-// Fitted to the folder `collectives` by `gpemu cost collectives --eval collectives --fit`, which
-// prints these tables.
+// Fitted to the folder `collectives` by `gpemu cost collectives --eval
+// evidence/published/collectives --fit`, which prints these tables.
 
 constexpr std::array<Shares, 5> kFittedShares = {{
     // nvlink

@@ -54,11 +54,11 @@ std::vector<StepPart> data_parallel_parts(const DataParallelStep& step, Replicat
                                           const profile::GpuSpec& gpu,
                                           const topology::Fabric& fabric) {
   const bool has_head = replicated == Replicated::kConvolutions;
-  const std::span<const cost::Gradient> gradients =
+  const std::span<const step::Gradient> gradients =
       std::span(step.step.gradients).subspan(has_head ? step.step.head_gradients : 0);
   const Bytes parameters = std::accumulate(
       gradients.begin(), gradients.end(), Bytes{0},
-      [](Bytes sum, const cost::Gradient& gradient) { return sum + gradient.bytes; });
+      [](Bytes sum, const step::Gradient& gradient) { return sum + gradient.bytes; });
   const Bytes outputs = static_cast<Bytes>(step.cost.batch) *
                         (has_head ? step.step.head_input_bytes : step.step.output_bytes);
   const cost::Estimate backward = step.cost.backward_optimizer;

@@ -23,9 +23,9 @@ profile::GpuSpec p100() {
 }
 
 TEST(DataParallelParts, LetTheFirstGpuComputeTheHeadAndTheOptimizer) {
-  const cost::StepCost cost{
+  const step::StepCost cost{
       .batch = 10, .forward = {.time = 30ms}, .backward_optimizer = {.time = 60ms}};
-  const cost::StepParts step{
+  const step::StepParts step{
       .gradients = {{.bytes = 400 * kMiB, .ready = 10ms}, {.bytes = 15 * kMiB, .ready = 50ms}},
       .optimizer = 10ms,
       .output_bytes = 4000,
@@ -66,7 +66,7 @@ TEST(DataParallelParts, LetTheFirstGpuComputeTheHeadAndTheOptimizer) {
 // one GPU, without its copy, and on two with the same batch per GPU, with the copies to them.
 
 /// A model whose steps take what the study measured on one GPU: batches, and ms of both phases.
-cost::StepCostModel model_of_study(const std::string& name, std::uint64_t parameters,
+step::StepCostModel model_of_study(const std::string& name, std::uint64_t parameters,
                                    const std::vector<profile::CurvePoint>& forward,
                                    const std::vector<profile::CurvePoint>& backward) {
   const auto curve = [&](Quantity quantity, std::vector<profile::CurvePoint> points) {
@@ -78,7 +78,7 @@ cost::StepCostModel model_of_study(const std::string& name, std::uint64_t parame
   const auto line = [&](double first_value, double last_value) {
     return std::vector<profile::CurvePoint>{{first, first_value}, {last, last_value}};
   };
-  cost::StepEvidence known;
+  step::StepEvidence known;
   known.gpu = p100();
   known.model = {.name = name, .parameters = parameters, .input_shape = {3, 224, 224}};
   known.precision = "fp32";
@@ -88,15 +88,15 @@ cost::StepCostModel model_of_study(const std::string& name, std::uint64_t parame
                   curve(Quantity::kPersistentMemory, line(100, 100))};
   const auto file =
       std::filesystem::path(GPEMU_PACKS_FOLDER) / "gpemu-vldb25" / "operations" / (name + ".json");
-  known.recording = cost::parse_recording(read_file(file).value(), name).value();
-  auto model = cost::StepCostModel::from_evidence(std::move(known));
+  known.recording = step::parse_recording(read_file(file).value(), name).value();
+  auto model = step::StepCostModel::from_evidence(std::move(known));
   EXPECT_TRUE(model) << model.error().message;
   return *std::move(model);
 }
 
 /// The plan for two P100 that exchange data through the host's memory, as NCCL does for GPUs below
 /// different host bridges.
-StepPlan plan_of_study(const cost::StepCostModel& model, int batch_per_gpu) {
+StepPlan plan_of_study(const step::StepCostModel& model, int batch_per_gpu) {
   return plan_step(model, 2 * batch_per_gpu,
                    {.gpus = 2,
                     .parallel = Parallel::kDataParallel,
@@ -115,7 +115,7 @@ void expect_overhead(const StepPlan& plan, double measured, double points) {
 }
 
 TEST(DataParallelStudy, ResNet18) {
-  const cost::StepCostModel model = model_of_study(
+  const step::StepCostModel model = model_of_study(
       "resnet18", 11689512, {{64, 127.35}, {128, 254.7}}, {{64, 248.85}, {128, 497.7}});
   const StepPlan plan = plan_of_study(model, 128);
   expect_overhead(plan, 3.1, 1);
@@ -141,7 +141,7 @@ TEST(DataParallelStudy, AlexNet) {
     forward.push_back({batch, ms / 3});
     backward.push_back({batch, ms * 2 / 3});
   }
-  const cost::StepCostModel model = model_of_study("alexnet", 61100840, forward, backward);
+  const step::StepCostModel model = model_of_study("alexnet", 61100840, forward, backward);
   expect_overhead(plan_of_study(model, 64), 11, 2);
   expect_overhead(plan_of_study(model, 128), 8.8, 2);
   expect_overhead(plan_of_study(model, 256), 6.1, 2);

@@ -2,17 +2,17 @@
 #include <algorithm>
 #include <iterator>
 
-#include "gpemu/cost/rank_slowdown.hpp"
+#include "gpemu/step/rank_slowdown.hpp"
 #include "gpemu/train/step_plan.hpp"
 
 namespace gpemu::train {
 
-std::vector<Bucket> ddp_buckets(std::span<const cost::Gradient> gradients) {
+std::vector<Bucket> ddp_buckets(std::span<const step::Gradient> gradients) {
   constexpr Bytes kFirstBucket = kMiB;
   constexpr Bytes kOtherBuckets = 25 * kMiB;
   std::vector<Bucket> buckets;
   bool is_full = true;
-  for (const cost::Gradient& gradient : gradients) {
+  for (const step::Gradient& gradient : gradients) {
     if (is_full) buckets.emplace_back();
     Bucket& bucket = buckets.back();
     bucket.bytes += gradient.bytes;
@@ -22,15 +22,15 @@ std::vector<Bucket> ddp_buckets(std::span<const cost::Gradient> gradients) {
   return buckets;
 }
 
-std::vector<StepPart> ddp_parts(const cost::StepCost& cost, const cost::StepParts& step,
+std::vector<StepPart> ddp_parts(const step::StepCost& cost, const step::StepParts& step,
                                 const profile::GpuSpec& gpu, const topology::Fabric& fabric) {
   // A copy reads and writes each byte.
   const auto copy_time = [&gpu](Bytes bytes) {
     return from_seconds(2 * static_cast<double>(bytes) / gpu.memory_bandwidth_bytes_per_s);
   };
-  std::vector<cost::Gradient> gradients = step.gradients;
+  std::vector<step::Gradient> gradients = step.gradients;
   Bytes copied = 0;
-  for (cost::Gradient& gradient : gradients) {
+  for (step::Gradient& gradient : gradients) {
     copied += gradient.bytes;
     gradient.ready += copy_time(copied);
   }
@@ -58,7 +58,7 @@ std::vector<StepPart> ddp_parts(const cost::StepCost& cost, const cost::StepPart
 }
 
 std::vector<StepPart> with_slow_ranks(std::vector<StepPart> parts, int ranks) {
-  const double factor = 1 + cost::slowest_of(ranks);
+  const double factor = 1 + step::slowest_of(ranks);
   for (StepPart& part : parts) {
     Duration& scaled = part.exchange ? part.before_end : part.cost.time;
     scaled = from_seconds(to_seconds(scaled) * factor);
@@ -66,7 +66,7 @@ std::vector<StepPart> with_slow_ranks(std::vector<StepPart> parts, int ranks) {
   const auto exchange = std::ranges::find_if(parts, &StepPart::exchange);
   if (exchange == parts.begin() || exchange == parts.end()) return parts;
   const Duration hidden = time_of({.parts = parts}).hidden;
-  std::prev(exchange)->cost.time += from_seconds(cost::kSlowedBeside * to_seconds(hidden));
+  std::prev(exchange)->cost.time += from_seconds(step::kSlowedBeside * to_seconds(hidden));
   return parts;
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
-#include "gpemu/cost/rank_slowdown.hpp"
+#include "gpemu/step/rank_slowdown.hpp"
 #include "gpemu/train/step_plan.hpp"
 
 namespace gpemu::train {
@@ -10,7 +10,7 @@ namespace {
 using namespace std::chrono_literals;  // NOLINT(google-build-using-namespace): literals only.
 
 TEST(DdpBuckets, FillUpToTheirSizeOrMore) {
-  const std::vector<cost::Gradient> gradients = {
+  const std::vector<step::Gradient> gradients = {
       {.bytes = kMiB - 1, .ready = 1ms},  {.bytes = 3, .ready = 2ms},
       {.bytes = 24 * kMiB, .ready = 3ms}, {.bytes = 100 * kMiB, .ready = 4ms},
       {.bytes = 25 * kMiB, .ready = 5ms}, {.bytes = 7, .ready = 6ms}};
@@ -39,8 +39,8 @@ profile::GpuSpec gpu_for_test() {
 }
 
 TEST(DdpParts, StartEachAllReduceWhenItsLastGradientIsThere) {
-  const cost::StepCost cost{.forward = {.time = 40ms}, .backward_optimizer = {.time = 100ms}};
-  const cost::StepParts step{
+  const step::StepCost cost{.forward = {.time = 40ms}, .backward_optimizer = {.time = 100ms}};
+  const step::StepParts step{
       .gradients = {{.bytes = 2 * kMiB, .ready = 10ms}, {.bytes = 4 * kMiB, .ready = 90ms}},
       .optimizer = 10ms};
   const std::vector<StepPart> parts = ddp_parts(cost, step, gpu_for_test(), kFabric);
@@ -62,8 +62,8 @@ TEST(DdpParts, StartEachAllReduceWhenItsLastGradientIsThere) {
 }
 
 TEST(DdpParts, WaitForTheLinksIfTheyAreSlow) {
-  const cost::StepCost cost{.forward = {.time = 1ms}, .backward_optimizer = {.time = 2ms}};
-  cost::StepParts step{.optimizer = 1ms};
+  const step::StepCost cost{.forward = {.time = 1ms}, .backward_optimizer = {.time = 2ms}};
+  step::StepParts step{.optimizer = 1ms};
   for (int i = 1; i <= 10; ++i) step.gradients.push_back({.bytes = 25 * kMiB, .ready = i * 100us});
   const StepPlan plan{.gpus = 8, .parts = ddp_parts(cost, step, gpu_for_test(), kFabric)};
   Duration links{};
@@ -79,13 +79,13 @@ TEST(WithSlowRanks, WaitsForTheSlowestAndSlowsWhatRunsBesideExchanges) {
       {.name = "all-reduce", .exchange = true, .cost = {.time = 10ms}, .before_end = 50ms},
       {.name = "all-reduce", .exchange = true, .cost = {.time = 10ms}}};
   const std::vector<StepPart> slow = with_slow_ranks(parts, 8);
-  const double factor = 1 + cost::slowest_of(8);
+  const double factor = 1 + step::slowest_of(8);
   EXPECT_NEAR(to_milliseconds(slow[0].cost.time), 40 * factor, 1e-5);
-  EXPECT_NEAR(to_milliseconds(slow[1].cost.time), 100 * factor + 10 * cost::kSlowedBeside, 1e-5);
+  EXPECT_NEAR(to_milliseconds(slow[1].cost.time), 100 * factor + 10 * step::kSlowedBeside, 1e-5);
   EXPECT_NEAR(to_milliseconds(slow[2].before_end), 50 * factor, 1e-5);
   EXPECT_EQ(slow[2].cost.time, 10ms) << "the links are the same";
   EXPECT_NEAR(to_milliseconds(time_of({.parts = slow}).total),
-              140 * factor + 10 * cost::kSlowedBeside + 10, 1e-5);
+              140 * factor + 10 * step::kSlowedBeside + 10, 1e-5);
   EXPECT_EQ(with_slow_ranks(parts, 1)[0].cost.time, 40ms);
 }
 

@@ -19,23 +19,23 @@ Replicated replicated_of(std::string_view model) {
                                                                   : Replicated::kNetwork;
 }
 
-Result<std::vector<StepPart>> plan_ddp(const cost::StepCostModel& model, const cost::StepCost& cost,
+Result<std::vector<StepPart>> plan_ddp(const step::StepCostModel& model, const step::StepCost& cost,
                                        const topology::Fabric& fabric) {
-  Result<cost::StepParts> step = model.parts(cost.batch);
+  Result<step::StepParts> step = model.parts(cost.batch);
   if (!step && step.error().code != ErrorCode::kUnsupported) return std::unexpected(step.error());
   if (!step) {
     // When the gradients exist is not known: in the worst case, at the end.
-    step = cost::StepParts{};
+    step = step::StepParts{};
     step->gradients = {
         {.bytes = model.model().parameters * kFloatBytes, .ready = cost.backward_optimizer.time}};
   }
   return with_slow_ranks(ddp_parts(cost, *step, model.gpu(), fabric), fabric.ranks);
 }
 
-Result<std::vector<StepPart>> plan_data_parallel(const cost::StepCostModel& model,
-                                                 const cost::StepCost& cost,
+Result<std::vector<StepPart>> plan_data_parallel(const step::StepCostModel& model,
+                                                 const step::StepCost& cost,
                                                  const topology::Fabric& fabric) {
-  GPEMU_ASSIGN(const cost::StepParts step, model.parts(cost.batch));
+  GPEMU_ASSIGN(const step::StepParts step, model.parts(cost.batch));
   DataParallelStep costs{.cost = cost, .step = step};
   const Replicated replicated = replicated_of(model.model().name);
   if (replicated == Replicated::kConvolutions) {
@@ -88,12 +88,12 @@ StepTime time_of(const StepPlan& plan) {
   return time;
 }
 
-std::vector<StepPart> compute_parts(const cost::StepCost& cost) {
+std::vector<StepPart> compute_parts(const step::StepCost& cost) {
   return {{.name = "forward", .cost = cost.forward},
           {.name = "backward, optimizer", .cost = cost.backward_optimizer}};
 }
 
-Result<StepPlan> plan_step(const cost::StepCostModel& model, int batch, const Sharing& sharing) {
+Result<StepPlan> plan_step(const step::StepCostModel& model, int batch, const Sharing& sharing) {
   GPEMU_TRY(check(batch, sharing));
   const int gpus = sharing.gpus;
   StepPlan plan;

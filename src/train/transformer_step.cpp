@@ -8,10 +8,10 @@
 #include <string_view>
 #include <vector>
 
-#include "gpemu/cost/host_times.hpp"
 #include "gpemu/cost/operation_cost.hpp"
 #include "gpemu/cost/operation_time.hpp"
-#include "gpemu/cost/rank_slowdown.hpp"
+#include "gpemu/step/host_times.hpp"
+#include "gpemu/step/rank_slowdown.hpp"
 #include "gpemu/topology/collective.hpp"
 #include "gpemu/topology/fabric.hpp"
 
@@ -212,7 +212,7 @@ class Parts {
         .struct_size = sizeof(gpemu_operation), .kind = kind, .type = type, .name = "transformer"};
     std::ranges::copy(shape, operation.shape);
     const cost::Estimate estimate = costs_.price(operation).estimate;
-    // As cost::host_cost() has it.
+    // As step::host_cost() has it.
     const bool is_product = kind == GPEMU_OPERATION_MATMUL;
     const auto launch = forward || is_product ? cost::kHostOperation : cost::kHostSmall;
     const double device = to_seconds(estimate.time);
@@ -295,7 +295,7 @@ class Parts {
   const ParallelLayout& layout_;
   const Groups& groups_;
   cost::OperationCostModel costs_;
-  cost::HostTimes host_;
+  step::HostTimes host_;
   double peak_;  ///< of products, per second.
   std::size_t generation_;
   Bytes bytes_;
@@ -386,7 +386,7 @@ Result<TransformerStep> transformer_step(const Transformer& model, const Paralle
 
   const double exchanged = rounds * slowest.exchanged;
   const double slower =
-      cost::slowest_of(layout.gpus()) * (compute + optimizer) + cost::kSlowedBeside * hidden;
+      step::slowest_of(layout.gpus()) * (compute + optimizer) + step::kSlowedBeside * hidden;
   const double total = compute + bubble + data + optimizer + slower;
   // The cost model has no longer operations.
   constexpr double kLongestSeconds = 3600;

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "gpemu/cost/rank_slowdown.hpp"
+#include "gpemu/step/rank_slowdown.hpp"
 #include "gpemu/topology/fabric.hpp"
 
 namespace gpemu::train {
@@ -93,7 +93,7 @@ TEST(TransformerStep, ExchangesGradientsOnceAnIteration) {
   const auto time = topology::time_of(topology::fabric_of(ampere_gpu(), 8),
                                       topology::Collective::kAllReduce, bytes);
   EXPECT_EQ(few.data, time.time);
-  EXPECT_NEAR(ms(few.slowest), cost::slowest_of(8) * ms(few.compute + few.optimizer), 1e-3);
+  EXPECT_NEAR(ms(few.slowest), step::slowest_of(8) * ms(few.compute + few.optimizer), 1e-3);
 }
 
 TEST(TransformerStep, HidesTheExchangesOfShards) {

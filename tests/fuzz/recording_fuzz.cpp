@@ -5,14 +5,14 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "gpemu/cost/recording.hpp"
+#include "gpemu/step/recording.hpp"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);
-  const auto recording = gpemu::cost::parse_recording(text, "input");
+  const auto recording = gpemu::step::parse_recording(text, "input");
   if (!recording) return 0;
-  const std::string written = gpemu::cost::write_recording(*recording);
-  const auto again = gpemu::cost::parse_recording(written, "output");
-  if (!again || gpemu::cost::write_recording(*again) != written) std::abort();
+  const std::string written = gpemu::step::write_recording(*recording);
+  const auto again = gpemu::step::parse_recording(written, "output");
+  if (!again || gpemu::step::write_recording(*again) != written) std::abort();
   return 0;
 }

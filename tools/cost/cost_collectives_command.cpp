@@ -273,7 +273,7 @@ void add_cost_collectives_command(Command cost, const World& world) {
       "is between time / 1.5 and time x 1.5.\n"
       "Examples:\n"
       "  gpemu cost collectives --topology dgx-a100 --gpus 2,4,8\n"
-      "  gpemu cost collectives --eval collectives");
+      "  gpemu cost collectives --eval evidence/published/collectives");
   command.on_run([options, &world] { return run(*options, world); });
 }
 

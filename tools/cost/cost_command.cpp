@@ -11,13 +11,13 @@
 #include <nlohmann/json.hpp>
 
 #include "gpemu/base/file.hpp"
-#include "gpemu/cost/recording.hpp"
-#include "gpemu/cost/step_cost.hpp"
 #include "gpemu/profile/database.hpp"
 #include "gpemu/report/json_text.hpp"
 #include "gpemu/report/provenance.hpp"
 #include "gpemu/report/terminal.hpp"
 #include "gpemu/report/text_table.hpp"
+#include "gpemu/step/recording.hpp"
+#include "gpemu/step/step_cost.hpp"
 
 #include "cli/command_line.hpp"
 #include "cost/cost_collectives_command.hpp"
@@ -44,7 +44,7 @@ struct CostOptions {
 /// The cost of one batch size, or why there is none.
 struct CostRow {
   int batch = 0;
-  Result<cost::StepCost> cost;
+  Result<step::StepCost> cost;
 };
 
 json describe(const cost::Estimate& estimate) {
@@ -56,7 +56,7 @@ json describe(const cost::Estimate& estimate) {
 json describe(const CostRow& row) {
   if (!row.cost)
     return {{"batch", row.batch}, {"fits", false}, {"reason", row.cost.error().message}};
-  const cost::StepCost& cost = *row.cost;
+  const step::StepCost& cost = *row.cost;
   return {{"batch", row.batch},
           {"fits", true},
           {"forward", describe(cost.forward)},
@@ -71,7 +71,7 @@ json describe(const CostRow& row) {
             {"relative_error", cost.memory.relative_error}}}};
 }
 
-void print_json(const cost::StepCostModel& model, const std::vector<CostRow>& rows,
+void print_json(const step::StepCostModel& model, const std::vector<CostRow>& rows,
                 const World& world) {
   json costs = json::array();
   for (const CostRow& row : rows) costs.push_back(describe(row));
@@ -93,7 +93,7 @@ std::string cell(const cost::Estimate& estimate) {
 
 std::vector<std::string> cells(const CostRow& row) {
   if (!row.cost) return {std::to_string(row.batch), "-", "-", "-", "-", "-", "-", "no", "-", "-"};
-  const cost::StepCost& cost = *row.cost;
+  const step::StepCost& cost = *row.cost;
   const cost::Evidence weaker = std::max(cost.forward.evidence, cost.backward_optimizer.evidence);
   return {std::to_string(row.batch),
           cell(cost.forward),
@@ -107,7 +107,7 @@ std::vector<std::string> cells(const CostRow& row) {
           std::string(cost::evidence_name(cost.memory.evidence))};
 }
 
-void print_table(const cost::StepCostModel& model, const std::vector<CostRow>& rows,
+void print_table(const step::StepCostModel& model, const std::vector<CostRow>& rows,
                  const World& world) {
   report::print_out("{} on {} at {}: fits up to batch {}\n\n", model.model().name, model.gpu().name,
                     model.precision(), model.largest_batch());
@@ -120,8 +120,8 @@ void print_table(const cost::StepCostModel& model, const std::vector<CostRow>& r
 
 Result<void> tell_cost(const CostOptions& options, const World& world) {
   GPEMU_ASSIGN(const profile::Database database, profile::Database::open(world.profiles));
-  GPEMU_ASSIGN(const cost::StepCostModel model,
-               cost::StepCostModel::create(database, options.model, options.gpu, options.precision,
+  GPEMU_ASSIGN(const step::StepCostModel model,
+               step::StepCostModel::create(database, options.model, options.gpu, options.precision,
                                            options.host));
   std::vector<CostRow> rows;
   rows.reserve(options.batches.size());
@@ -142,21 +142,21 @@ struct CondenseOptions {
 };
 
 Result<void> write_recordings(const CondenseOptions& options) {
-  GPEMU_ASSIGN(const std::vector<cost::Recording> recordings,
-               cost::condense({options.files.begin(), options.files.end()}));
+  GPEMU_ASSIGN(const std::vector<step::Recording> recordings,
+               step::condense({options.files.begin(), options.files.end()}));
   std::error_code error;
   std::filesystem::create_directories(options.folder, error);
   if (error) {
     return fail(ErrorCode::kIo, "cannot create {}: {}", options.folder, error.message());
   }
-  for (const cost::Recording& recording : recordings) {
+  for (const step::Recording& recording : recordings) {
     const auto path = std::filesystem::path(options.folder) / (recording.model + ".json");
-    GPEMU_TRY(write_file_atomically(path, cost::write_recording(recording)));
+    GPEMU_TRY(write_file_atomically(path, step::write_recording(recording)));
     report::print_out(
         "{}: {} operations, {} of them different; {}\n", path.string(),
         std::transform_reduce(
             recording.phases.begin(), recording.phases.end(), std::size_t{0}, std::plus<>(),
-            [](const cost::RecordedPhase& phase) { return phase.operations.size(); }),
+            [](const step::RecordedPhase& phase) { return phase.operations.size(); }),
         recording.operations.size(),
         recording.memory ? "memory" : "no memory: it cannot be derived from the batch size");
   }

@@ -7,9 +7,9 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include "gpemu/cost/recording.hpp"
 #include "gpemu/kernels/described_operation.hpp"
 #include "gpemu/report/terminal.hpp"
+#include "gpemu/step/recording.hpp"
 
 #include "cli/test_world.hpp"
 
@@ -30,21 +30,21 @@ class CostCommandTest : public testing::Test {
   /// Writes a recording: one addition of 1000 numbers per sample, forward and backward, in 100 MiB
   /// and 90 MiB per sample. Returns its folder.
   [[nodiscard]] std::string recordings(const std::string& model = "resnet50") const {
-    cost::RecordedOperation add{.kind = GPEMU_OPERATION_ELEMENTWISE,
+    step::RecordedOperation add{.kind = GPEMU_OPERATION_ELEMENTWISE,
                                 .name = "add",
                                 .operation_class = kernels::OperationClass::kElementwise,
                                 .type = GPEMU_TYPE_FP32,
                                 .compute_type = GPEMU_TYPE_FP32};
     add.shape[0] = {.constant = 0, .slope = 1000};
-    const cost::TensorGroup tensor{.count = 1, .bytes = {.constant = 100 << 20, .slope = 90 << 20}};
-    const cost::Recording recording{
+    const step::TensorGroup tensor{.count = 1, .bytes = {.constant = 100 << 20, .slope = 90 << 20}};
+    const step::Recording recording{
         .model = model,
         .gpu = "V100-PCIE-32GB",
         .batches = {1, 2, 3},
         .operations = {add},
         .phases = {{"forward", {0}}, {"backward", {0, 0}}},
-        .memory = cost::RecordedMemory{.fullest = {{tensor}}, .after = {tensor}}};
-    made_up_.write("recordings/" + model + ".json", cost::write_recording(recording));
+        .memory = step::RecordedMemory{.fullest = {{tensor}}, .after = {tensor}}};
+    made_up_.write("recordings/" + model + ".json", step::write_recording(recording));
     return (made_up_.folder / "recordings").string();
   }
 

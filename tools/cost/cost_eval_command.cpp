@@ -97,7 +97,7 @@ Result<void> evaluate(const EvalOptions& options, const World& world) {
     return evaluate_published(options.folder, database, options.gpu_out, options.as_json, world);
   }
   if (options.memory) {
-    GPEMU_ASSIGN(const std::vector<cost::Recording> recordings, read_recordings(options.folder));
+    GPEMU_ASSIGN(const std::vector<step::Recording> recordings, read_recordings(options.folder));
     return evaluate_memory(recordings, database, options.as_json, world);
   }
   GPEMU_ASSIGN(const calibrate::JoinedRecordings recorded, read_joined_recordings(options.folder));

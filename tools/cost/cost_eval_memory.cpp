@@ -10,11 +10,11 @@
 #include <nlohmann/json.hpp>
 
 #include "gpemu/calibrate/joined_recordings.hpp"
-#include "gpemu/cost/step_cost.hpp"
 #include "gpemu/profile/database.hpp"
 #include "gpemu/report/json_text.hpp"
 #include "gpemu/report/terminal.hpp"
 #include "gpemu/report/text_table.hpp"
+#include "gpemu/step/step_cost.hpp"
 
 namespace gpemu::tools {
 namespace {
@@ -31,7 +31,7 @@ struct MemoryStep {
 };
 
 /// Returns the steps of a recording that were measured on a GPU, or lie between measured batches.
-Result<std::vector<MemoryStep>> measured_memory(const cost::Recording& recording,
+Result<std::vector<MemoryStep>> measured_memory(const step::Recording& recording,
                                                 const profile::Database& database,
                                                 const std::string& gpu) {
   std::vector<MemoryStep> steps;
@@ -39,9 +39,9 @@ Result<std::vector<MemoryStep>> measured_memory(const cost::Recording& recording
   GPEMU_ASSIGN(const auto precisions, database.precisions(recording.model, gpu));
   if (precisions.empty()) return steps;
   GPEMU_ASSIGN(const auto model,
-               cost::StepCostModel::create(database, recording.model, gpu, precisions.front()));
+               step::StepCostModel::create(database, recording.model, gpu, precisions.front()));
   for (const int batch : calibrate::kBatches) {
-    const Result<cost::StepCost> step = model.step(batch);
+    const Result<step::StepCost> step = model.step(batch);
     if (!step || step->memory.evidence > cost::Evidence::kInterpolated) continue;
     steps.push_back({.gpu = gpu,
                      .model = recording.model,
@@ -86,13 +86,13 @@ void print_json(const std::vector<std::vector<MemoryStep>>& by_gpu) {
 
 }  // namespace
 
-Result<void> evaluate_memory(std::span<const cost::Recording> recordings,
+Result<void> evaluate_memory(std::span<const step::Recording> recordings,
                              const profile::Database& database, bool as_json, const World& world) {
   GPEMU_ASSIGN(const std::vector<std::string> gpus, database.gpu_names());
   std::vector<std::vector<MemoryStep>> by_gpu;
   for (const std::string& gpu : gpus) {
     std::vector<MemoryStep> of_gpu;
-    for (const cost::Recording& recording : recordings) {
+    for (const step::Recording& recording : recordings) {
       GPEMU_ASSIGN(const std::vector<MemoryStep> steps, measured_memory(recording, database, gpu));
       of_gpu.insert(of_gpu.end(), steps.begin(), steps.end());
     }

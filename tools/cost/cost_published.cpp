@@ -15,17 +15,17 @@
 
 #include "gpemu/base/file.hpp"
 #include "gpemu/calibrate/published.hpp"
-#include "gpemu/cost/published_steps.hpp"
 #include "gpemu/profile/calibration_file.hpp"
 #include "gpemu/report/json_text.hpp"
 #include "gpemu/report/terminal.hpp"
 #include "gpemu/report/text_table.hpp"
+#include "gpemu/step/published_steps.hpp"
 
 namespace gpemu::tools {
 namespace {
 
 using calibrate::PublishedAnswer;
-using cost::PublishedStep;
+using step::PublishedStep;
 
 /// A step on one GPU, and the groups to which it belongs.
 struct PublishedRow {
@@ -81,7 +81,7 @@ std::filesystem::path gpus_in(const std::string& folder) {
 }
 
 Result<std::vector<PublishedStep>> read_steps(const std::string& folder) {
-  return cost::read_published_steps(std::filesystem::path(folder) / "operations");
+  return step::read_published_steps(std::filesystem::path(folder) / "operations");
 }
 
 /// Returns a GPU of the steps in a folder: one that the folder describes, or one of the database's.

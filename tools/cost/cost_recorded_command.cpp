@@ -9,12 +9,12 @@
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>
 
-#include "gpemu/cost/host_times.hpp"
 #include "gpemu/cost/operation_cost.hpp"
-#include "gpemu/cost/phase_time.hpp"
 #include "gpemu/report/json_text.hpp"
 #include "gpemu/report/terminal.hpp"
 #include "gpemu/report/text_table.hpp"
+#include "gpemu/step/host_times.hpp"
+#include "gpemu/step/phase_time.hpp"
 
 #include "cli/command.hpp"
 #include "cost/recorded_gpus.hpp"
@@ -41,11 +41,11 @@ struct PhaseCost {
 };
 
 /// `wait` is the host's time to start the phase and to notice its end, in seconds.
-PhaseCost cost_of(const calibrate::JoinedRecordings& recorded, const cost::Phase& phase, int batch,
-                  const cost::OperationCostModel& model, const cost::HostTimes& host, double wait) {
-  cost::PhaseTimes times{.wait = wait};
-  for (const cost::Launch& launch : phase) {
-    const cost::RecordedOperation& operation = recorded.operations[launch.operation];
+PhaseCost cost_of(const calibrate::JoinedRecordings& recorded, const step::Phase& phase, int batch,
+                  const cost::OperationCostModel& model, const step::HostTimes& host, double wait) {
+  step::PhaseTimes times{.wait = wait};
+  for (const step::Launch& launch : phase) {
+    const step::RecordedOperation& operation = recorded.operations[launch.operation];
     times.operations.push_back(to_seconds(model.price(operation.at(batch)).estimate.time));
     times.launches.push_back(host.launch(launch.host_cost));
   }
@@ -65,7 +65,7 @@ Result<void> tell(const RecordedOptions& options, const World& world) {
       return fail(ErrorCode::kUnsupported, "the GPU file of {} has no calibration", name);
     }
     const cost::OperationCostModel model(spec);
-    const cost::HostTimes host(spec);
+    const step::HostTimes host(spec);
     for (std::size_t i = 0; i < recorded.models.size(); ++i) {
       for (const int batch : options.batches) {
         OrderedJson row = {{"gpu", spec.name}, {"model", recorded.models[i]}, {"batch", batch}};

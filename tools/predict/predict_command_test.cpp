@@ -37,7 +37,7 @@ class PredictCommandTest : public testing::Test {
     recorded_.push_back(options);
     made_up_.clock.wait_until(made_up_.clock.now() + std::chrono::seconds(2));
     if (fault_) return std::unexpected(*fault_);
-    cost::RecordedOperation operation;
+    step::RecordedOperation operation;
     operation.shape[0].constant = takes_batch_ ? options.batch : 1;
     run::ProgramRun seen{.gpu = options.gpu, .batch = options.batch};
     seen.work.operations = {operation};

@@ -33,8 +33,8 @@ std::string_view telling_line(std::string_view message) {
 }
 
 /// Returns the operations of a run's typical step.
-std::vector<cost::RecordedOperation> step_of(const run::ProgramRun& seen) {
-  std::vector<cost::RecordedOperation> operations;
+std::vector<step::RecordedOperation> step_of(const run::ProgramRun& seen) {
+  std::vector<step::RecordedOperation> operations;
   for (std::size_t i = seen.step.begin; i < seen.step.end; ++i) {
     const record::WorkEvent& event = seen.work.events[i];
     if (event.kind != record::WorkEvent::Kind::kOperation) continue;

@@ -65,7 +65,7 @@ class ProgramRunsTest : public testing::Test {
     }
     run::ProgramRun seen{.gpu = options.gpu, .batch = options.batch};
     seen.peak_memory = options.memory > 0 ? kGiB : peak_memory_;
-    cost::RecordedOperation operation;
+    step::RecordedOperation operation;
     operation.shape[0].constant = takes_batch_ ? options.batch : 1;
     seen.work.operations = {operation};
     seen.work.events = {{.kind = record::WorkEvent::Kind::kOperation}};

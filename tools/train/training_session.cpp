@@ -165,9 +165,9 @@ Result<TrainingSession> TrainingSession::create(const GpuOptions& options, bool 
                 "lists them");
   }
   GPEMU_ASSIGN(const profile::Database database, profile::Database::open(world.profiles));
-  GPEMU_ASSIGN(cost::StepCostModel model,
-               cost::StepCostModel::create(database, options.model, gpu, options.precision));
-  session.model_ = std::make_unique<cost::StepCostModel>(std::move(model));
+  GPEMU_ASSIGN(step::StepCostModel model,
+               step::StepCostModel::create(database, options.model, gpu, options.precision));
+  session.model_ = std::make_unique<step::StepCostModel>(std::move(model));
   GPEMU_TRY(session.make_plan(options, world));
   if (preprocessing > Duration::zero()) {
     // What a host file says is not the cost model's.

@@ -8,11 +8,11 @@
 #include <vector>
 
 #include "gpemu/base/error.hpp"
-#include "gpemu/cost/step_cost.hpp"
 #include "gpemu/data/dataset.hpp"
 #include "gpemu/data/loader.hpp"
 #include "gpemu/device/device.hpp"
 #include "gpemu/sim/clock.hpp"
+#include "gpemu/step/step_cost.hpp"
 #include "gpemu/train/trainer.hpp"
 
 #include "cli/world.hpp"
@@ -37,7 +37,7 @@ class TrainingSession {
     return trainer_->run(source, stop, observer);
   }
 
-  [[nodiscard]] const cost::StepCostModel& model() const { return *model_; }
+  [[nodiscard]] const step::StepCostModel& model() const { return *model_; }
   [[nodiscard]] sim::Clock& clock() const { return *clock_; }
   [[nodiscard]] const train::StepPlan& plan() const { return plan_; }
   /// Returns what goes wrong with the node's devices, and when the node was made.
@@ -56,7 +56,7 @@ class TrainingSession {
   std::unique_ptr<sim::VirtualClock> virtual_clock_;  ///< if the run is in virtual time.
   sim::Clock* clock_ = nullptr;                       ///< that clock, the node's, or the world's.
   Duration spun_before_{};                            ///< by waits before this session.
-  std::unique_ptr<cost::StepCostModel> model_;
+  std::unique_ptr<step::StepCostModel> model_;
   train::StepPlan plan_;
   std::shared_ptr<device::Node> node_;
   std::vector<std::unique_ptr<device::Device>> devices_;

@@ -10,7 +10,7 @@
 #include "gpemu/base/error.hpp"
 #include "gpemu/calibrate/fit.hpp"
 #include "gpemu/calibrate/joined_recordings.hpp"
-#include "gpemu/cost/published_steps.hpp"
+#include "gpemu/step/published_steps.hpp"
 
 namespace gpemu::calibrate {
 
@@ -36,7 +36,7 @@ struct CalibratedGpu {
   std::vector<StepTime> measured;
   /// Single operations. Those that ran on it take part in every fit of its parameters: they belong
   /// to no model.
-  std::vector<cost::PublishedStep> operations;
+  std::vector<step::PublishedStep> operations;
 };
 
 /// A step that was predicted under a protocol.

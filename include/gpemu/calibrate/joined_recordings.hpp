@@ -9,10 +9,10 @@
 
 #include "gpemu/base/error.hpp"
 #include "gpemu/calibrate/step_times.hpp"
-#include "gpemu/cost/host_times.hpp"
 #include "gpemu/cost/operation_time.hpp"
-#include "gpemu/cost/recording.hpp"
 #include "gpemu/profile/database.hpp"
+#include "gpemu/step/host_times.hpp"
+#include "gpemu/step/recording.hpp"
 
 namespace gpemu::calibrate {
 
@@ -20,7 +20,7 @@ namespace gpemu::calibrate {
 struct JoinedRecordings {
   std::vector<std::string> models;
   std::vector<int> batches;
-  std::vector<cost::RecordedOperation> operations;  ///< of all models.
+  std::vector<step::RecordedOperation> operations;  ///< of all models.
   std::vector<std::vector<Phase>> steps;            ///< by model; forward, then backward.
 };
 
@@ -31,10 +31,10 @@ inline constexpr auto kBatches =
 /// Joins recordings, each of one model with the phases "forward" and "backward".
 ///
 /// Errors: kInvalidArgument for a recording without them, or for a model that occurs twice.
-[[nodiscard]] Result<JoinedRecordings> join(std::span<const cost::Recording> recordings,
+[[nodiscard]] Result<JoinedRecordings> join(std::span<const step::Recording> recordings,
                                             std::span<const int> batches = kBatches);
 
-using cost::host_cost;
+using step::host_cost;
 
 /// The host's parameters, for StepTimes.
 [[nodiscard]] HostParameters host_parameters();

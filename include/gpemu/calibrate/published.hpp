@@ -12,8 +12,8 @@
 #include "gpemu/base/error.hpp"
 #include "gpemu/calibrate/fit.hpp"
 #include "gpemu/cost/estimate.hpp"
-#include "gpemu/cost/published_steps.hpp"
 #include "gpemu/profile/gpu_spec.hpp"
+#include "gpemu/step/published_steps.hpp"
 
 namespace gpemu::calibrate {
 
@@ -53,12 +53,12 @@ struct PublishedAnswer {
 /// Predicts a step as `gpemu predict` does, with the parameters in the GPU's specification: the
 /// longer of what the GPU and its host need among many such steps; or, if the step copies from
 /// pageable memory, as a queue that is empty when the copy ends.
-[[nodiscard]] PublishedAnswer predict_published(const cost::PublishedStep& step,
+[[nodiscard]] PublishedAnswer predict_published(const step::PublishedStep& step,
                                                 const profile::GpuSpec& gpu);
 
 /// Returns those single operations that ran on a GPU, as a fit compares them with its parameters.
 [[nodiscard]] std::unique_ptr<Measurements> operation_times(
-    std::span<const cost::PublishedStep> operations, const profile::GpuSpec& gpu);
+    std::span<const step::PublishedStep> operations, const profile::GpuSpec& gpu);
 
 /// Returns the measured GPU whose parameters are the expected values for a GPU: that of its
 /// generation (GenerationFacts::fit_start); without one, the A100; without TF32, the Quadro RTX
@@ -75,9 +75,9 @@ struct PublishedAnswer {
 ///
 /// Errors: those of fit(); kNotFound if no step in 16 bits ran on the GPU.
 [[nodiscard]] Result<profile::Calibration> calibrate_published(
-    std::span<const cost::PublishedStep> steps, profile::GpuSpec gpu,
+    std::span<const step::PublishedStep> steps, profile::GpuSpec gpu,
     const profile::Calibration& start,
-    const std::function<bool(const cost::PublishedStep&)>& chosen);
+    const std::function<bool(const step::PublishedStep&)>& chosen);
 
 /// Returns the bars of a GPU's calibration, which was fitted to published steps from `start`, for
 /// each kind of arithmetic: those of the steps that ran on it and whose families are held out. If
@@ -90,7 +90,7 @@ struct PublishedAnswer {
 ///
 /// Errors: those of calibrate_published(); kNotFound if too few steps in 16 bits ran on the GPU.
 [[nodiscard]] Result<profile::CalibrationBars> published_bars(
-    std::span<const cost::PublishedStep> steps, const profile::GpuSpec& gpu,
+    std::span<const step::PublishedStep> steps, const profile::GpuSpec& gpu,
     const profile::Calibration& start);
 
 }  // namespace gpemu::calibrate

@@ -8,12 +8,12 @@
 
 #include "gpemu/calibrate/fit.hpp"
 #include "gpemu/cost/operation_time.hpp"
-#include "gpemu/cost/phase_time.hpp"
+#include "gpemu/step/phase_time.hpp"
 
 namespace gpemu::calibrate {
 
-using cost::Launch;
-using cost::Phase;
+using step::Launch;
+using step::Phase;
 
 /// Indices of the parameters of a host.
 struct HostParameters {
@@ -63,8 +63,8 @@ class StepTimes final : public Measurements {
   /// Returns the predicted times of each measured step's phases, in seconds.
   [[nodiscard]] std::vector<std::vector<double>> predict(std::span<const double> logarithms) const;
 
-  /// The same if one batch of some steps, `known`, was measured: cost::scale_to() and
-  /// cost::corrected_seconds() correct their phases. `batches` has the samples of each batch.
+  /// The same if one batch of some steps, `known`, was measured: step::scale_to() and
+  /// step::corrected_seconds() correct their phases. `batches` has the samples of each batch.
   [[nodiscard]] std::vector<std::vector<double>> predict_from(std::span<const double> logarithms,
                                                               std::span<const StepTime> known,
                                                               std::span<const int> batches) const;
@@ -76,7 +76,7 @@ class StepTimes final : public Measurements {
   struct Prediction;
   [[nodiscard]] Prices price(std::span<const double> logarithms, bool with_derivatives) const;
   [[nodiscard]] std::size_t configuration(const Launch& launch, int batch) const;
-  [[nodiscard]] cost::PhaseTimes phase_times(const StepTime& time, std::size_t index,
+  [[nodiscard]] step::PhaseTimes phase_times(const StepTime& time, std::size_t index,
                                              const Prices& prices) const;
   [[nodiscard]] Prediction predict_phase(const StepTime& time, std::size_t index,
                                          const Prices& prices) const;

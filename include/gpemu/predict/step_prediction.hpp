@@ -80,7 +80,7 @@ struct CollectivePrice {
 using PriceCollective = std::function<CollectivePrice(const record::CollectiveWork&)>;
 
 /// A step of one of several ranks that all do the same. It takes as long as that of the slowest of
-/// them, and kernels take longer while collectives run (gpemu/cost/rank_slowdown.hpp).
+/// them, and kernels take longer while collectives run (gpemu/step/rank_slowdown.hpp).
 struct ParallelStep {
   /// Its bar has those of the collectives and of the slowest rank. Its parts have their exposed
   /// time, and what several ranks take longer, as that of the host.

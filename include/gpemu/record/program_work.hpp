@@ -13,7 +13,7 @@
 
 #include "gpemu/base/error.hpp"
 #include "gpemu/base/units.hpp"
-#include "gpemu/cost/recorded_operation.hpp"
+#include "gpemu/step/recorded_operation.hpp"
 
 namespace gpemu::record {
 
@@ -51,7 +51,7 @@ struct CollectiveWork {
 struct ProgramWork {
   /// The distinct ones. Their shapes have no slopes, and their names are mangled. For a copy over
   /// the link to the host, the shape is the number of bytes.
-  std::vector<cost::RecordedOperation> operations;
+  std::vector<step::RecordedOperation> operations;
   std::vector<std::string> names;           ///< the distinct names of ranges.
   std::vector<CollectiveWork> collectives;  ///< the distinct ones.
   std::vector<WorkEvent> events;

@@ -12,9 +12,9 @@
 #include "gpemu/base/error.hpp"
 #include "gpemu/base/units.hpp"
 #include "gpemu/cost/estimate.hpp"
-#include "gpemu/cost/step_cost.hpp"
 #include "gpemu/profile/fault_plan.hpp"
 #include "gpemu/profile/gpu_spec.hpp"
+#include "gpemu/step/step_cost.hpp"
 #include "gpemu/topology/collective.hpp"
 
 namespace gpemu::train {
@@ -43,7 +43,7 @@ struct StepPart {
 
 /// The costs of each step of a run on each of its GPUs, which are all of one kind.
 struct StepPlan {
-  cost::StepCost cost;    ///< of one GPU's share of the batch, without the other GPUs.
+  step::StepCost cost;    ///< of one GPU's share of the batch, without the other GPUs.
   Bytes input_bytes = 0;  ///< of one GPU's share of the batch.
   int gpus = 1;
   profile::GpuLink link = profile::GpuLink::kPcie;  ///< that joins the GPUs of a machine.
@@ -76,11 +76,11 @@ struct Sharing {
 ///
 /// Errors: kInvalidArgument if the batch cannot be divided equally; kUnsupported for DataParallel
 /// with a model without recorded operations; those of StepCostModel::step.
-[[nodiscard]] Result<StepPlan> plan_step(const cost::StepCostModel& model, int batch,
+[[nodiscard]] Result<StepPlan> plan_step(const step::StepCostModel& model, int batch,
                                          const Sharing& sharing);
 
 /// Returns the parts of a step of one GPU.
-[[nodiscard]] std::vector<StepPart> compute_parts(const cost::StepCost& cost);
+[[nodiscard]] std::vector<StepPart> compute_parts(const step::StepCost& cost);
 
 /// Gradients that are exchanged together.
 struct Bucket {
@@ -92,20 +92,20 @@ struct Bucket {
 /// torch/csrc/distributed/c10d/reducer.cpp, compute_bucket_assignment_by_size: gradients in the
 /// order in which they come; a bucket is full once it has its size or more, 1 MiB for the first and
 /// 25 MiB for the others (kDefaultFirstBucketBytes, kDefaultBucketBytesCap).
-[[nodiscard]] std::vector<Bucket> ddp_buckets(std::span<const cost::Gradient> gradients);
+[[nodiscard]] std::vector<Bucket> ddp_buckets(std::span<const step::Gradient> gradients);
 
 /// Returns the parts of a step under DDP: the all-reduces of the buckets run one after the other
 /// beside the backward pass. Gradients are copied to the buckets during the backward pass, and back
 /// before the optimizer. Source: the same file, mark_variable_ready_dense and
 /// finalize_bucket_dense, with gradient_as_bucket_view=False, the default.
-[[nodiscard]] std::vector<StepPart> ddp_parts(const cost::StepCost& cost,
-                                              const cost::StepParts& step,
+[[nodiscard]] std::vector<StepPart> ddp_parts(const step::StepCost& cost,
+                                              const step::StepParts& step,
                                               const profile::GpuSpec& gpu,
                                               const topology::Fabric& fabric);
 
 /// Returns the parts of a step whose ranks are not equally fast: computation takes as long as on
 /// the slowest of them, and the one during which exchanges run takes a share of their time longer
-/// (gpemu/cost/rank_slowdown.hpp).
+/// (gpemu/step/rank_slowdown.hpp).
 [[nodiscard]] std::vector<StepPart> with_slow_ranks(std::vector<StepPart> parts, int ranks);
 
 /// The part of a network that DataParallel replicates.
@@ -116,12 +116,12 @@ enum class Replicated : std::uint8_t {
 
 /// The costs of a step under DataParallel. `step`: of one GPU's share of the batch.
 struct DataParallelStep {
-  const cost::StepCost& cost;
-  const cost::StepParts& step;
+  const step::StepCost& cost;
+  const step::StepParts& step;
   /// The fully connected layers, of the share and of the whole batch; only for
   /// Replicated::kConvolutions.
-  cost::HeadTime head_of_share{};
-  cost::HeadTime head_of_all{};
+  step::HeadTime head_of_share{};
+  step::HeadTime head_of_all{};
 };
 
 /// Returns the parts of a step under DataParallel: all GPUs get the parameters, compute, and give
