@@ -15,19 +15,6 @@ namespace {
 
 using Kind = OperationWork::Kind;
 
-/// The bars if a GPU's file has none: the mean of the GPUs. Source: `gpemu cost eval
-/// evidence/packs/gpemu-vldb25/operations`: for steps of model families outside the fit (15 to 30
-/// %), and for steps of GPUs outside it. These are bars of whole steps, in which errors of
-/// operations partly cancel out.
-constexpr double kUnseenModelError = 0.2;
-constexpr double kOtherGpuError = 0.16;
-/// Shares of rates that memory and multiprocessors limit together: the rates grow with the root of
-/// the bandwidth if the multiprocessors stay the same. Source: on an H200, which has 1.43 times the
-/// bandwidth of an H100 and the same multiprocessors, they are 1.05 (softmax), 1.10, 1.24
-/// (normalization, forward and backward), 1.26 (pooling) and 1.28 times as large; what only copies
-/// or adds, 1.37 times (catalog/gpus/H100-SXM5-80GB.toml and H200-SXM-141GB.toml).
-constexpr std::array kHalfMemory = {kNormalizationForward, kNormalizationBackward, kSoftmax,
-                                    kPoolingBackward, kReduction};
 /// Set by hand: for prices from datasheets alone, and for unknown work.
 constexpr double kAnalyticError = 0.6;
 constexpr double kUnknownWorkError = 1.0;
@@ -114,112 +101,30 @@ double transferred_bar(const gpemu_operation& operation, const OperationWork& wo
   return at_least(convolution ? facts.half_convolution_bar : kHalfBar);
 }
 
-}  // namespace
-
-OperationCostModel::OperationCostModel(profile::GpuSpec spec) : spec_(std::move(spec)) {
-  spec_.multiprocessors = std::max(spec_.multiprocessors, 1);
-  std::ranges::transform(kOperationParameters, own_.values.begin(), &profile::Parameter::typical);
-  // Where these have tensor cores, they have other parameters: see direct_group_flops().
-  const auto forget_groups = [&](const profile::Calibration& from, Parameters& to) {
-    if (from.generation.grouped_tensor_cores == spec_.generation.grouped_tensor_cores) return;
-    for (const int i : {kGroupedLastData, kGroupedLastFilter}) {
-      to.values.at(i) = kOperationParameters.at(i).typical;
-    }
-  };
-  if (spec_.calibration) {
-    const profile::Calibration& calibration = *spec_.calibration;
-    own_ = {.values = calibration.parameters,
-            .evidence = calibration.gpu != spec_.name           ? Evidence::kTransferred
-                        : calibration.half && !calibration.tf32 ? Evidence::kPublished
-                                                                : Evidence::kCalibrated};
-    tensor_cores_ = calibration.tensor_cores;
-    if (calibration.gpu != spec_.name) forget_groups(calibration, own_);
-    if (calibration.gpu != spec_.name && profile::has_same_capability(spec_, calibration)) {
-      const double factor =
-          std::sqrt(calibration.bytes_per_clock / profile::bytes_per_clock(spec_));
-      for (const int i : kHalfMemory) {
-        own_.values.at(i) = std::min(own_.values.at(i) * factor, 1.0);
-      }
-    }
-  }
-  const auto set_errors = [](std::optional<double> unseen_model, double other_gpu,
-                             Parameters& parameters) {
-    parameters.calibrated_error = unseen_model;
-    if (!unseen_model) return;
-    // A program is none of the models that were measured, either.
-    // Not std::hypot, which would need glibc 2.35 at run time; the rest needs 2.34.
-    parameters.transferred_error = std::sqrt(*unseen_model * *unseen_model + other_gpu * other_gpu);
-  };
-  const auto set_errors_of = [&](const std::optional<profile::Calibration>& calibration,
-                                 Parameters& parameters) {
-    const bool known = calibration && calibration->bars;
-    set_errors(known ? calibration->bars->unseen_model : kUnseenModelError,
-               known ? calibration->bars->other_gpu : kOtherGpuError, parameters);
-  };
-  set_errors_of(spec_.calibration, own_);
-  const bool own_is_half = spec_.calibration && spec_.calibration->half;
-  const auto take = [&](const profile::Calibration& from, Parameters& to) {
-    set_errors_of(from, to);
-    to.evidence = Evidence::kTransferred;
-    const int last = from.half || own_is_half ? kConvolutionLast : kGroupedFilter;
-    for (int i = kConvolutionForward; i <= last; ++i) to.values.at(i) = from.parameters.at(i);
-    for (const int i : {kDepth, kMatmul, kMatmulUnaligned, kAttentionForward, kAttentionBackward}) {
-      to.values.at(i) = from.parameters.at(i);
-    }
-    forget_groups(from, to);
-  };
-  other_arithmetic_ = half_ = tf32_ = own_;
-  if (spec_.calibration && spec_.calibration->has_all_arithmetic()) {
-    other_arithmetic_.values = *spec_.calibration->fp32;
-    tf32_.values = spec_.calibration->tf32.value_or(other_arithmetic_.values);
-    if (spec_.calibration->bars) {
-      set_errors(spec_.calibration->bars->fp32, spec_.calibration->bars->other_gpu,
-                 other_arithmetic_);
-      set_errors(spec_.calibration->bars->tf32, spec_.calibration->bars->other_gpu, tf32_);
-    }
-    return;
-  }
-  other_arithmetic_.evidence = Evidence::kAnalytic;
-  if (spec_.other_arithmetic) take(*spec_.other_arithmetic, other_arithmetic_);
-  if (spec_.half) {
-    take(*spec_.half, half_);
-    half_.values[kMatmulBandwidth] = spec_.half->parameters[kMatmulBandwidth];
-  }
-  if (!own_is_half && !spec_.half) {
-    half_ = tensor_cores_ ? own_ : other_arithmetic_;
-    return;
-  }
-  const profile::Calibration& measured = own_is_half ? *spec_.calibration : *spec_.half;
-  const double tensor_rate = profile::tensor_rate(spec_);
-  // Tensor cores that could do more wait for their operands.
-  const profile::GenerationFacts& from = measured.generation;
-  const profile::GenerationFacts& to = spec_.generation;
-  const double convolutions = (1 + measured.tensor_rate / from.convolution_operand_rate) /
-                              (1 + tensor_rate / to.convolution_operand_rate);
-  for (const int i : {kConvolutionForward, kConvolutionData, kConvolutionFilter}) {
-    half_.values.at(i) *= convolutions;
-  }
-  const double products =
-      (1 + measured.tensor_rate / from.operand_rate) / (1 + tensor_rate / to.operand_rate);
-  for (const int i : {kMatmul, kAttentionForward, kAttentionBackward}) {
-    half_.values.at(i) *= products;
-  }
+profile::GpuSpec with_multiprocessors(profile::GpuSpec spec) {
+  spec.multiprocessors = std::max(spec.multiprocessors, 1);
+  return spec;
 }
 
-const OperationCostModel::Parameters& OperationCostModel::parameters_for(
-    const OperationWork& work) const {
+}  // namespace
+
+OperationCostModel::OperationCostModel(profile::GpuSpec spec)
+    : spec_(with_multiprocessors(std::move(spec))), parameters_(arithmetic_parameters(spec_)) {}
+
+const EvidencedParameters& OperationCostModel::parameters_for(const OperationWork& work) const {
   if (spec_.calibration && spec_.calibration->has_all_arithmetic()) {
-    if (!depends_on_arithmetic(work) || work.half) return half_;
-    return work.tensor_cores ? tf32_ : other_arithmetic_;
+    if (!depends_on_arithmetic(work) || work.half) return parameters_.half;
+    return work.tensor_cores ? parameters_.tf32 : parameters_.other;
   }
-  if (work.half) return half_;
+  if (work.half) return parameters_.half;
   const bool depends = is_product(work) || (spec_.calibration && spec_.calibration->half &&
                                             work.kind == Kind::kDepthwiseConvolution);
-  return !depends || work.tensor_cores == tensor_cores_ ? own_ : other_arithmetic_;
+  const bool measured = !depends || work.tensor_cores == parameters_.tensor_cores;
+  return measured ? parameters_.own : parameters_.other;
 }
 
 double OperationCostModel::seconds_of(const OperationWork& work,
-                                      const Parameters& parameters) const {
+                                      const EvidencedParameters& parameters) const {
   const GpuRates rates = gpu_rates(spec_);
   return std::max(operation_seconds(work, rates, parameters.values.data()),
                   least_seconds(work, rates));
@@ -236,7 +141,7 @@ OperationCost OperationCostModel::price(const kernels::DescribedOperation& descr
 OperationCost OperationCostModel::price(const gpemu_operation& operation,
                                         kernels::OperationClass operation_class) const {
   const OperationWork work = operation_work(operation, operation_class, spec_);
-  const Parameters& parameters = parameters_for(work);
+  const EvidencedParameters& parameters = parameters_for(work);
   const bool fitted =
       is_fitted(operation.kind) || (work.kind == Kind::kAttention && knows_attention(spec_));
   Evidence evidence = fitted ? parameters.evidence : Evidence::kAnalytic;
@@ -286,7 +191,7 @@ Limit OperationCostModel::limit(const kernels::DescribedOperation& described) co
   // Memory's part is the time that goes away without the bytes; latency is what remains without
   // bytes and arithmetic; the rest is compute.
   OperationWork part = operation_work(described, spec_);
-  const Parameters& parameters = parameters_for(part);
+  const EvidencedParameters& parameters = parameters_for(part);
   const double seconds = seconds_of(part, parameters);
   const GpuRates rates = gpu_rates(spec_);
   part.bytes = part.activation_bytes = part.turned_bytes = part.elements = 0;

@@ -360,27 +360,74 @@ void add_winograd(const Convolution& conv, const profile::GpuSpec& spec, Operati
                                                     round_up(conv.output_size[1] / 2);
 }
 
+/// A convolution as a product: rows are pixels, columns channels, a term of the sum is one of the
+/// window.
+Product product_of(const Convolution& conv, int direction) {
+  const double in_channels = conv.in_channels / conv.groups;
+  const double out_channels = conv.out_channels / conv.groups;
+  switch (direction) {
+    case 1:
+      return {.rows = conv.batch * conv.input,
+              .columns = in_channels,
+              .depth = out_channels * conv.filter,
+              .batch = conv.groups};
+    case 2:
+      return {.rows = out_channels,
+              .columns = in_channels * conv.filter,
+              .depth = conv.batch * conv.output,
+              .batch = conv.groups};
+    default:
+      return {.rows = conv.batch * conv.output,
+              .columns = out_channels,
+              .depth = in_channels * conv.filter,
+              .batch = conv.groups};
+  }
+}
+
+/// Sets what a convolution moves. `aligned`: the channels are as many as kernels like.
+void set_convolution_bytes(const Convolution& conv, const gpemu_operation& operation, bool aligned,
+                           const profile::GpuSpec& spec, OperationWork& work) {
+  const double each = gpemu_data_type_bytes(operation.type);
+  const double input_bytes = conv.batch * conv.input * conv.in_channels * each;
+  const double output_bytes = conv.batch * conv.output * conv.out_channels * each;
+  work.activation_bytes = input_bytes + output_bytes;
+  // In 16 bits, windows of one element are products in either order; not before Ampere, where
+  // published steps of WideResNet and ResNeXt took longer (evidence/published/README.md).
+  const bool product_in_place =
+      work.half && conv.filter == 1 && !conv.strided && spec.generation.pointwise_in_place;
+  if (work.tensor_cores && operation.channels_last == 0 && !product_in_place) {
+    // Operands are read and written once more to put their channels last; the kernels write the
+    // result in either order. Source: the names of cuDNN's kernels, *_nhwckrsc_nchw, beside
+    // nchwToNhwcKernel.
+    work.turned_bytes = 2 * (work.direction == 0   ? input_bytes
+                             : work.direction == 1 ? output_bytes
+                                                   : work.activation_bytes);
+  }
+  // Images have three channels, for which there are kernels.
+  constexpr double kImageChannels = 4;
+  const bool last = operation.channels_last != 0 && is_half_type(operation.type);
+  if (last && !aligned && conv.in_channels > kImageChannels) {
+    work.turned_bytes = 2 * work.activation_bytes;
+  }
+  const double in_channels = conv.in_channels / conv.groups;
+  work.bytes = work.activation_bytes + conv.out_channels * in_channels * conv.filter * each;
+  work.cached = cached_part(work.bytes, spec);
+}
+
+/// The arithmetic of a convolution with one channel in each group.
+double depthwise_flops(const Convolution& conv, bool direct) {
+  const double flops = 2 * conv.batch * conv.output * conv.out_channels * conv.filter;
+  const bool compiled = conv.filter == conv.widest * conv.widest &&
+                        (conv.widest == 1 || conv.widest == 3 || conv.widest == 5);
+  if (!direct && !compiled) return flops / kOtherWindowShare;
+  return direct && conv.widest > kWidestWindow ? flops / kWideWindowShare : flops;
+}
+
 OperationWork convolution_work(const gpemu_operation& operation, const profile::GpuSpec& spec) {
   const Convolution conv = convolution_of(operation);
   const int direction = operation.kind - GPEMU_OPERATION_CONVOLUTION_FORWARD;
   const bool depthwise = conv.groups > 1 && conv.in_channels == conv.groups;
-  const double in_channels = conv.in_channels / conv.groups;
-  const double out_channels = conv.out_channels / conv.groups;
-  // As a product: rows are pixels, columns channels, a term of the sum is one of the window.
-  Product product{.rows = conv.batch * conv.output,
-                  .columns = out_channels,
-                  .depth = in_channels * conv.filter,
-                  .batch = conv.groups};
-  if (direction == 1) {
-    product.rows = conv.batch * conv.input;
-    product.columns = in_channels;
-    product.depth = out_channels * conv.filter;
-  } else if (direction == 2) {
-    product.rows = out_channels;
-    product.columns = in_channels * conv.filter;
-    product.depth = conv.batch * conv.output;
-  }
-  const double each = gpemu_data_type_bytes(operation.type);
+  const Product product = product_of(conv, direction);
   const Peak peak = peak_of(arithmetic_type(operation), spec);
   const bool last = operation.channels_last != 0 && is_half_type(operation.type);
   const bool aligned = (operation.shape[1] | operation.shape[2]) % kVector == 0;
@@ -396,42 +443,17 @@ OperationWork convolution_work(const gpemu_operation& operation, const profile::
                      .direct = (last && aligned && depthwise) || (in_groups && !group_kernel),
                      .peak_flops = peak.flops,
                      .depth = std::max(product.depth, 1.0)};
-  const double input_bytes = conv.batch * conv.input * conv.in_channels * each;
-  const double output_bytes = conv.batch * conv.output * conv.out_channels * each;
-  work.activation_bytes = input_bytes + output_bytes;
-  // In 16 bits, windows of one element are products in either order; not before Ampere, where
-  // published steps of WideResNet and ResNeXt took longer (evidence/published/README.md).
-  const bool product_in_place =
-      work.half && conv.filter == 1 && !conv.strided && spec.generation.pointwise_in_place;
-  if (peak.tensor_cores && operation.channels_last == 0 && !product_in_place) {
-    // Operands are read and written once more to put their channels last; the kernels write the
-    // result in either order. Source: the names of cuDNN's kernels, *_nhwckrsc_nchw, beside
-    // nchwToNhwcKernel.
-    work.turned_bytes = 2 * (direction == 0   ? input_bytes
-                             : direction == 1 ? output_bytes
-                                              : work.activation_bytes);
-  }
-  // Images have three channels, for which there are kernels.
-  constexpr double kImageChannels = 4;
-  if (last && !aligned && conv.in_channels > kImageChannels) {
-    work.turned_bytes = 2 * work.activation_bytes;
-  }
-  work.bytes = work.activation_bytes + conv.out_channels * in_channels * conv.filter * each;
-  work.cached = cached_part(work.bytes, spec);
+  set_convolution_bytes(conv, operation, aligned, spec, work);
   if (depthwise) {
-    work.flops = 2 * conv.batch * conv.output * conv.out_channels * conv.filter;
-    const bool compiled = conv.filter == conv.widest * conv.widest &&
-                          (conv.widest == 1 || conv.widest == 3 || conv.widest == 5);
-    if (!work.direct && !compiled) work.flops /= kOtherWindowShare;
-    if (work.direct && conv.widest > kWidestWindow) work.flops /= kWideWindowShare;
+    work.flops = depthwise_flops(conv, work.direct);
     return work;
   }
+  const double group = conv.in_channels / conv.groups;
   work.flops = 2 * tiled(product, spec.multiprocessors, direction == 2);
-  work.least_flops = 2 * conv.batch * conv.output * conv.out_channels * in_channels * conv.filter;
+  work.least_flops = 2 * conv.batch * conv.output * conv.out_channels * group * conv.filter;
   if (work.direct) work.flops = direct_group_flops(conv, direction, work.least_flops, spec);
   if (group_kernel) {
     // Groups are computed as ones of the next power of two.
-    const double group = conv.in_channels / conv.groups;
     work.flops = work.least_flops * std::exp2(std::ceil(std::log2(group))) / group;
   }
   if (work.kind == Kind::kConvolution) {

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 
+#include "gpemu/cost/arithmetic_parameters.hpp"
 #include "gpemu/cost/estimate.hpp"
 #include "gpemu/kernels/described_operation.hpp"
 #include "gpemu/operation.h"
@@ -52,28 +53,15 @@ class OperationCostModel {
   [[nodiscard]] Limit limit(const kernels::DescribedOperation& described) const;
 
  private:
-  /// Parameters, and their evidence if they are used as they were fitted.
-  struct Parameters {
-    profile::OperationParameters values{};
-    Evidence evidence = Evidence::kAnalytic;
-    /// The bars of a step: on the GPU and in the arithmetic of these parameters, absent if too few
-    /// steps tell; and on others.
-    std::optional<double> calibrated_error;
-    double transferred_error = 0;
-  };
-
   [[nodiscard]] OperationCost price(const gpemu_operation& operation,
                                     kernels::OperationClass operation_class) const;
-  [[nodiscard]] const Parameters& parameters_for(const OperationWork& work) const;
+  [[nodiscard]] const EvidencedParameters& parameters_for(const OperationWork& work) const;
   /// Returns how long work takes, in seconds.
-  [[nodiscard]] double seconds_of(const OperationWork& work, const Parameters& parameters) const;
+  [[nodiscard]] double seconds_of(const OperationWork& work,
+                                  const EvidencedParameters& parameters) const;
 
   profile::GpuSpec spec_;
-  Parameters own_;
-  Parameters other_arithmetic_;
-  Parameters half_;            ///< for convolutions and products in 16 bits.
-  Parameters tf32_;            ///< the same in TF32, if all kinds of arithmetic were measured.
-  bool tensor_cores_ = false;  ///< whether the products measured for own_ ran on them.
+  ArithmeticParameters parameters_;
 };
 
 }  // namespace gpemu::cost
