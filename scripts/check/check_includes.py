@@ -19,6 +19,7 @@ STANDARD = {
     "array": "array to_array",
     "atomic": "atomic memory_order_acq_rel memory_order_acquire memory_order_relaxed "
               "memory_order_release",
+    "charconv": "from_chars",
     "chrono": "chrono",
     "cmath": "llround",
     "condition_variable": "condition_variable",
@@ -46,7 +47,7 @@ STANDARD = {
     "span": "as_bytes span",
     "string": "string",
     "string_view": "string_view",
-    "system_error": "system_error",
+    "system_error": "errc system_error",
     "thread": "this_thread thread",
     "type_traits": "is_trivially_copyable_v is_trivially_destructible_v",
     "unordered_map": "unordered_map",

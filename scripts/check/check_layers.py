@@ -47,7 +47,8 @@ ALLOWED = {
     "report": {"base"},
     "record": {"base", "kernels", "cost", "step", "process", "report"},
     "predict": {"base", "profile", "kernels", "cost", "step", "record"},
-    "run": {"base", "sim", "profile", "topology", "predict", "record"},
+    "skip": {"base", "sim"},
+    "run": {"base", "sim", "profile", "topology", "predict", "record", "skip"},
     # The headers of libgpemu.so, which is all that shims and plug-ins see.
     "abi": {"base"},
 }

@@ -13,8 +13,7 @@
 #include <utility>
 
 #include "gpemu/base/file.hpp"
-
-#include "proc_text.hpp"
+#include "gpemu/skip/proc_text.hpp"
 
 namespace gpemu::run {
 namespace {
@@ -25,7 +24,7 @@ constexpr int kListPauseMs = 1;
 /// Returns the parent of a process that runs or is a zombie.
 std::optional<pid_t> parent_of(pid_t process) {
   const auto stat = read_file("/proc/" + std::to_string(process) + "/stat", kMiB);
-  return stat ? parent_in(*stat) : std::nullopt;
+  return stat ? skip::parent_in(*stat) : std::nullopt;
 }
 
 }  // namespace
@@ -35,7 +34,7 @@ Result<std::vector<pid_t>> children() {
   const pid_t self = ::getpid();
   GPEMU_ASSIGN(const std::vector<std::filesystem::path> paths, list_folder("/proc"));
   for (const std::filesystem::path& path : paths) {
-    const auto process = leading_number<pid_t>(path.filename().native());
+    const auto process = skip::leading_number<pid_t>(path.filename().native());
     if (process && parent_of(*process) == self) found.push_back(*process);
   }
   return found;

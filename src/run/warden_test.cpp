@@ -72,7 +72,7 @@ class WardenTest : public testing::Test {
   /// Returns the exit code as wait() does, but not later than when a test has hung.
   static std::optional<int> code_of(Warden& warden) {
     std::optional<int> code;
-    EXPECT_TRUE(eventually([&] { return (code = warden.poll()).has_value(); }));
+    EXPECT_TRUE(skip::eventually([&] { return (code = warden.poll()).has_value(); }));
     return code;
   }
 

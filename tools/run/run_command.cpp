@@ -29,8 +29,8 @@
 #include "gpemu/run/environment.hpp"
 #include "gpemu/run/program_file.hpp"
 #include "gpemu/run/settings.hpp"
-#include "gpemu/run/skipper.hpp"
 #include "gpemu/sim/clock_page.hpp"
+#include "gpemu/skip/skipper.hpp"
 
 #include "cli/command_line.hpp"
 #include "cli/device_list.hpp"
@@ -299,22 +299,22 @@ class SkippingSoon {
 };
 
 /// Returns nothing, after a message, if the run must take its real time.
-std::unique_ptr<run::Skipper> skip_waiting(const std::shared_ptr<device::Node>& node, pid_t root,
-                                           const World& world) {
-  auto skipper =
-      run::Skipper::start(node->clock_page(), {.root = root,
-                                               .segment = node->place_of_clock().first,
-                                               .host_clock = world.clock,
-                                               .has_all = [node](const std::set<pid_t>& processes) {
-                                                 return node->all_others_among(processes);
-                                               }});
+std::unique_ptr<skip::Skipper> skip_waiting(const std::shared_ptr<device::Node>& node, pid_t root,
+                                            const World& world) {
+  auto skipper = skip::Skipper::start(node->clock_page(),
+                                      {.root = root,
+                                       .segment = node->place_of_clock().first,
+                                       .host_clock = world.clock,
+                                       .has_all = [node](const std::set<pid_t>& processes) {
+                                         return node->all_others_among(processes);
+                                       }});
   if (skipper) return *std::move(skipper);
   report::print_error("gpemu: warning: {}\n", skipper.error().message);
   return nullptr;
 }
 
 /// Reports the time that was skipped and what often prevented skipping, if anything did.
-void tell_skipped(const run::Skipper::Report& report) {
+void tell_skipped(const skip::Skipper::Report& report) {
   report::print_error(
       "\nskipped   {:.3f} s in {} skips{}\n", to_seconds(report.skipped), report.skips,
       report.in_the_way.empty() ? "" : "; often prevented because " + report.in_the_way);
@@ -360,7 +360,7 @@ Result<int> run_on_gpus(RunProgramOptions options, const World& world) {
                                         : run::ProgramOutput::kAsItIs;
   report::Provenance provenance = report::provenance_at(world.time_of_day());
   const report::HostLoadMeter meter(report::LoadScope::kChildren, world.host_sample);
-  std::unique_ptr<run::Skipper> skipper;
+  std::unique_ptr<skip::Skipper> skipper;
   const auto started = [&](pid_t root) {
     if (!soon) return;
     soon->hand_over();
