@@ -289,8 +289,8 @@ def try_dispatcher(draw, place):
     address = f"127.0.0.1:{party.port}"
     if draw.random() < 0.3:
         return party, ["data", "work", address, "--workers", "1", "--data", place.photos], {}
-    return party, ["train", "--gpu", "T4", "--model", "resnet18", "--batch", "4", "--data-service",
-                   address, "--no-pin-memory", "--quiet"], {}
+    return party, ["train", "service", address, "--gpu", "T4", "--model", "resnet18", "--batch",
+                   "4", "--no-pin-memory", "--quiet"], {}
 
 
 # ---- Nodes
@@ -372,7 +372,7 @@ def free_port():
 
 
 def try_node(draw, place):
-    words = ["train", "--gpu", "T4", "--model", "resnet18", "--batch", "4", "--data", place.photos,
+    words = ["train", "files", place.photos, "--gpu", "T4", "--model", "resnet18", "--batch", "4",
              "--no-pin-memory", "--quiet", "--workers", "1"]
     if draw.random() < 0.4:
         party = Party(draw.choice([*ANY, *[node_zero] * 6])(draw))
@@ -424,8 +424,8 @@ class Place:
         self.settings = ""
         subprocess.run([self.gpemu, "data", "make", self.photos, "--images", "40", "--quiet"],
                        check=True, env=self.environment)
-        honest = ["train", "--gpu", "T4", "--model", "resnet18", "--batch", "4", "--data",
-                  self.photos, "--no-pin-memory", "--quiet", "--workers", "1"]
+        honest = ["train", "files", self.photos, "--gpu", "T4", "--model", "resnet18", "--batch",
+                  "4", "--no-pin-memory", "--quiet", "--workers", "1"]
         self.bytes = max(self.run(honest)[2], self.run(["data", "show", self.photos])[2])
         # What nodes must have in common, as the first one says it to one that differs.
         port = free_port()
@@ -496,8 +496,8 @@ class Service:
         return process.stdout.readline().split(" at ")[1].split(";")[0]
 
     def honest(self):
-        return self.place.run(["train", "--gpu", "T4", "--model", "resnet18", "--batch", "4",
-                               "--data-service", self.address, "--no-pin-memory", "--quiet",
+        return self.place.run(["train", "service", self.address, "--gpu", "T4", "--model",
+                               "resnet18", "--batch", "4", "--no-pin-memory", "--quiet",
                                "--patience", str(20 * PATIENCE_S)], most_s=60 * PATIENCE_S)
 
     def call(self, draw, callers):

@@ -34,7 +34,7 @@ MOST_KILLED_S = 10
 LONG = "exec sleep 1000"
 # What `run`'s programs do: nothing, or they wait for something that does not come.
 PROGRAMS = (["true"], ["sh", "-c", LONG])
-TRAIN = ["train", "--gpu", "T4", "--model", "resnet18", "--batch", "4", "--no-pin-memory"]
+GPU = ["--gpu", "T4", "--model", "resnet18", "--batch", "4"]
 
 
 def commands(folder, address):
@@ -45,13 +45,14 @@ def commands(folder, address):
         "run": ["run", "--gpu", "T4", "--json", f"{out}.json", "--report", f"{out}.html",
                 "--trace", f"{out}.trace", "--"],
         "run virtual": ["run", "--gpu", "T4", "--clock", "virtual", "--"],
-        "train": [*TRAIN, "--synthetic", "--steps", "100000", "--json", f"{out}.json", "--trace",
-                  f"{out}.trace"],
-        "train data": [*TRAIN, "--data", photos, "--epochs", "100", "--report", f"{out}.html"],
-        "train join": [*TRAIN, "--data", photos, "--join", f"0/2@{address}"],
-        "train service": [*TRAIN, "--data-service", address],
-        "analyze": ["analyze", "--gpu", "T4", "--model", "resnet18", "--batch", "4", "--data",
-                    photos, "--json", f"{out}.json"],
+        "train": ["train", "synthetic", *GPU, "--steps", "100000", "--json", f"{out}.json",
+                  "--trace", f"{out}.trace"],
+        "train data": ["train", "files", photos, *GPU, "--no-pin-memory", "--epochs", "100",
+                       "--report", f"{out}.html"],
+        "train join": ["train", "files", photos, *GPU, "--no-pin-memory", "--join",
+                       f"0/2@{address}"],
+        "train service": ["train", "service", address, *GPU, "--no-pin-memory"],
+        "analyze": ["analyze", "files", photos, *GPU, "--json", f"{out}.json"],
         "data make": ["data", "make", f"{out}.folder", "--images", "3000"],
         "data convert": ["data", "convert", photos, f"{out}.folder"],
         "data convert pages": ["data", "convert", photos, f"{out}.pages", "--format", "pages"],

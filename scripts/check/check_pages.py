@@ -181,13 +181,13 @@ class Maker:
         return self.data
 
     def train(self, page, **options):
-        self.call("train", "--gpu", "V100-PCIE-32GB", "--model", "resnet18", "--batch", 16,
-                  "--data", self.images(), "--epochs", 3, "--workers", 2, "--no-pin-memory",
+        self.call("train", "files", self.images(), "--gpu", "V100-PCIE-32GB", "--model", "resnet18",
+                  "--batch", 16, "--epochs", 3, "--workers", 2, "--no-pin-memory",
                   "--quiet", "--report", page, **options)
 
     def train_long(self, page):
-        self.call("train", "--gpu", "A100-SXM4-40GB", "--model", "resnet50", "--batch", 256,
-                  "--gpus", 4, "--synthetic", "--clock", "virtual", "--steps", 5000, "--quiet",
+        self.call("train", "synthetic", "--gpu", "A100-SXM4-40GB", "--model", "resnet50",
+                  "--batch", 256, "--gpus", 4, "--clock", "virtual", "--steps", 5000, "--quiet",
                   "--report", page)
 
     def train_on_a_busy_host(self, page):
@@ -206,8 +206,8 @@ class Maker:
             raise SystemExit("check_pages: no warning though three others shared the only core")
 
     def analyze(self, page):
-        self.call("analyze", "--gpu", "V100-PCIE-32GB", "--model", "resnet18", "--batch", 16,
-                  "--data", self.images(), "--workers", 2, "--no-pin-memory", "--quiet",
+        self.call("analyze", "files", self.images(), "--gpu", "V100-PCIE-32GB", "--model",
+                  "resnet18", "--batch", 16, "--workers", 2, "--no-pin-memory", "--quiet",
                   "--report", page)
 
     def run(self, page):

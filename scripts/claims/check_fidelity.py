@@ -65,8 +65,8 @@ def emulate(gpemu, model, steps, environment):
     """Returns the mean step and the profile's, in ms, and the 99th percentile."""
     with tempfile.TemporaryDirectory() as folder:
         output = pathlib.Path(folder) / "run.json"
-        subprocess.run([gpemu, "train", "--gpu", GPU, "--model", model, "--batch", "8",
-                        "--synthetic", "--steps", str(steps), "--quiet", "--json", output],
+        subprocess.run([gpemu, "train", "synthetic", "--gpu", GPU, "--model", model, "--batch", "8",
+                        "--steps", str(steps), "--quiet", "--json", output],
                        env=environment, check=True)
         result = json.loads(output.read_text())
     return result["step_ms"]["mean"], result["profile_step_ms"]["total"], result["step_ms"]["p99"]

@@ -117,16 +117,15 @@ class Worlds:
 
     def train(self, setting, described):
         model, gpu = setting.job
-        words = ["train", "--gpu", gpu, "--model", model, "--batch", BATCH, "--data",
-                 self.place(setting.data), "--workers", setting.workers, "--epochs",
-                 setting.epochs, "--quiet", "--json", "-"]
+        data = self.place(setting.data)
+        words = ["train", *(("host", self.host, "--data", data) if described else ("files", data)),
+                 "--gpu", gpu, "--model", model, "--batch", BATCH, "--workers", setting.workers,
+                 "--epochs", setting.epochs, "--quiet", "--json", "-"]
         if setting.storage:
             words += ["--storage", setting.storage]
         if setting.cache:
             words += ["--cache", setting.cache, "--cache-share", setting.share]
-        if described:
-            words += ["--host", self.host, "--clock", "virtual"]
-        elif setting.storage and not setting.cache:
+        if not described and setting.storage and not setting.cache:
             words += ["--cold"]
         result = json.loads(self.call(*words))
         # The first step of a run waits for a pipeline that is empty.

@@ -42,8 +42,8 @@ def boundaries(folder):
 
 def runs(gpemu, gpu, model, batch):
     """Returns whether one emulated step of the batch runs."""
-    command = [gpemu, "train", "--gpu", gpu, "--model", model, "--batch", str(batch)]
-    options = ["--synthetic", "--clock", "virtual", "--steps", "1", "--quiet"]
+    command = [gpemu, "train", "synthetic", "--gpu", gpu, "--model", model, "--batch", str(batch)]
+    options = ["--clock", "virtual", "--steps", "1", "--quiet"]
     result = subprocess.run(command + options, capture_output=True, text=True, check=False)
     if result.returncode not in (0, OUT_OF_MEMORY):
         sys.exit(f"{' '.join(map(str, command))}: {result.stderr}")

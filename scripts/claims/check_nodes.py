@@ -78,8 +78,8 @@ class Cluster:
 
     def words(self, options):
         """A command for each host, which writes files with its rank in their names."""
-        train = [self.gpemu, "train", "--gpu", GPU, "--model", MODEL, "--batch", BATCH, "--data",
-                 self.folder / "photos", "--storage", self.folder / "disk.toml", "--workers", 4,
+        train = [self.gpemu, "train", "files", self.folder / "photos", "--gpu", GPU, "--model",
+                 MODEL, "--batch", BATCH, "--storage", self.folder / "disk.toml", "--workers", 4,
                  "--no-pin-memory", "--quiet", "--join", "cluster", "--cache-share", SHARE,
                  *options]
         return ["sh", "-c", f'exec "$@" --json {self.folder}/$GPEMU_HOST_RANK.json '

@@ -52,8 +52,8 @@ class Checks:
         self.rows = []
 
     def train(self, model, gpu, workers, steps):
-        subprocess.run([self.options.gpemu, "train", "--gpu", gpu, "--model", model, "--batch",
-                        str(BATCH), "--data", self.data, "--workers", str(workers), "--epochs",
+        subprocess.run([self.options.gpemu, "train", "files", self.data, "--gpu", gpu, "--model",
+                        model, "--batch", str(BATCH), "--workers", str(workers), "--epochs",
                         "1000000", "--steps", str(steps), "--quiet", "--json", self.output,
                         *self.options.pin], check=True)
         return json.loads(self.output.read_text())

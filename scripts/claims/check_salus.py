@@ -87,9 +87,9 @@ def launch(folder, gpemu, with_torch):
     jobs = []
     for number, start in enumerate(STARTS):
         time.sleep(max(0, start - (time.monotonic() - began)))
-        words = [gpemu, "train", "--node", os.environ["GPEMU_NODE"], "--model", "salus_job",
-                 "--batch", str(BATCH), "--synthetic", "--steps", str(STEPS), "--quiet",
-                 "--trace", f"{folder}/{number}.trace"]
+        words = [gpemu, "train", "synthetic", "--node", os.environ["GPEMU_NODE"], "--model",
+                 "salus_job", "--batch", str(BATCH), "--steps", str(STEPS), "--quiet", "--trace",
+                 f"{folder}/{number}.trace"]
         if with_torch:
             words = [sys.executable, __file__, "--train", f"{folder}/{number}.json"]
         jobs.append((time.monotonic() - began, subprocess.Popen(words)))

@@ -37,9 +37,9 @@ def link_of(row):
 
 def predicted_ms(gpemu, row):
     """Returns the time of a step of gpemu train, and how much of its exchanges is exposed."""
-    command = [gpemu, "train", "--model", "resnet50", "--gpu", row["gpu"], "--gpus",
-               str(row["gpus"]), "--batch", str(row["gpus"] * row["batch_per_gpu"]), "--synthetic",
-               "--steps", "3", "--clock", "virtual", "--json", "-", "--topology", row["machine"]]
+    command = [gpemu, "train", "synthetic", "--model", "resnet50", "--gpu", row["gpu"], "--gpus",
+               str(row["gpus"]), "--batch", str(row["gpus"] * row["batch_per_gpu"]), "--steps", "3",
+               "--clock", "virtual", "--json", "-", "--topology", row["machine"]]
     if row["nodes"] > 1:
         # The published steps with several nodes ran over TCP.
         command += ["--nodes", str(row["nodes"]), "--network", "socket"]

@@ -78,8 +78,8 @@ class Service:
 
     def train(self, epochs):
         return subprocess.Popen(
-            [self.gpemu, "train", "--gpu", GPU, "--model", MODEL, "--batch", str(BATCH),
-             "--data-service", self.address, "--no-pin-memory", "--quiet", "--epochs", str(epochs),
+            [self.gpemu, "train", "service", self.address, "--gpu", GPU, "--model", MODEL,
+             "--batch", str(BATCH), "--no-pin-memory", "--quiet", "--epochs", str(epochs),
              "--json", self.folder / "run.json", "--log-samples", self.folder / "run.log"])
 
     def lines(self):

@@ -21,7 +21,7 @@ import time
 import claim_options
 
 GPU = "V100-PCIE-32GB"
-MODEL = ["--model", "resnet50", "--batch", "16", "--synthetic"]  # Eight of them fit.
+MODEL = ["--model", "resnet50", "--batch", "16"]  # Eight of them fit.
 SLICE_MS, SWITCH_MS = 2, 0.145  # What a V100 has by default (docs/design/time-slices.md).
 STEPS_ALONE = 80
 KERNEL = 3072  # The size of the program's products of matrices: some 4 ms each.
@@ -35,8 +35,8 @@ def expected(sharing, parties):
 
 
 def train(gpemu, steps, trace):
-    return subprocess.Popen([gpemu, "train", "--node", NODE, *MODEL, "--steps", str(steps),
-                             "--quiet", "--trace", trace])
+    return subprocess.Popen([gpemu, "train", "synthetic", "--node", NODE, *MODEL, "--steps",
+                             str(steps), "--quiet", "--trace", trace])
 
 
 def rate(trace):

@@ -16,13 +16,14 @@ if [[ ! -d "$demo/data" ]]; then
   "$gpemu" data make "$demo/data" --images "$images"
 fi
 
-common=(--gpu V100-PCIE-32GB --model resnet18 --batch 128 --data "$demo/data")
+common=(--gpu V100-PCIE-32GB --model resnet18 --batch 128)
 
 echo
-"$gpemu" train "${common[@]}" --epochs 2 --json "$demo/train.json" \
+"$gpemu" train files "$demo/data" "${common[@]}" --epochs 2 --json "$demo/train.json" \
   --trace "$demo/train.trace.json" --report "$demo/train.html"
 echo
-"$gpemu" analyze "${common[@]}" --json "$demo/analyze.json" --report "$demo/analyze.html"
+"$gpemu" analyze files "$demo/data" "${common[@]}" --json "$demo/analyze.json" \
+  --report "$demo/analyze.html"
 
 cat <<END
 

@@ -19,7 +19,7 @@ import unittest
 
 COMMAND = sys.argv.pop(1) if len(sys.argv) > 1 else "gpemu"
 GPU = "V100-PCIE-32GB"
-TRAIN = ("train", "--gpu", GPU, "--model", "resnet18", "--synthetic", "--clock", "virtual")
+TRAIN = ("train", "synthetic", "--gpu", GPU, "--model", "resnet18", "--clock", "virtual")
 
 
 class CommandLineTest(unittest.TestCase):
@@ -133,7 +133,7 @@ class CommandLineTest(unittest.TestCase):
 
     def test_is_as_wide_as_it_should(self):
         for columns in (60, 80, 100):
-            output, _ = self.run_gpemu("help", "train", COLUMNS=str(columns))
+            output, _ = self.run_gpemu("help", "train", "files", COLUMNS=str(columns))
             text = output[:output.index("\nExample")]
             widest = max(map(len, text.splitlines()))
             self.assertTrue(columns - 20 < widest <= columns, widest)
@@ -148,7 +148,7 @@ class CommandLineTest(unittest.TestCase):
         self.assertIn("memory is", [" ".join(words[-2:]) for words in headers])
 
     def test_help_of_all_kinds_is_the_same(self):
-        for words in (("train",), ("node", "create"), ("profile",)):
+        for words in (("train",), ("train", "host"), ("node", "create"), ("profile",)):
             self.assertEqual(self.run_gpemu("help", *words), self.run_gpemu(*words, "--help"))
         self.assertEqual(self.run_gpemu("help"), self.run_gpemu("--help"))
         _, errors = self.run_gpemu("help", "node", "crate", expect=2)
@@ -186,10 +186,11 @@ class CommandLineTest(unittest.TestCase):
 
     def test_completes_in_bash(self):
         self.assertEqual(self.complete("tr"), ["train"])
+        self.assertEqual(self.complete("train", ""), ["files", "host", "service", "synthetic"])
         self.assertEqual(self.complete("node", "cr"), ["create"])
         self.assertEqual(self.complete("run", "--gpu", "V100-PCIE"), ["V100-PCIE-16GB", GPU]
                          if "V100-PCIE-16GB" in self.run_gpemu("profile", "list")[0] else [GPU])
-        self.assertIn("--overlap-copy", self.complete("train", "--o"))
+        self.assertIn("--overlap-copy", self.complete("train", "files", "--o"))
         self.run_gpemu("node", "create", "n7", "--gpu", GPU)
         self.assertEqual(self.complete("node", "remove", ""), ["n7"])
         self.assertEqual(self.complete("run", "--node", "n"), ["n7"])

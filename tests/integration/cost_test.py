@@ -107,7 +107,7 @@ class CostTest(unittest.TestCase):
         self.assertGreater(ratio, 1.5)
         self.assertLess(ratio, 2.5)
         with tempfile.NamedTemporaryFile(suffix=".json") as file:
-            self.gpemu("train", "--synthetic", "--gpu", self.edited(*self.FASTER), "--model",
+            self.gpemu("train", "synthetic", "--gpu", self.edited(*self.FASTER), "--model",
                        "resnet50", "--batch", "64", "--steps", "4", "--clock", "virtual",
                        "--quiet", "--json", file.name)
             result = json.loads(pathlib.Path(file.name).read_text())  # It was replaced.
@@ -129,7 +129,7 @@ class CostTest(unittest.TestCase):
 
     def test_training_on_such_a_gpu_tells_its_evidence(self):
         with tempfile.NamedTemporaryFile(suffix=".json") as file:
-            self.gpemu("train", "--synthetic", "--gpu", "T4", "--model", "alexnet", "--batch", "32",
+            self.gpemu("train", "synthetic", "--gpu", "T4", "--model", "alexnet", "--batch", "32",
                        "--steps", "4", "--clock", "virtual", "--quiet", "--json", file.name)
             result = json.loads(pathlib.Path(file.name).read_text())  # It was replaced.
         self.assertGreater(result["evidence"]["transferred"], 0.5)

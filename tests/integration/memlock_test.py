@@ -106,8 +106,9 @@ class MemlockTest(unittest.TestCase):
                        check=True, capture_output=True)
         for user in users():
             with self.subTest(user=user):
-                _, home = self.run_as(user, "train", "--gpu", GPU, "--model", "resnet18", "--batch",
-                                      32, "--data", data, "--workers", 1, "--json", "train.json")
+                _, home = self.run_as(user, "train", "files", data, "--gpu", GPU, "--model",
+                                      "resnet18", "--batch", 32, "--workers", 1, "--json",
+                                      "train.json")
                 result = json.loads((home / "train.json").read_text())
                 self.assertTrue(result["options"]["pin_memory"])
                 self.assertGreaterEqual(result["data"]["not_locked_bytes"], 32 * 3 * 224 * 224 * 4)

@@ -229,7 +229,7 @@ class NewGpu(unittest.TestCase):
 
     def test_train_uses_the_facts(self):
         step, slower = [json.loads(said)["step_ms"]["mean"] for said in self.times(
-            "train", "--model", "vgg16", "--steps", 4, "--synthetic", "--clock", "virtual",
+            "train", "synthetic", "--model", "vgg16", "--steps", 4, "--clock", "virtual",
             "--quiet", "--json", "-")]
         self.assertGreater(slower, 1.002 * step)
 
@@ -245,7 +245,7 @@ class NewGpu(unittest.TestCase):
 
     def test_without_the_table_the_keys_are_named(self):
         for words in (("profile", "show"), ("cost", "--model", "vgg16", "--batch", 64),
-                      ("train", "--model", "vgg16", "--synthetic"), ("node", "create", "y")):
+                      ("train", "synthetic", "--model", "vgg16"), ("node", "create", "y")):
             said = self.call(*words, "--gpu", self.bare, fails=True)
             self.assertIn(f"{self.bare}:6: generation: catalog/generations.toml does not give "
                           "compute capability 13.7 these keys: ", said)

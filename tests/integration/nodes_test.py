@@ -57,9 +57,9 @@ class NodesTest(unittest.TestCase):
                               capture_output=True, text=True).stdout
 
     def words(self, rank, join, *options):
-        return [COMMAND, "train", "--gpu", GPU, "--model", MODEL, "--batch", str(BATCH), "--data",
-                str(self.data), "--workers", "2", "--no-pin-memory", "--quiet", "--join", join,
-                "--json", str(self.folder / f"{rank}.json"), "--log-samples",
+        return [COMMAND, "train", "files", str(self.data), "--gpu", GPU, "--model", MODEL,
+                "--batch", str(BATCH), "--workers", "2", "--no-pin-memory", "--quiet", "--join",
+                join, "--json", str(self.folder / f"{rank}.json"), "--log-samples",
                 str(self.folder / f"{rank}.log"), *map(str, options)]
 
     def start(self, nodes, *options):
@@ -258,8 +258,8 @@ class NodesTest(unittest.TestCase):
         ):
             environment = {k: v for k, v in self.environment.items() if k != "GPEMU_HOSTS"}
             done = subprocess.run(
-                [COMMAND, "train", "--gpu", GPU, "--model", MODEL, "--batch", "5", "--data",
-                 str(self.data), *options], env=environment, check=False, capture_output=True,
+                [COMMAND, "train", "files", str(self.data), "--gpu", GPU, "--model", MODEL,
+                 "--batch", "5", *options], env=environment, check=False, capture_output=True,
                 text=True)
             self.assertEqual(done.returncode, 2, done.stderr)
             self.assertIn(words, done.stderr)

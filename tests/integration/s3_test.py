@@ -89,8 +89,8 @@ class S3Test(unittest.TestCase):
         self.assertTrue(images == copies)
 
     def test_trains_on_objects_and_caches_them(self):
-        done = self.call("train", "--gpu", "V100-PCIE-32GB", "--model", "alexnet", "--batch", 5,
-                         "--data", "PLACE", "--epochs", 3, "--cache", "minio", "--no-pin-memory",
+        done = self.call("train", "files", "PLACE", "--gpu", "V100-PCIE-32GB", "--model", "alexnet",
+                         "--batch", 5, "--epochs", 3, "--cache", "minio", "--no-pin-memory",
                          "--json", "-", "--quiet")
         self.assertEqual(done.returncode, 0, done.stderr)
         result = json.loads(done.stdout)
@@ -120,8 +120,8 @@ class S3Test(unittest.TestCase):
     def test_ends_a_run_when_the_server_stops(self):
         # Two pages are listed, and then nothing more is answered.
         self.server.failures = [None] * 8 + [500] * 1000
-        done = self.call("train", "--gpu", "V100-PCIE-32GB", "--model", "alexnet", "--batch", 5,
-                         "--data", "PLACE", "--epochs", 3, "--no-pin-memory", "--quiet",
+        done = self.call("train", "files", "PLACE", "--gpu", "V100-PCIE-32GB", "--model", "alexnet",
+                         "--batch", 5, "--epochs", 3, "--no-pin-memory", "--quiet",
                          "--workers", 2)
         self.expect_failure(done, 7, "s3://photos/some photos/class", "500")
         self.assertLess(len(self.server.requests), 40)
@@ -177,8 +177,8 @@ class S3Test(unittest.TestCase):
         for before in (0, 3):  # While it lists, and while it reads.
             self.server.requests.clear()
             self.server.failures = [None] * before + ["silence"] * 1000
-            process = self.start("train", "--gpu", "V100-PCIE-32GB", "--model", "alexnet",
-                                 "--batch", 5, "--data", "PLACE", "--no-pin-memory", "--quiet",
+            process = self.start("train", "files", "PLACE", "--gpu", "V100-PCIE-32GB", "--model",
+                                 "alexnet", "--batch", 5, "--no-pin-memory", "--quiet",
                                  "--patience", 10 * SECONDS)
             while len(self.server.requests) <= before:
                 self.assertIsNone(process.poll())

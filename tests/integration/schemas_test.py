@@ -121,12 +121,13 @@ class SchemasTest(unittest.TestCase):
 
     def written(self, *arguments):
         path = self.folder / "result.json"
-        self.call(*arguments[:1], "--json", path, *arguments[1:])
+        end = arguments.index("--") if "--" in arguments else len(arguments)
+        self.call(*arguments[:end], "--json", path, *arguments[end:])
         return json.loads(path.read_text())
 
     def train(self, *arguments):
-        return self.written("train", "--gpu", "V100-PCIE-32GB", "--model", "resnet18", "--batch", 8,
-                            "--quiet", *arguments)
+        return self.written("train", *arguments, "--gpu", "V100-PCIE-32GB", "--model", "resnet18",
+                            "--batch", 8, "--quiet")
 
     def test_schemas_are_schemas(self):
         for name, schema in SCHEMAS.items():
@@ -134,14 +135,14 @@ class SchemasTest(unittest.TestCase):
             self.assertTrue(schema["$id"].endswith(f"/{name}.json"))
 
     def test_train(self):
-        self.hold("train", self.train("--synthetic", "--clock", "virtual", "--gpus", 2))
-        self.hold("train", self.train("--data", self.data(), "--no-pin-memory"))
-        self.hold("train", self.train("--data", self.data(), "--no-pin-memory", "--cache", "minio"))
+        self.hold("train", self.train("synthetic", "--clock", "virtual", "--gpus", 2))
+        self.hold("train", self.train("files", self.data(), "--no-pin-memory"))
+        self.hold("train", self.train("files", self.data(), "--no-pin-memory", "--cache", "minio"))
 
     def test_analyze(self):
         self.hold("analyze", self.written(
-            "analyze", "--gpu", "V100-PCIE-32GB", "--model", "resnet18", "--batch", 8, "--quiet",
-            "--no-pin-memory", "--data", self.data()))
+            "analyze", "files", self.data(), "--gpu", "V100-PCIE-32GB", "--model", "resnet18",
+            "--batch", 8, "--quiet", "--no-pin-memory"))
 
     def test_experiments(self):
         path = self.folder / "result.json"

@@ -66,8 +66,8 @@ class ServiceTest(unittest.TestCase):
 
     def train(self, name, *words):
         process = subprocess.Popen(
-            [COMMAND, "train", "--gpu", GPU, "--model", MODEL, "--batch", str(BATCH),
-             "--data-service", self.address, "--no-pin-memory", "--quiet", "--json",
+            [COMMAND, "train", "service", self.address, "--gpu", GPU, "--model", MODEL, "--batch",
+             str(BATCH), "--no-pin-memory", "--quiet", "--json",
              str(self.folder / f"{name}.json"), "--log-samples", str(self.folder / f"{name}.log"),
              *map(str, words)],
             env=self.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
@@ -159,11 +159,11 @@ class ServiceTest(unittest.TestCase):
         self.dispatcher.kill()
         self.dispatcher.communicate()
         for words, text in (
-                (("train", "--gpu", GPU, "--model", MODEL, "--data-service", self.address),
+                (("train", "service", self.address, "--gpu", GPU, "--model", MODEL),
                  "does not answer"),
-                (("train", "--gpu", GPU, "--model", MODEL, "--data-service", self.address,
+                (("train", "service", self.address, "--gpu", GPU, "--model", MODEL,
                   "--workers", 2), "--workers"),
-                (("train", "--gpu", GPU, "--model", MODEL, "--data-service", self.address,
+                (("train", "service", self.address, "--gpu", GPU, "--model", MODEL,
                   "--strict-images"), "--strict-images"),
                 (("data", "work", self.address), "does not answer"),
                 (("data", "dispatch", self.folder / "nothing"), "nothing"),
@@ -172,7 +172,7 @@ class ServiceTest(unittest.TestCase):
                 (("data", "work", "127.0.0.1:70000"), "65535"),
                 (("data", "work", "127.0.0.1:0"), "from 1"),
                 (("data", "work", self.address, "--listen", ":5"), "HOST:PORT"),
-                (("train", "--gpu", GPU, "--model", MODEL, "--data-service", "here"), "HOST:PORT"),
+                (("train", "service", "here", "--gpu", GPU, "--model", MODEL), "HOST:PORT"),
                 (("data", "dispatch", self.data, "--listen", "192.0.2.1:1"), "cannot listen"),
         ):
             done = subprocess.run([COMMAND, *map(str, words)], env=self.environment, check=False,

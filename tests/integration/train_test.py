@@ -38,15 +38,15 @@ class TrainTest(unittest.TestCase):
         return subprocess.run([COMMAND, *map(str, arguments)], env=environment, check=True,
                               capture_output=True, text=True).stdout
 
-    def run_json(self, command, *arguments):
+    def run_json(self, *words):
         output = self.folder / "run.json"
-        self.call(command, "--gpu", GPU, "--model", MODEL, "--batch", BATCH, "--json", output,
-                  "--quiet", *arguments)
+        self.call(*words, "--gpu", GPU, "--model", MODEL, "--batch", BATCH, "--json", output,
+                  "--quiet")
         return json.loads(output.read_text())
 
     def train(self, *arguments):
         """Trains over the data set from pageable memory, which needs no limit to be raised."""
-        return self.run_json("train", "--data", self.data, "--workers", 2, "--no-pin-memory",
+        return self.run_json("train", "files", self.data, "--workers", 2, "--no-pin-memory",
                              *arguments)
 
     def check_sums(self, result):
@@ -82,8 +82,8 @@ class TrainTest(unittest.TestCase):
         file.write_text('[[fault]]\nkind = "kill"\ngpu = 1\nat_s = 0\n')
         environment = {**os.environ, "GPEMU_NODE_DIR": str(self.folder / "nodes")}
         done = subprocess.run(
-            [COMMAND, "train", "--gpu", GPU, "--gpus", "2", "--model", MODEL, "--batch", str(BATCH),
-             "--synthetic", "--faults", file, "--json", "-", "--quiet"],
+            [COMMAND, "train", "synthetic", "--gpu", GPU, "--gpus", "2", "--model", MODEL,
+             "--batch", str(BATCH), "--faults", file, "--json", "-", "--quiet"],
             env=environment, check=False, capture_output=True, text=True)
         self.assertEqual(done.returncode, 9, done.stderr)
         result = json.loads(done.stdout)
@@ -92,7 +92,7 @@ class TrainTest(unittest.TestCase):
         self.assertIn("GPU 1 was killed at 0.000 s", done.stderr)
 
     def test_repeats_the_profile_in_virtual_time(self):
-        result = self.run_json("train", "--synthetic", "--steps", 1000, "--clock", "virtual")
+        result = self.run_json("train", "synthetic", "--steps", 1000, "--clock", "virtual")
         self.assertAlmostEqual(result["step_ms"]["mean"], result["profile_step_ms"]["total"],
                                places=6)
         self.assertEqual(result["step_ms"]["p99"], result["step_ms"]["p50"])
@@ -100,7 +100,7 @@ class TrainTest(unittest.TestCase):
         self.check_sums(result)
 
     def test_exchanges_gradients_on_several_gpus(self):
-        result = self.run_json("train", "--synthetic", "--gpus", 4, "--clock", "virtual")
+        result = self.run_json("train", "synthetic", "--gpus", 4, "--clock", "virtual")
         self.assertEqual(len(result["gpu_time_s"]), 4)
         profile = result["profile_step_ms"]
         self.assertAlmostEqual(result["time_s"]["communication"],
@@ -137,7 +137,7 @@ class TrainTest(unittest.TestCase):
             self.assertNotIn(word, text)
 
     def test_prints_the_stall_table(self):
-        text = self.call("train", "--gpu", GPU, "--model", MODEL, "--batch", BATCH, "--synthetic",
+        text = self.call("train", "synthetic", "--gpu", GPU, "--model", MODEL, "--batch", BATCH,
                          "--clock", "virtual")
         for word in ("images/s", "compute", "waiting for storage", "waiting for preprocessing",
                      "limited by the GPU"):
@@ -154,8 +154,8 @@ class TrainTest(unittest.TestCase):
             self.addCleanup(other.wait)
             self.addCleanup(other.kill)
         output = self.folder / "busy.json"
-        text = self.call("train", "--gpu", GPU, "--model", MODEL, "--batch", BATCH, "--data",
-                         self.data, "--workers", 1, "--no-pin-memory", "--json", output)
+        text = self.call("train", "files", self.data, "--gpu", GPU, "--model", MODEL, "--batch",
+                         BATCH, "--workers", 1, "--no-pin-memory", "--json", output)
         host = json.loads(output.read_text())["host"]
         self.assertEqual(host["cores"], 1)
         self.assertTrue(host["load"]["too_busy"], host["load"])
@@ -164,7 +164,7 @@ class TrainTest(unittest.TestCase):
                       self.call("data", "bench", self.data, "--epochs", 10))
 
     def test_analyzes_stalls_by_differences_of_passes(self):
-        result = self.run_json("analyze", "--data", self.data, "--workers", 2, "--no-pin-memory")
+        result = self.run_json("analyze", "files", self.data, "--workers", 2, "--no-pin-memory")
         step = {name: one["step_ms"] for name, one in result["passes"].items()}
         self.assertLess(step["ingestion"], step["copying"])
         self.assertLessEqual(step["copying"], step["cached"] * (1 + 1e-9))

@@ -468,8 +468,8 @@ class PackTest(FolderTest):
                                      "--precision", "bf16-amp", "--batch", 1, "--json"))
         self.assertIn("measured", json.dumps(cost))
         self.assertIn("gpt2_124m", self.gpemu(
-            "train", "--gpu", "V100-PCIE-32GB", "--model", "gpt2_124m", "--batch", 1,
-            "--precision", "bf16-amp", "--synthetic", "--steps", 3))
+            "train", "synthetic", "--gpu", "V100-PCIE-32GB", "--model", "gpt2_124m", "--batch", 1,
+            "--precision", "bf16-amp", "--steps", 3))
 
     def test_packs_of_the_same_gpu_are_compared(self):
         self.fill()

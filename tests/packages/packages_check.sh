@@ -41,10 +41,10 @@ done
 use() { # as whom
   echo "packages_check: $kind as $(id -un): train, run, node, smi, cost"
   cd "$(mktemp -d)"
-  "$gpemu" train --gpu V100-PCIE-32GB --model resnet18 --batch 128 --synthetic --steps 20 >train.txt
+  "$gpemu" train synthetic --gpu V100-PCIE-32GB --model resnet18 --batch 128 --steps 20 >train.txt
   grep -q '^throughput  *9[0-9][0-9]\.' train.txt || failed "$(cat train.txt)"
   "$gpemu" data make photos --images 40 --classes 2 >/dev/null
-  "$gpemu" train --gpu V100-PCIE-32GB --model resnet18 --batch 8 --data photos --no-pin-memory \
+  "$gpemu" train files photos --gpu V100-PCIE-32GB --model resnet18 --batch 8 --no-pin-memory \
     >photos.txt
   grep -q '^run  *5 steps, 40 images' photos.txt || failed "$(cat photos.txt)"
   "$gpemu" run --gpu V100-PCIE-32GB -- python3 /check/program.py 2>summary.txt ||

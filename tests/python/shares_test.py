@@ -114,7 +114,7 @@ class Shares(unittest.TestCase):
     def rates(self, way, policy, parties):
         """Returns the steps per second of each party."""
         with tempfile.TemporaryDirectory() as folder:
-            own = (f"{COMMAND} train --node $GPEMU_NODE --synthetic --model resnet18 --batch 32 "
+            own = (f"{COMMAND} train synthetic --node $GPEMU_NODE --model resnet18 --batch 32 "
                    f"--steps {STEPS} --quiet --trace" if way == "train"
                    else f"{sys.executable} {__file__} --party {way}")
             script = "".join(f"{own} {folder}/{party}.json {'' if way == 'train' else parties} & "
@@ -156,7 +156,7 @@ class Shares(unittest.TestCase):
         self.check("gpemu", "fifo")
 
     def test_limits_of_memory(self):
-        train = (f"{COMMAND} train --node $GPEMU_NODE --synthetic --model resnet18 --batch 8 "
+        train = (f"{COMMAND} train synthetic --node $GPEMU_NODE --model resnet18 --batch 8 "
                  "--steps 1 --quiet --json")
         show = ("import gpemu, os; device = gpemu.Node.open(os.environ['GPEMU_NODE']).device(0); "
                 "print(device.memory().total_bytes)")

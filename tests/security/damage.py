@@ -120,8 +120,8 @@ def check_patterns(bench):
         answers = [bench.run(*command, timeout=10) for command in (
             (bench.gpemu_here, "smi", "--period-ms", 1, f"{OTHER}/named"),
             (bench.gpemu_here, "run", "--node", f"{OTHER}/named", "--", "true"),
-            (bench.gpemu_here, "train", "--node", f"{OTHER}/named", "--model", "resnet18",
-             "--synthetic"))]
+            (bench.gpemu_here, "train", "synthetic", "--node", f"{OTHER}/named", "--model",
+             "resnet18"))]
         bench.check(f"a GPU named {name.decode()}: no path is opened",
                     {code for code, _, _ in answers} == {6}, str([code for code, _, _ in answers]))
     for name in ("at-104-2", "at-120-6", "at-128-6", "at-136-6", "at-128-to-144", "at-104-to-144"):
@@ -151,7 +151,7 @@ def check_damage(bench, damages, rng):
         "smi of all": [bench.gpemu_here, "smi", "--period-ms", 1],
         "node list": [bench.gpemu_here, "node", "list"],
         "node show": [bench.gpemu_here, "node", "show", theirs],
-        "train": [bench.gpemu_here, "train", "--model", "resnet18", "--batch", 8, "--synthetic",
+        "train": [bench.gpemu_here, "train", "synthetic", "--model", "resnet18", "--batch", 8,
                   "--steps", 3, "--node", theirs],
         "run": [bench.gpemu_here, "run", "--quiet", "--node", theirs, "--", *program],
         "client": client,
@@ -210,7 +210,7 @@ def wait_until_used(bench, node):
 def check_cut_short(bench):
     """A segment that is cut short while somebody has it mapped: the next access is a SIGBUS."""
     forever = {
-        "train": [bench.gpemu_here, "train", "--model", "resnet18", "--batch", 8, "--synthetic",
+        "train": [bench.gpemu_here, "train", "synthetic", "--model", "resnet18", "--batch", 8,
                   "--steps", 100_000, "--node", NODE],
         "client": [bench.actor, "work", NODE, 1],
     }

@@ -328,7 +328,7 @@ def check_full(bench):
 def check_signals(bench, signals, rng, processes=20):
     """Random SIGSTOP, SIGCONT and SIGKILL among processes, with a watcher and a taker between."""
     bench.create(mib=8192)
-    train = [bench.gpemu_here, "train", "--model", "resnet18", "--batch", 8, "--synthetic",
+    train = [bench.gpemu_here, "train", "synthetic", "--model", "resnet18", "--batch", 8,
              "--steps", 1, "--node", NODE]
 
     def start():

@@ -2,7 +2,10 @@
 #include <algorithm>
 #include <cstdio>
 #include <memory>
+#include <string>
 #include <utility>
+
+#include <fmt/format.h>
 
 #include "gpemu/base/file.hpp"
 #include "gpemu/report/json_text.hpp"
@@ -104,7 +107,7 @@ Result<train::TrainResult> run_real_pass(const RealPass& pass, const World& worl
 /// Runs the two passes that load data: on described hosts, or over real files.
 Result<void> run_data_passes(const World& world, AnalyzeReport& report,
                              const std::atomic<bool>& stop) {
-  if (!report.options.host.name.empty()) {
+  if (report.options.origin == BatchOrigin::kHost) {
     GPEMU_ASSIGN(report.cached, run_described_pass(HostFiles::kInMemory, world, report, stop));
     GPEMU_ASSIGN(report.cold, run_described_pass(HostFiles::kInStorage, world, report, stop));
     report.passes.cached = mean_step(report.cached);
@@ -125,13 +128,6 @@ Result<void> run_data_passes(const World& world, AnalyzeReport& report,
 
 Result<void> run_analyze(const RunOptions& options, const World& world) {
   const OutputOptions& output = options.output;
-  if (options.data.folder.empty() && options.host.name.empty()) {
-    return fail(ErrorCode::kInvalidArgument,
-                "where is the data? Name a data set with --data, or a described host with --host");
-  }
-  if (options.host.name.empty() && options.host.peers != "none") {
-    return fail(ErrorCode::kInvalidArgument, "--peers needs --host: this is one node");
-  }
   GPEMU_TRY(report::check_outputs({report::file_of(output.json), output.report}));
   AnalyzeReport report{.options = options,
                        .provenance = report::provenance_at(world.time_of_day())};
@@ -161,27 +157,44 @@ Result<void> run_analyze(const RunOptions& options, const World& world) {
   return {};
 }
 
+/// Adds a form with the options that both have.
+Command add_form_of_analyze(Command analyze, const std::string& name,
+                            const std::string& description, const World& world,
+                            std::shared_ptr<RunOptions> options) {
+  Command command = analyze.subcommand(name, description);
+  command.last_value_counts();  // So that a script can append options to common ones.
+  add_gpu_options(command, options->gpu);
+  command.option("--steps", options->steps, "Maximum number of steps per pass")
+      .range(2, std::int64_t{1} << 40);
+  add_output_options(command, options->output);
+  add_loading_options(command, *options);
+  command.on_run([options, &world] { return run_analyze(*options, world); });
+  return command;
+}
+
 }  // namespace
 
 void add_analyze_command(Command app, const World& world) {
   Command command = app.subcommand(
       "analyze", "Measure how long training waits for storage and for preprocessing");
-  command.notes(
-      "Examples:\n"
-      "  gpemu analyze --gpu V100-PCIE-32GB --model resnet18 --data photos --report stalls.html\n"
-      "  gpemu analyze --gpu V100-PCIE-32GB --model resnet18 --host dgx-1 --workers 5\n");
-  auto options = std::make_shared<RunOptions>();
-  command.last_value_counts();  // So that a script can append options to common ones.
-  add_gpu_options(command, options->gpu);
-  add_data_options(command, options->data);
-  add_host_options(command, options->host);
-  command.option("--steps", options->steps, "Maximum number of steps per pass")
-      .range(2, std::int64_t{1} << 40);
-  command.option("--json", options->output.json,
-                 "Write the result as JSON; - prints it instead of the table");
-  command.option("--report", options->output.report, "Write an HTML page with plots");
-  command.flag("--quiet", options->output.quiet, "No progress, no table");
-  command.on_run([options, &world] { return run_analyze(*options, world); });
+  command.require_subcommand();
+  constexpr const char* kFilesExample =
+      "  gpemu analyze files photos --gpu V100-PCIE-32GB --model resnet18 --report stalls.html\n";
+  constexpr const char* kHostExample =
+      "  gpemu analyze host dgx-1 --gpu V100-PCIE-32GB --model resnet18 --workers 5\n";
+  command.notes(fmt::format("Examples:\n{}{}", kFilesExample, kHostExample));
+
+  auto real = std::make_shared<RunOptions>();
+  Command files = add_form_of_analyze(command, "files", "Read and decode real files", world, real);
+  files.notes(fmt::format("Example:\n{}", kFilesExample));
+  add_files_options(files, real->data);
+
+  auto described = std::make_shared<RunOptions>();
+  described->origin = BatchOrigin::kHost;
+  Command host = add_form_of_analyze(command, "host", "Load on described hosts, in virtual time",
+                                     world, described);
+  host.notes(fmt::format("Example:\n{}", kHostExample));
+  add_host_options(host, *described);
 }
 
 }  // namespace gpemu::tools

@@ -173,9 +173,9 @@ std::string analyze_page(const AnalyzeReport& report) {
   page.paragraph(fmt::format(
       "Each pass adds one thing to the pass before it; the difference is the cost of "
       "that thing. {}",
-      report.options.host.name.empty()
-          ? "The first two passes run in virtual time, the others use the real data path."
-          : "All passes run in virtual time, on a described host."));
+      report.options.origin == BatchOrigin::kHost
+          ? "All passes run in virtual time, on a described host."
+          : "The first two passes run in virtual time, the others use the real data path."));
   page.table({"pass", "step (ms)", "images/s"}, pass_rows(report));
   page.plot(pass_plot(passes));
   page.heading("Stalls");

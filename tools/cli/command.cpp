@@ -162,6 +162,10 @@ void Command::version_flag(const std::string& name, const std::string& version,
   app_->set_version_flag(name, version, meaning);
 }
 
+void Command::group(const std::string& title) {
+  app_->option_defaults()->group(title);
+}
+
 void Command::last_value_counts() {
   app_->option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
 }

@@ -92,6 +92,8 @@ class Command {
   void version_flag(const std::string& name, const std::string& version,
                     const std::string& meaning);
 
+  /// The help shows options that are added later under this title, by default "Options".
+  void group(const std::string& title);
   /// If an option that is added later is given twice, its last value counts. By default, that is a
   /// fault.
   void last_value_counts();

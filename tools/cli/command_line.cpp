@@ -12,6 +12,7 @@
 #include "gpemu/report/terminal.hpp"
 
 #include "cli/command_tree.hpp"
+#include "cli/former_words.hpp"
 
 namespace gpemu::tools {
 namespace {
@@ -51,9 +52,9 @@ void add_notes(Command app) {
   app.notes(
       "Examples:\n"
       "  gpemu data make photos\n"
-      "  gpemu train --gpu V100-PCIE-32GB --model resnet18 --data photos\n"
+      "  gpemu train files photos --gpu V100-PCIE-32GB --model resnet18\n"
       "  gpemu run --gpu A100-SXM4-40GB -- python train.py\n"
-      "  gpemu help train");
+      "  gpemu help train files");
 }
 
 /// Adds the subcommand of this name alone, because adding all takes longer than most commands run.
@@ -77,7 +78,8 @@ int run(int argc, char** argv, const World& world) {
   CommandTree commands("gpemu emulates GPUs for work on deep-learning systems", "gpemu",
                        world.terminal().columns);
   add_named_command(commands.root(), argc > 1 ? argv[1] : "", world);
-  const Result<int> code = commands.run({argv + std::min(argc, 1), argv + argc});
+  const Result<int> code =
+      commands.run(without_former_words({argv + std::min(argc, 1), argv + argc}));
   return code ? *code : report(code.error());
 }
 

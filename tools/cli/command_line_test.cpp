@@ -38,20 +38,40 @@ TEST(CommandLine, NamesTheCommandThatWasMeant) {
 }
 
 TEST(CommandLine, NamesTheOptionThatWasMeant) {
-  expect_refused({"train", "--modle", "resnet50"},
+  expect_refused({"train", "synthetic", "--modle", "resnet50"},
                  "gpemu: there is no option '--modle'; did you mean '--model'?; see `gpemu train "
-                 "--help`\n");
-  expect_refused({"train", "--xyz=3"},
-                 "gpemu: there is no option '--xyz'; see `gpemu train --help`\n");
+                 "synthetic --help`\n");
+  expect_refused({"train", "synthetic", "--xyz=3"},
+                 "gpemu: there is no option '--xyz'; see `gpemu train synthetic --help`\n");
+}
+
+TEST(CommandLine, NamesTheFormsThatHaveAnOption) {
+  const auto refused = [](std::vector<std::string> words, const std::string& text) {
+    words.insert(words.begin(), "train");
+    expect_refused(words, "gpemu: " + text + "\n");
+  };
+  refused({"synthetic", "--cold"},
+          "`gpemu train synthetic` has no option '--cold'; that is for `gpemu train files`");
+  refused({"service", "here:1", "--workers=8"},
+          "`gpemu train service` has no option '--workers'; that is for `gpemu train files`, "
+          "`gpemu train host`");
+  refused({"files", "photos", "--clock", "virtual"},
+          "`gpemu train files` has no option '--clock'; that is for `gpemu train synthetic`");
+  refused({"files", "photos", "--data-service", "here:1"},
+          "`gpemu train files` has no option '--data-service'; that is for `gpemu train service`");
+  refused({"files", "--data", "photos"},
+          "there is no option '--data': write its value alone; see `gpemu train files --help`");
+  refused({"--job", "both"},
+          "`gpemu train` has no option '--job'; that is for `gpemu train service`");
 }
 
 TEST(CommandLine, SaysWhichValuesAnOptionTakes) {
-  const std::vector<std::string> train = {"train", "--model", "resnet18"};
+  const std::vector<std::string> train = {"train", "synthetic", "--model", "resnet18"};
   const auto refused = [&](const std::string& option, const std::string& value,
                            const std::string& text) {
     std::vector<std::string> words = train;
     words.insert(words.end(), {option, value});
-    expect_refused(words, "gpemu: " + text + "; see `gpemu train --help`\n");
+    expect_refused(words, "gpemu: " + text + "; see `gpemu train synthetic --help`\n");
   };
   refused("--batch", "abc", "--batch 'abc': give a whole number, 1 to 1048576");
   refused("--batch", "0", "--batch '0': give a whole number, 1 to 1048576");
@@ -59,8 +79,8 @@ TEST(CommandLine, SaysWhichValuesAnOptionTakes) {
   refused("--steps", "1e3", "--steps '1e3': give a whole number, greater than 0");
   refused("--clock", "fast", "--clock 'fast': give real or virtual");
   refused("--json", "", "--json: its value is empty");
-  expect_refused({"train", "--model"},
-                 "gpemu: --model: its value is missing; see `gpemu train --help`\n");
+  expect_refused({"train", "synthetic", "--model"},
+                 "gpemu: --model: its value is missing; see `gpemu train synthetic --help`\n");
   expect_refused({"profile", "import", "x", "--tolerance", "nan"},
                  "gpemu: --tolerance 'nan': give a number, 0 to 50; see `gpemu profile import "
                  "--help`\n");
@@ -103,8 +123,8 @@ TEST(CommandLine, TakesADashAfterJsonEverywhere) {
   const Outcome flag = run({"profile", "list", "--json"});
   ASSERT_EQ(flag.code, 0) << flag.errors;
   EXPECT_EQ(run({"profile", "list", "--json", "-"}).output, flag.output);
-  const Outcome file = run({"train", "--gpu", "V100-PCIE-32GB", "--model", "resnet18",
-                            "--synthetic", "--clock", "virtual", "--json", "-"});
+  const Outcome file = run({"train", "synthetic", "--gpu", "V100-PCIE-32GB", "--model", "resnet18",
+                            "--clock", "virtual", "--json", "-"});
   ASSERT_EQ(file.code, 0) << file.errors;
   EXPECT_TRUE(file.output.starts_with("{\n  \"format\": \"gpemu-train-1\"")) << file.output;
   expect_refused({"data", "show", "none", "more"},

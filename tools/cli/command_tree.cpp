@@ -74,6 +74,44 @@ std::string value_fault(const CLI::App& command, const CLI::ParseError& error) {
   return text;
 }
 
+/// Returns the forms of the same command, as `gpemu train files` is one, that have an option or an
+/// argument of this name, or are called so.
+std::vector<std::string> forms_with(const CLI::App& command, std::string_view name,
+                                    const std::string& option) {
+  const bool is_form = command.get_subcommands({}).empty();
+  const CLI::App* const all = is_form ? command.get_parent() : &command;
+  if (all == nullptr || all->get_parent() == nullptr) return {};
+  std::vector<std::string> forms;
+  for (const CLI::App* form : all->get_subcommands({})) {
+    if (form->get_group().empty()) continue;
+    const bool has = form->get_option_no_throw(option) != nullptr ||
+                     form->get_option_no_throw(option.substr(2)) != nullptr;
+    if (!has && !option.ends_with("-" + form->get_name())) continue;
+    forms.push_back(fmt::format("`{} {}`", name.substr(0, is_form ? name.rfind(' ') : name.size()),
+                                form->get_name()));
+  }
+  return forms;
+}
+
+/// Returns what is wrong with an option that the command does not have.
+std::string fault_of_option(const CLI::App& command, std::string_view name,
+                            const std::string& option) {
+  const std::string shown = printable(option);
+  if (option.starts_with("--")) {
+    if (command.get_option_no_throw(option.substr(2)) != nullptr) {
+      return fmt::format("there is no option '{}': write its value alone; see `{} --help`", shown,
+                         name);
+    }
+    const std::vector<std::string> forms = forms_with(command, name, option);
+    if (!forms.empty()) {
+      return fmt::format("`{}` has no option '{}'; that is for {}", name, shown,
+                         fmt::join(forms, ", "));
+    }
+  }
+  return fmt::format("there is no option '{}'{}; see `{} --help`", shown,
+                     suggestion(option, option_names(command)), name);
+}
+
 /// Returns what is wrong with words that no option or argument took; empty if there are none.
 std::string fault_of_rest(const CLI::App& command, std::string_view name) {
   std::vector<std::string> rest = command.remaining();
@@ -84,9 +122,7 @@ std::string fault_of_rest(const CLI::App& command, std::string_view name) {
   if (rest.empty()) return {};
   for (const std::string& word : rest) {
     if (word.size() < 2 || !word.starts_with('-')) continue;
-    const std::string option = word.substr(0, word.find('='));
-    return fmt::format("there is no option '{}'{}; see `{} --help`", printable(option),
-                       suggestion(option, option_names(command)), name);
+    return fault_of_option(command, name, word.substr(0, word.find('=')));
   }
   if (command.get_subcommands({}).empty()) {
     return fmt::format("unexpected argument '{}'; see `{} --help`", printable(rest.front()), name);

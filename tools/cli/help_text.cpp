@@ -28,6 +28,13 @@ class HelpFormatter : public CLI::Formatter {
   std::string make_option(const CLI::Option* option, bool /*is_positional*/) const override {
     return row(option_usage(*option), option_meaning(*option));
   }
+  /// CLI11 puts two empty lines between groups of options.
+  std::string make_group(std::string title, bool is_positional,
+                         std::vector<const CLI::Option*> options) const override {
+    const bool follows_another = !is_positional && title != "Options";
+    return CLI::Formatter::make_group(std::move(title), is_positional, std::move(options))
+        .substr(follows_another ? 1 : 0);
+  }
   std::string make_subcommand(const CLI::App* command) const override {
     return row(command->get_name(), command->get_description());
   }

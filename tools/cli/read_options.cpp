@@ -48,6 +48,10 @@ void add_read_options(Command command, ReadOptions& options) {
   command.option("--window", options.window,
                  "Parts of files to read ahead, and to shuffle together in quasi-random order; "
                  "default: 16, or 1024 single images with --read async");
+  add_storage_option(command, options);
+}
+
+void add_storage_option(Command command, ReadOptions& options) {
   command.option("--storage", options.storage,
                  "Read what the page cache does not have as slowly as this device, e.g. hdd, or "
                  "the one that a TOML file describes (docs/reference/storage-file.md)");

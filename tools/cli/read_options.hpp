@@ -30,8 +30,9 @@ struct Patience {
 /// Adds --patience, which has this name in every command that waits for others.
 void add_patience_option(Command command, Patience& patience);
 
-/// Adds the options.
+/// Add all of the options, and --storage alone.
 void add_read_options(Command command, ReadOptions& options);
+void add_storage_option(Command command, ReadOptions& options);
 
 /// Opens a data set, and warns about what it leaves out. Errors: those of Dataset::open.
 [[nodiscard]] Result<data::Dataset> open_dataset(const std::filesystem::path& folder,

@@ -42,7 +42,7 @@ TEST(WorldTest, HasTheDatabases) {
         {"profile", "show", "--gpu", "T4"},
         {"cost", "--gpu", "T4", "--model", "resnet50", "--batch", "1"},
         {"node", "create", "n", "--gpu", "T4"},
-        {"train", "--gpu", "T4", "--model", "resnet50", "--synthetic"}}) {
+        {"train", "synthetic", "--gpu", "T4", "--model", "resnet50"}}) {
     const Outcome outcome = made_up.run(words);
     EXPECT_EQ(outcome.code, 3) << words.front();
     EXPECT_TRUE(outcome.errors.contains("/none/profiles.db")) << outcome.errors;
@@ -101,8 +101,8 @@ TEST(WorldTest, HasTheFolderForTemporaryFiles) {
 
 TEST(WorldTest, HasTheClockOfRuns) {
   const TestWorld made_up;
-  const Outcome outcome = made_up.run({"train", "--gpu", "V100-PCIE-32GB", "--model", "resnet50",
-                                       "--batch", "64", "--synthetic", "--steps", "5", "--quiet"});
+  const Outcome outcome = made_up.run({"train", "synthetic", "--gpu", "V100-PCIE-32GB", "--model",
+                                       "resnet50", "--batch", "64", "--steps", "5", "--quiet"});
   EXPECT_EQ(outcome, (Outcome{0, "", ""}));
   EXPECT_EQ(made_up.clock.now(), TimePoint(5 * 180ms)) << "a step takes 60 and 120 ms";
 }

@@ -97,8 +97,8 @@ void add_data_service_commands(Command data, const World& world) {
       .show_default();
   add_patience_option(dispatcher, dispatching->patience);
   dispatcher.notes(
-      "Workers are started with `gpemu data work`; training takes its batches from them with "
-      "--data-service. Whoever reaches the address can use it: keep it in a network that you "
+      "Workers are started with `gpemu data work`; `gpemu train service` takes "
+      "their batches. Whoever reaches the address can use it: keep it in a network that you "
       "trust.\n\n"
       "Example:\n  gpemu data dispatch photos --listen 127.0.0.1:5050");
   dispatcher.on_run([dispatching, &world] { return dispatch(*dispatching, world); });

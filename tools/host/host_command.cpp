@@ -69,14 +69,13 @@ void add_host_command(Command app, const World& world) {
       app.subcommand("host", "List described hosts, and describe this machine by measuring it");
   command.require_subcommand();
   command.notes(
-      "`gpemu train --host` and experiments load data on described hosts, in virtual time\n"
+      "`gpemu train host` and experiments load data on described hosts, in virtual time\n"
       "(docs/how-to/describe-your-host.md).\n"
       "\n"
       "Examples:\n"
       "  gpemu host list\n"
       "  gpemu host measure here.toml --data photos\n"
-      "  gpemu train --gpu V100-PCIE-32GB --model resnet18 --data photos --host ./here.toml "
-      "--clock virtual\n");
+      "  gpemu train host ./here.toml --gpu V100-PCIE-32GB --model resnet18 --data photos\n");
 
   Command list = command.subcommand("list", "List the described hosts");
   list.on_run([&world] { return list_hosts(world); });

@@ -16,22 +16,28 @@
 
 namespace gpemu::tools {
 
-void add_host_options(Command command, HostOptions& options) {
-  command.option(
-      "--host", options.name,
-      "Load the data on this described host, which is a name (gpemu host "
-      "list) or a TOML file, in virtual time; each of --nodes is one. It loads --dataset, or "
-      "--data, of which only the sizes are read");
+void add_host_options(Command command, RunOptions& options) {
   command
-      .option("--dataset", options.dataset,
+      .option("host", options.host.name,
+              "A name (`gpemu host list`) or a TOML file; each of --nodes is such a host")
+      .required();
+  command.option("--data", options.data.folder, "A real data set, of which only sizes are read");
+  command
+      .option("--dataset", options.host.dataset,
               "The described data set: a name in experiments/datasets, or a TOML file")
-      .needs("--host")
       .excludes("--data")
       .show_default();
+  command.option("--host-loader", options.host.loader,
+                 "A loader of the host; default: gpemu-FORMAT for --data, or its first");
   command
-      .option("--host-loader", options.loader,
-              "A loader of the host; default: gpemu-FORMAT for --data, or its first")
-      .needs("--host");
+      .option("--workers", options.data.workers,
+              "Workers of each node's loader; default: this machine's cores")
+      .range(1, 1024);
+  add_storage_option(command, options.data.read);
+  add_peers_option(command, options.host);
+}
+
+void add_peers_option(Command command, HostOptions& options) {
   command
       .option("--peers", options.peers,
               "partitioned: nodes read from each other's caches; locality: and prepare what they "
@@ -41,24 +47,6 @@ void add_host_options(Command command, HostOptions& options) {
 }
 
 namespace {
-
-/// Checks what described hosts have no model of.
-Result<void> check_host_options(const RunOptions& options) {
-  const int nodes = options.gpu.nodes;
-  if (options.gpu.batch % nodes != 0) {
-    return fail(ErrorCode::kInvalidArgument,
-                "--batch {} cannot be divided among {} nodes: use a multiple", options.gpu.batch,
-                nodes);
-  }
-  ReadOptions plain;
-  plain.storage = options.data.read.storage;
-  if (options.data.read != plain || options.cold) {
-    return fail(ErrorCode::kInvalidArgument,
-                "--order, --read, --window and --cold are for real files: described hosts read "
-                "each format in its own order, and begin with an empty cache");
-  }
-  return {};
-}
 
 /// Puts the files of a real data set into the setup, with the host's loader for its format.
 Result<void> add_real_data(const RunOptions& options, const profile::HostSpec& host,
@@ -99,7 +87,11 @@ double share_in_memory(const profile::HostSpec& host, const std::vector<std::uin
 
 Result<HostPath> open_host(const RunOptions& options, const World& world,
                            const std::atomic<bool>& stop, HostFiles files) {
-  GPEMU_TRY(check_host_options(options));
+  if (options.gpu.batch % options.gpu.nodes != 0) {
+    return fail(ErrorCode::kInvalidArgument,
+                "--batch {} cannot be divided among {} nodes: use a multiple", options.gpu.batch,
+                options.gpu.nodes);
+  }
   const HostOptions& host = options.host;
   const bool real_data = !options.data.folder.empty();
   profile::ExperimentRun run{.host = host.name,

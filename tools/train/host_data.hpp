@@ -30,8 +30,9 @@ enum class HostFiles : std::uint8_t {
   kInMemory,   ///< all of them, so that reading takes no time.
 };
 
-/// Adds the options that describe hosts.
-void add_host_options(Command command, HostOptions& options);
+/// Adds the options of a run on described hosts, and the one that real nodes have, too.
+void add_host_options(Command command, RunOptions& options);
+void add_peers_option(Command command, HostOptions& options);
 
 /// Opens the loaders of the nodes of a run.
 ///

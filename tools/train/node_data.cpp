@@ -116,19 +116,10 @@ Result<void> join_nodes(const RunOptions& options, const peers::GroupPlace& plac
 
 }  // namespace
 
-void add_join_options(Command command, JoinOptions& options) {
-  command
-      .option("--join", options.place,
-              "Train together with other processes, of which this is RANK/NODES@HOST:PORT, e.g. "
-              "0/2@10.77.0.1:29500, where node 0 listens; cluster: as `gpemu cluster run` says. "
-              "--batch counts the samples of each node")
-      .needs("--data")
-      .excludes("--host");
-  command
-      .option("--log-samples", options.log,
-              "Write to this file which samples were prepared, and which steps were done, as lines "
-              "of JSON; for --data and --data-service")
-      .excludes("--host");
+void add_log_option(Command command, JoinOptions& options) {
+  command.option("--log-samples", options.log,
+                 "Write to this file which samples were prepared, and which steps were done, as "
+                 "lines of JSON");
 }
 
 Result<train::SampleLog> open_sample_log(const std::filesystem::path& path) {
@@ -149,9 +140,8 @@ Result<train::SampleLog> open_sample_log(const std::filesystem::path& path) {
 }
 
 bool uses_nodes(const RunOptions& options) {
-  return !options.data.folder.empty() &&
-         (has_own_cache(options.data) || options.host.peers != "none" ||
-          !options.join.place.empty() || !options.join.log.empty());
+  return has_own_cache(options.data) || options.host.peers != "none" ||
+         !options.join.place.empty() || !options.join.log.empty();
 }
 
 Result<DataPath> open_node_data(const RunOptions& options, const profile::ModelInfo& model,
@@ -160,8 +150,8 @@ Result<DataPath> open_node_data(const RunOptions& options, const profile::ModelI
   nodes.peers = static_cast<pipeline::Peers>(index_in(pipeline::kPeersNames, options.host.peers));
   if (nodes.peers != pipeline::Peers::kNone &&
       (!has_own_cache(options.data) || options.join.place.empty())) {
-    return fail(ErrorCode::kInvalidArgument,
-                "--peers {} with --data needs --cache, e.g. minio, and --join", options.host.peers);
+    return fail(ErrorCode::kInvalidArgument, "--peers {} needs --cache, e.g. minio, and --join",
+                options.host.peers);
   }
   GPEMU_ASSIGN(const peers::GroupPlace place, place_of(options.join.place, world));
   GPEMU_ASSIGN(nodes.log, open_sample_log(options.join.log));

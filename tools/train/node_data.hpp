@@ -32,13 +32,13 @@ struct NodeData {
   pipeline::Peers peers = pipeline::Peers::kNone;
 };
 
-/// Adds the options of a run that is one of several nodes.
-void add_join_options(Command command, JoinOptions& options);
+/// Adds the option of runs that note samples.
+void add_log_option(Command command, JoinOptions& options);
 
 /// Opens a file for lines about samples; none if the path is empty. Errors: kIo.
 [[nodiscard]] Result<train::SampleLog> open_sample_log(const std::filesystem::path& path);
 
-/// Returns whether real files are cached, or divided among nodes.
+/// Returns whether a run of real files caches them, or divides them among nodes.
 [[nodiscard]] bool uses_nodes(const RunOptions& options);
 
 /// Opens the data of such a run, and waits for the other nodes. `nodes` must outlive the path.

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "gpemu/base/error.hpp"
+#include "gpemu/report/host_facts.hpp"
 
 #include "cli/command.hpp"
 #include "cli/read_options.hpp"
@@ -34,7 +35,7 @@ struct GpuOptions {
 /// Where the batches come from.
 struct DataOptions {
   std::filesystem::path folder;
-  int workers = 1;
+  int workers = report::usable_cores();
   int prefetch_batches = 2;
   std::uint64_t seed = 0;
   bool strict_images = false;
@@ -49,17 +50,17 @@ struct DataOptions {
   return options.cache != DataOptions{}.cache || options.cache_share;
 }
 
-/// The described hosts that load the data, if any.
+/// The described hosts that load the data.
 struct HostOptions {
-  std::string name;  ///< empty: none; the data is real or synthetic.
+  std::string name;
   std::string dataset = "imagenette-87k";
   std::string loader;          ///< empty: the one of the data's format, or its first.
   std::string peers = "none";  ///< also of real nodes.
 };
 
-/// The workers elsewhere that prepare batches, if any.
+/// The workers elsewhere that prepare batches.
 struct ServiceOptions {
-  std::string dispatcher;  ///< HOST:PORT; empty: none.
+  std::string dispatcher;  ///< HOST:PORT.
   std::string job;         ///< that clients share; empty: the run's own.
 };
 
@@ -67,6 +68,14 @@ struct ServiceOptions {
 struct JoinOptions {
   std::string place;          ///< RANK/NODES@HOST:PORT, or "cluster"; empty: none.
   std::filesystem::path log;  ///< of samples; empty: none.
+};
+
+/// Where the batches of a run come from: the form of its command.
+enum class BatchOrigin : std::uint8_t {
+  kFiles,
+  kHost,       ///< described hosts, in virtual time.
+  kService,    ///< a dispatcher's workers.
+  kSynthetic,  ///< they are on the GPUs already.
 };
 
 /// Where the results go besides the terminal. Empty paths are not written.
@@ -79,6 +88,7 @@ struct OutputOptions {
 
 /// All options of a run.
 struct RunOptions {
+  BatchOrigin origin = BatchOrigin::kFiles;
   GpuOptions gpu;
   DataOptions data;
   HostOptions host;
@@ -87,19 +97,17 @@ struct RunOptions {
   OutputOptions output;
   int epochs = 1;
   std::optional<std::int64_t> steps;  ///< the maximum, if given.
-  bool synthetic = false;
-  std::string clock = "real";  ///< or "virtual".
+  std::string clock = "real";         ///< or "virtual".
   bool cold = false;
 };
 
-/// Add the options that `train` and `analyze` share. The second function returns --data.
+/// The first and the last options that all forms of `train` and `analyze` have. What is added
+/// between them belongs to these in the help; what is added later, to the form.
 void add_gpu_options(Command command, GpuOptions& options);
-Option add_data_options(Command command, DataOptions& options);
+void add_output_options(Command command, OutputOptions& options);
 
-/// Adds the options of caches in memory.
-void add_cache_options(Command command, DataOptions& options);
-
-/// Adds the options that place a run on an existing node.
-void add_node_options(Command command, GpuOptions& options);
+/// Add options of forms that load batches, or that read real files.
+void add_loading_options(Command command, RunOptions& options);
+void add_files_options(Command command, DataOptions& options);
 
 }  // namespace gpemu::tools

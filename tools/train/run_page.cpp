@@ -232,10 +232,10 @@ std::string run_page(const RunReport& report) {
   report::Page page(fmt::format("{} on {}, batch {}", report.model,
                                 gpus_text(report.options.gpu, report.gpu),
                                 report.options.gpu.batch));
-  page.paragraph(fmt::format("gpemu {}: the data path is {}, the GPU is emulated ({}{}).",
-                             GPEMU_VERSION,
-                             report.options.host.name.empty() ? "real" : "a described host's",
-                             report.precision, report.options.synthetic ? ", synthetic data" : ""));
+  page.paragraph(fmt::format(
+      "gpemu {}: the data path is {}, the GPU is emulated ({}{}).", GPEMU_VERSION,
+      report.options.origin == BatchOrigin::kHost ? "a described host's" : "real", report.precision,
+      report.options.origin == BatchOrigin::kSynthetic ? ", synthetic data" : ""));
   page.verdict(run_verdict(report));
   if (const auto warning = report::load_warning(report.provenance)) page.warning(*warning);
   if (!result.steps.empty()) {

@@ -382,10 +382,10 @@ OrderedJson gpu_options_json(const GpuOptions& options) {
 }
 
 std::string data_text(const RunOptions& options) {
-  if (!options.service.dispatcher.empty()) {
+  if (options.origin == BatchOrigin::kService) {
     return fmt::format("the service at {}", options.service.dispatcher);
   }
-  if (options.host.name.empty()) return options.data.folder.string();
+  if (options.origin != BatchOrigin::kHost) return options.data.folder.string();
   const std::string folder = options.data.folder.string();
   return fmt::format("{} on the host {}", folder.empty() ? options.host.dataset : folder,
                      options.host.name);
@@ -396,7 +396,7 @@ namespace {
 /// Returns what was used of described hosts; null without them.
 OrderedJson host_json(const RunOptions& options) {
   const HostOptions& host = options.host;
-  if (host.name.empty()) return nullptr;
+  if (options.origin != BatchOrigin::kHost) return nullptr;
   return {{"name", host.name},
           {"dataset", options.data.folder.empty() ? host.dataset : ""},
           {"loader", host.loader}};
@@ -469,7 +469,7 @@ OrderedJson run_json(const RunReport& report) {
   json["verdict"] = run_verdict(report);
   json["options"] = {{"epochs", options.epochs},
                      {"steps", options.steps ? OrderedJson(*options.steps) : OrderedJson(nullptr)},
-                     {"synthetic", options.synthetic},
+                     {"synthetic", options.origin == BatchOrigin::kSynthetic},
                      {"clock", options.clock},
                      {"cold", options.cold}};
   json["options"].update(gpu_options_json(options.gpu));

@@ -15,25 +15,10 @@
 
 namespace gpemu::tools {
 
-void add_service_options(Command command, ServiceOptions& options) {
-  command
-      .option("--data-service", options.dispatcher,
-              "Take batches from the workers of this dispatcher (`gpemu data dispatch`), HOST:PORT")
-      .placeholder("ADDRESS")
-      .excludes("--data")
-      .excludes("--host")
-      .excludes("--workers")
-      .excludes("--strict-images");
-  command
-      .option("--job", options.job,
-              "A name: runs that give the same one share its batches; default: all for this run")
-      .needs("--data-service");
-}
-
 Result<ServicePath> open_service(const RunOptions& options, const profile::ModelInfo& model,
                                  const World& world, const std::atomic<bool>& stop) {
   GPEMU_TRY(check_input(model));
-  GPEMU_TRY(check_address("--data-service", options.service.dispatcher, false));
+  GPEMU_TRY(check_address("dispatcher", options.service.dispatcher, false));
   GPEMU_ASSIGN(service::Rpc * rpc, remote_calls(world));
   GPEMU_ASSIGN(train::SampleLog log, open_sample_log(options.join.log));
   ServicePath path;

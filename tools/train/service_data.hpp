@@ -28,9 +28,6 @@ struct ServicePath {
   std::int64_t batches = 0;  ///< of all epochs and clients.
 };
 
-/// Adds the options of a run that takes its batches from a data service.
-void add_service_options(Command command, ServiceOptions& options);
-
 /// Errors: those of DataClient::open(); kUnsupported without gRPC, or if the model's input is not a
 /// square image.
 [[nodiscard]] Result<ServicePath> open_service(const RunOptions& options,

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "gpemu/base/file.hpp"
+#include "gpemu/pipeline/cache.hpp"
 #include "gpemu/report/json_text.hpp"
 #include "gpemu/report/output_file.hpp"
 #include "gpemu/report/progress.hpp"
@@ -29,44 +30,6 @@ constexpr std::int64_t kSyntheticSteps = 100;
 
 /// Steps in the report's plot of the pipeline.
 constexpr std::size_t kPicturedSteps = 12;
-
-Result<void> check_options(const RunOptions& options) {
-  const bool described = !options.host.name.empty();
-  const bool remote = !options.service.dispatcher.empty();
-  if (!options.synthetic && !described && !remote && options.data.folder.empty()) {
-    return fail(ErrorCode::kInvalidArgument,
-                "where is the data? Name a data set with --data, or use --synthetic");
-  }
-  if (options.clock == "virtual" && !options.synthetic && !described) {
-    return fail(ErrorCode::kInvalidArgument,
-                "--clock virtual needs --synthetic or --host: reading real files takes real time");
-  }
-  const std::string_view reads_elsewhere = options.synthetic ? "--synthetic reads nothing"
-                                           : remote          ? "the workers of --data-service read"
-                                                             : "";
-  if (!reads_elsewhere.empty() && (options.data.read != ReadOptions{} ||
-                                   has_own_cache(options.data) || options.host.peers != "none")) {
-    return fail(ErrorCode::kInvalidArgument,
-                "--order, --read, --window, --storage, --cache, --cache-share and --peers are for "
-                "--data and --host: {}",
-                reads_elsewhere);
-  }
-  if (options.clock != "virtual" && described) {
-    return fail(ErrorCode::kInvalidArgument,
-                "--host needs --clock virtual: a described host has no real time");
-  }
-  if (options.clock == "virtual" && !options.gpu.node.empty()) {
-    return fail(ErrorCode::kInvalidArgument,
-                "--clock virtual excludes --node: a node that others see runs in real time");
-  }
-  if (options.gpu.nodes > 1 && !options.gpu.node.empty()) {
-    return fail(ErrorCode::kInvalidArgument,
-                "--nodes {} excludes --node: '{}' is one node, and emulated nodes are not joined",
-                options.gpu.nodes, options.gpu.node);
-  }
-  return report::check_outputs(
-      {report::file_of(options.output.json), options.output.trace, options.output.report});
-}
 
 /// Observes a run while it is in progress.
 class RunObserver {
@@ -156,17 +119,15 @@ struct RunSource {
 /// `source`, whose described host is open, stays where it is: its parts refer to each other.
 Result<void> open_source(const RunOptions& options, const TrainingSession& session,
                          const World& world, const std::atomic<bool>& stop, RunSource& source) {
-  if (options.synthetic) {
-    source.steps = options.steps.value_or(kSyntheticSteps);
-    source.batches = std::make_unique<train::SyntheticSource>(options.gpu.batch, source.steps);
-    return {};
-  }
   std::int64_t all = options.epochs;
-  if (!options.host.name.empty()) {
+  if (options.origin == BatchOrigin::kSynthetic) {
+    all = options.steps.value_or(kSyntheticSteps);
+    source.batches = std::make_unique<train::SyntheticSource>(options.gpu.batch, all);
+  } else if (options.origin == BatchOrigin::kHost) {
     all *= source.host.batches_per_epoch;
     source.batches = std::make_unique<train::HostSource>(*source.host.loaders, session.clock(),
                                                          options.epochs, options.steps);
-  } else if (!options.service.dispatcher.empty()) {
+  } else if (options.origin == BatchOrigin::kService) {
     GPEMU_ASSIGN(source.service, open_service(options, session.model().model(), world, stop));
     all = source.service.batches;
     source.batches = std::move(source.service.source);
@@ -192,10 +153,11 @@ Result<void> open_source(const RunOptions& options, const TrainingSession& sessi
 }
 
 Result<void> run_train(const RunOptions& options, const World& world) {
-  GPEMU_TRY(check_options(options));
+  GPEMU_TRY(report::check_outputs(
+      {report::file_of(options.output.json), options.output.trace, options.output.report}));
   const InterruptGuard interrupt;
   RunSource source;
-  if (!options.host.name.empty()) {
+  if (options.origin == BatchOrigin::kHost) {
     GPEMU_ASSIGN(source.host, open_host(options, world, interrupt.flag()));
   }
   GPEMU_ASSIGN(TrainingSession session,
@@ -238,58 +200,145 @@ Result<void> run_train(const RunOptions& options, const World& world) {
   return {};
 }
 
+/// Adds the options that place a run on an existing node.
+void add_node_options(Command command, GpuOptions& options) {
+  command
+      .option("--node", options.node,
+              "Attach to this node, NAME or USER/NAME for another user's, instead of "
+              "creating one for the run")
+      .excludes("--nodes")
+      .excludes("--faults");
+  command.option("--device", options.device, "First device to use on the node")
+      .non_negative()
+      .needs("--node");
+}
+
+void add_epochs_option(Command command, RunOptions& options) {
+  command.option("--epochs", options.epochs, "Passes over the data set")
+      .range(1, 1 << 20)
+      .show_default();
+}
+
+void add_cache_options(Command command, DataOptions& options, const std::string& page) {
+  command
+      .option("--cache", options.cache,
+              "What stays in memory on each node: page: what was used last" + page +
+                  "; random: any files; minio: the first files that are read; small-first: the "
+                  "smallest")
+      .one_of(pipeline::kCachePolicyNames)
+      .show_default();
+  command
+      .option("--cache-share", options.cache_share,
+              "The part of the data set's bytes that can stay; default: what memory holds")
+      .real_range(0, 100);
+}
+
+/// Adds the form for an origin of batches, with the options that all forms have.
+std::pair<Command, RunOptions&> add_form(Command train, const World& world, BatchOrigin origin,
+                                         const char* name, const char* description) {
+  Command command = train.subcommand(name, description);
+  auto options = std::make_shared<RunOptions>();
+  options->origin = origin;
+  command.last_value_counts();  // So that a script can append options to common ones.
+  add_gpu_options(command, options->gpu);
+  command.option("--faults", options->gpu.faults,
+                 "What goes wrong with the GPUs: a TOML file (docs/reference/faults-file.md)");
+  command.option("--steps", options->steps, "Stop after this many steps").positive();
+  command.option("--trace", options->output.trace, "Write a trace that opens in Perfetto");
+  add_output_options(command, options->output);
+  command.on_run([options, &world] { return run_train(*options, world); });
+  return {command, *options};
+}
+
+void add_files_form(Command train, const World& world) {
+  auto [command, options] = add_form(train, world, BatchOrigin::kFiles, "files",
+                                     "Train on real files, which this machine reads and decodes");
+  command.notes(
+      "Examples:\n"
+      "  gpemu train files photos --gpu V100-PCIE-32GB --model resnet18 --report run.html\n"
+      "  gpemu cluster run -- gpemu train files photos --gpu V100-PCIE-32GB --model resnet18 "
+      "--storage hdd --cache minio --cache-share 0.5 --peers partitioned --join cluster\n");
+  add_files_options(command, options.data);
+  add_loading_options(command, options);
+  add_epochs_option(command, options);
+  command.flag("--cold", options.cold, "Drop the data set from the page cache first");
+  add_cache_options(command, options.data,
+                    ", as in the kernel's page cache, which all else, or page with --cache-share, "
+                    "replaces by a cache of the process");
+  add_peers_option(command, options.host);
+  command.option("--join", options.join.place,
+                 "Train together with other processes, of which this is RANK/NODES@HOST:PORT, e.g. "
+                 "0/2@10.77.0.1:29500, where node 0 listens; cluster: as `gpemu cluster run` says. "
+                 "--batch counts the samples of each node");
+  add_log_option(command, options.join);
+  add_node_options(command, options.gpu);
+}
+
+void add_host_form(Command train, const World& world) {
+  auto [command, options] = add_form(train, world, BatchOrigin::kHost, "host",
+                                     "Train on described hosts, in virtual time");
+  command.notes(
+      "Examples:\n"
+      "  gpemu train host ./here.toml --data photos --gpu V100-PCIE-32GB --model resnet18\n"
+      "  gpemu train host chameleon-p100 --gpu P100-PCIE-16GB --gpus 8 --model alexnet --batch 256 "
+      "--workers 24 --cache minio --cache-share 0.4 --epochs 2\n");
+  options.clock = "virtual";
+  add_host_options(command, options);
+  add_loading_options(command, options);
+  add_epochs_option(command, options);
+  add_cache_options(command, options.data, "");
+}
+
+void add_service_form(Command train, const World& world) {
+  auto [command, options] = add_form(train, world, BatchOrigin::kService, "service",
+                                     "Train on batches from the workers of a dispatcher");
+  command.notes(
+      "Example:\n  gpemu train service 127.0.0.1:5050 --gpu V100-PCIE-32GB --model resnet18\n");
+  command.option("dispatcher", options.service.dispatcher, "HOST:PORT of `gpemu data dispatch`")
+      .required();
+  command.option(
+      "--job", options.service.job,
+      "A name: runs that give the same one share its batches; default: all for this run");
+  add_loading_options(command, options);
+  add_epochs_option(command, options);
+  add_log_option(command, options.join);
+  add_node_options(command, options.gpu);
+}
+
+void add_synthetic_form(Command train, const World& world) {
+  auto [command, options] = add_form(train, world, BatchOrigin::kSynthetic, "synthetic",
+                                     "Train on batches that are already on the GPU; without "
+                                     "--steps, for 100 steps");
+  command.notes(
+      "Examples:\n"
+      "  gpemu train synthetic --gpu V100-PCIE-32GB --model resnet50 --steps 200\n"
+      "  gpemu train synthetic --topology dgx-a100 --gpus 64 --nodes 8 --model resnet50 --batch "
+      "4096 --clock virtual\n");
+  add_node_options(command, options.gpu);
+  command
+      .option("--clock", options.clock,
+              "real; virtual: counts the GPU's time instead of waiting for it")
+      .one_of({"real", "virtual"})
+      .excludes("--node")
+      .show_default();
+}
+
 }  // namespace
 
 void add_train_command(Command app, const World& world) {
   Command command =
       app.subcommand("train", "Train on emulated GPUs and report what limits the run");
+  command.require_subcommand();
   command.notes(
+      "Each form has options of its own: `gpemu train files --help`.\n\n"
       "Examples:\n"
-      "  gpemu train --gpu V100-PCIE-32GB --model resnet18 --data photos --report run.html\n"
-      "  gpemu train --gpu V100-PCIE-32GB --model resnet50 --synthetic --steps 200\n"
-      "  gpemu train --topology dgx-a100 --gpus 64 --nodes 8 --model resnet50 --batch 4096 "
-      "--synthetic --clock virtual\n"
-      "  gpemu train --topology dgx-a100 --gpus 8 --model resnet50 --batch 512 --synthetic "
-      "--faults faults.toml\n"
-      "  gpemu train --gpu P100-PCIE-16GB --gpus 8 --model alexnet --batch 256 --host "
-      "chameleon-p100 --workers 24 --cache minio --cache-share 0.4 --epochs 2 --clock virtual\n"
-      "  gpemu cluster run -- gpemu train --gpu V100-PCIE-32GB --model resnet18 --data photos "
-      "--storage hdd --cache minio --cache-share 0.5 --peers partitioned --join cluster\n");
-  auto options = std::make_shared<RunOptions>();
-  command.last_value_counts();  // So that a script can append options to common ones.
-  add_gpu_options(command, options->gpu);
-  add_node_options(command, options->gpu);
-  add_data_options(command, options->data);
-  add_cache_options(command, options->data);
-  add_host_options(command, options->host);
-  add_join_options(command, options->join);
-  add_service_options(command, options->service);
-  command.option("--epochs", options->epochs, "Passes over the data set")
-      .range(1, 1 << 20)
-      .show_default();
-  command
-      .option("--steps", options->steps,
-              "Stop after this many steps; default with --synthetic: 100")
-      .positive();
-  command.flag("--synthetic", options->synthetic, "No data path: batches are already on the GPU")
-      .excludes("--data")
-      .excludes("--host")
-      .excludes("--data-service")
-      .excludes("--log-samples");
-  command.flag("--cold", options->cold, "Drop the data set from the page cache first")
-      .needs("--data");
-  command
-      .option("--clock", options->clock,
-              "real; virtual: counts the GPU's time instead of waiting for it; needs --synthetic "
-              "or --host, excludes --node")
-      .one_of({"real", "virtual"})
-      .show_default();
-  command.option("--json", options->output.json,
-                 "Write the result as JSON; - prints it instead of the table");
-  command.option("--trace", options->output.trace, "Write a trace that opens in Perfetto");
-  command.option("--report", options->output.report, "Write an HTML page with plots");
-  command.flag("--quiet", options->output.quiet, "No progress, no table");
-  command.on_run([options, &world] { return run_train(*options, world); });
+      "  gpemu train files photos --gpu V100-PCIE-32GB --model resnet18\n"
+      "  gpemu train host dgx-1 --gpu V100-PCIE-32GB --model resnet18\n"
+      "  gpemu train synthetic --gpu V100-PCIE-32GB --model resnet18 --clock virtual\n");
+  add_files_form(command, world);
+  add_host_form(command, world);
+  add_service_form(command, world);
+  add_synthetic_form(command, world);
 }
 
 }  // namespace gpemu::tools

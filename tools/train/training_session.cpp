@@ -195,7 +195,7 @@ Result<void> check_input(const profile::ModelInfo& model) {
   if (shape[0] == 3 && shape[1] == shape[2]) return {};
   return fail(ErrorCode::kUnsupported,
               "{} takes an input of {}x{}x{}; only square RGB images are supported: use "
-              "--synthetic",
+              "`gpemu train synthetic`",
               model.name, shape[0], shape[1], shape[2]);
 }
 
