@@ -22,6 +22,7 @@ ALLOWED = {
     "topology": {"base", "profile"},
     "kernels": {"abi", "base"},
     "cost": {"abi", "base", "kernels", "profile"},
+    "scheduling": {"base"},
     "calibrate": {"base", "profile", "topology", "kernels", "cost"},
     "device": {"base", "sim", "profile", "cost"},
     "mps": {"base", "net"},
