@@ -36,21 +36,25 @@ PublishedValues published_values() {
   return values;
 }
 
-/// Compares the three figures of a policy on all traces: 8 servers with 8 GPUs, as in the paper.
-void expect_published(const std::string& label, const std::string& policy, double tolerance) {
-  const PublishedValues values = published_values();
+/// Returns the figures of a policy on a trace: 8 servers with 8 GPUs, as in the paper.
+ScheduleMetrics metrics_on(const std::string& policy, const std::string& trace) {
   const RestartTimes restarts = read_restart_times(kMuriFolder / "restarts.csv").value();
   const Fleet fleet = Fleet::uniform(8, 8).value();
   SimulationOptions options;
   options.accounting = Accounting::kMuri;
+  const std::vector<Job> jobs =
+      read_jobs(kMuriFolder / (trace + ".csv.gz"),
+                {.iteration_factor = kMuriIterationFactor, .restarts = &restarts})
+          .value();
+  const auto made = find_policy(policy).value()->make();
+  return metrics_of(fleet, jobs, simulate(fleet, jobs, *made, options).value());
+}
+
+/// Compares the three figures of a policy on all traces.
+void expect_published(const std::string& label, const std::string& policy, double tolerance) {
+  const PublishedValues values = published_values();
   for (const std::string trace : kTraces) {
-    const std::vector<Job> jobs =
-        read_jobs(kMuriFolder / (trace + ".csv.gz"),
-                  {.iteration_factor = kMuriIterationFactor, .restarts = &restarts})
-            .value();
-    const auto made = find_policy(policy).value()->make();
-    const ScheduleMetrics metrics =
-        metrics_of(fleet, jobs, simulate(fleet, jobs, *made, options).value());
+    const ScheduleMetrics metrics = metrics_on(policy, trace);
     const auto expect = [&](const std::string& metric, double ours) {
       const double theirs = values.at({label, metric, trace});
       EXPECT_NEAR(ours / theirs, 1, tolerance) << metric << " of " << trace;
@@ -59,6 +63,19 @@ void expect_published(const std::string& label, const std::string& policy, doubl
     expect("makespan_s", metrics.makespan_s);
     expect("p99_jct_s", metrics.p99_jct_s);
   }
+}
+
+void expect_published_average(const std::string& label, const std::string& policy,
+                              const std::string& trace, double tolerance) {
+  const double theirs = published_values().at({label, "average_jct_s", trace});
+  EXPECT_NEAR(metrics_on(policy, trace).average_jct_s / theirs, 1, tolerance) << policy;
+}
+
+/// Muri's results depend on ties between groups; its simulator, run again, differs from the
+/// published average by 2.6 %.
+TEST(PublishedSchedulesTest, MuriOnTheSmallestTrace) {
+  expect_published_average("Muri-S", "muri-s", "trace3", 0.04);
+  expect_published_average("Muri-L", "muri-l", "trace3", 0.04);
 }
 
 TEST(PublishedSchedulesTest, Srtf) {

@@ -12,6 +12,10 @@ namespace {
 
 constexpr auto kPolicies = std::to_array<PolicyEntry>({
     {"fifo", "first in, first out: who waits first starts first, and nobody overtakes", make_fifo},
+    {"muri-l",
+     "Muri without durations: jobs that complement each other share GPUs, least service first",
+     make_muri_l},
+    {"muri-s", "Muri with durations: the same, shortest remaining service first", make_muri_s},
     {"srsf", "shortest remaining service (time x GPUs) first, with preemption", make_srsf},
     {"srtf", "shortest remaining time first, with preemption", make_srtf},
     {"tiresias", "least attained service in three queues, without knowing how long jobs take",

@@ -5,7 +5,10 @@
 #include <cmath>
 #include <cstddef>
 #include <queue>
+#include <unordered_map>
 #include <utility>
+
+#include "gpemu/scheduling/interleaving.hpp"
 
 namespace gpemu::scheduling {
 namespace {
@@ -38,11 +41,13 @@ class Simulation {
         charges_changes_(options.accounting == Accounting::kMuri),
         free_(fleet),
         states_(jobs.size()),
+        charges_s_(jobs.size()),
         versions_(jobs.size()),
         places_(jobs.size()) {
     for (std::size_t i = 0; i < jobs.size(); ++i) {
       states_[i].iterations_left = jobs[i].iterations;
       states_[i].iteration_s = jobs[i].iteration_s;
+      charges_s_[i] = jobs[i].restart_s;
     }
   }
 
@@ -64,6 +69,11 @@ class Simulation {
   Result<void> apply();
   [[nodiscard]] Result<void> check_start(const Decision::Start& start) const;
   void release(JobIndex job);
+  /// Takes the GPUs of a start, or joins its group. Returns whether that is possible.
+  [[nodiscard]] bool take(const Decision::Start& start);
+  /// Gives the jobs of groups that changed their new speed.
+  void settle_groups();
+  void queue_end(JobIndex job);
   void place(const Decision::Start& start, bool moves);
   void remove_running(JobIndex job);
   [[nodiscard]] double end_s_of(JobIndex job) const;
@@ -82,10 +92,15 @@ class Simulation {
   std::vector<JobState> states_;
   double now_s_ = 0;
   double ask_again_s_ = kNever;
+  double held_gpu_s_ = 0;
   std::size_t arrived_ = 0;
   std::size_t ended_ = 0;
   std::uint64_t decisions_ = 0;
   std::vector<JobIndex> running_;
+  std::vector<double> charges_s_;  ///< what a job pays at a change, with charges_changes_.
+  /// The jobs of each group that runs.
+  std::unordered_map<std::uint32_t, std::vector<JobIndex>> groups_;
+  std::vector<std::uint32_t> changed_groups_;
   std::vector<std::uint32_t> versions_;  ///< of a job's entry in ends_.
   std::vector<std::uint32_t> places_;    ///< of a running job in running_.
   std::priority_queue<End, std::vector<End>, std::greater<>> ends_;  ///< unless charges_changes_.
@@ -129,11 +144,10 @@ Result<void> Simulation::advance() {
   new_arrived_.clear();
   new_ended_.clear();
   if (change_s == kNever && ask_again_s_ == kNever) return stalled();
-  if (ask_again_s_ < change_s) {
-    now_s_ = std::max(now_s_, ask_again_s_);
-    return {};
-  }
-  now_s_ = std::max(now_s_, change_s);
+  const double before_s = now_s_;
+  now_s_ = std::max(now_s_, std::min(change_s, ask_again_s_));
+  held_gpu_s_ += static_cast<double>(fleet_.gpus() - free_.count()) * (now_s_ - before_s);
+  if (ask_again_s_ < change_s) return {};
   if (end_s == change_s) end_jobs();
   if (arrival_s != change_s) return {};
   for (; next_arrival_s() == change_s; ++arrived_) {
@@ -177,16 +191,70 @@ void Simulation::touch(JobIndex job) {
   JobState& state = states_[job];
   if (state.as_of_s == now_s_) return;  // Adding and subtracting the time would round.
   double since_s = now_s_ - std::max(state.as_of_s, state.progress_from_s);
-  if (charges_changes_) since_s = now_s_ - state.as_of_s - jobs_[job].restart_s;
+  if (charges_changes_) since_s = now_s_ - state.as_of_s - charges_s_[job];
   if (since_s > 0) state.iterations_left -= since_s / state.iteration_s;
   state.held_s = state.held_s + now_s_ - state.as_of_s;
   state.as_of_s = now_s_;
 }
 
 void Simulation::release(JobIndex job) {
-  free_.give_back(states_[job].gpus);
-  states_[job].gpus.clear();
+  JobState& state = states_[job];
   ++versions_[job];
+  if (state.group != 0) {
+    std::vector<JobIndex>& members = groups_[state.group];
+    std::erase(members, job);
+    changed_groups_.push_back(state.group);
+    if (members.empty()) {
+      free_.give_back(state.gpus);
+      groups_.erase(state.group);
+    }
+  } else {
+    free_.give_back(state.gpus);
+  }
+  state.gpus.clear();
+  state.group = 0;
+  state.iteration_s = jobs_[job].iteration_s;
+  charges_s_[job] = jobs_[job].restart_s;
+}
+
+bool Simulation::take(const Decision::Start& start) {
+  if (start.group == 0) return free_.take(start.gpus);
+  std::vector<JobIndex>& members = groups_[start.group];
+  const bool free = members.empty() ? free_.take(start.gpus)
+                                    : states_[members.front()].gpus == start.gpus &&
+                                          members.size() < kMostInGroup;
+  members.push_back(start.job);
+  changed_groups_.push_back(start.group);
+  return free;
+}
+
+void Simulation::settle_groups() {
+  std::vector<Stages> stages;
+  for (const std::uint32_t group : changed_groups_) {
+    const auto found = groups_.find(group);
+    if (found == groups_.end()) continue;
+    const std::vector<JobIndex>& members = found->second;
+    stages.clear();
+    double charge_s = 0;
+    for (const JobIndex job : members) {
+      stages.push_back(jobs_[job].stages_s);
+      charge_s += jobs_[job].restart_s;
+    }
+    for (const JobIndex job : members) {
+      touch(job);
+      charges_s_[job] = charge_s;
+      states_[job].iteration_s =
+          members.size() == 1 ? jobs_[job].iteration_s : interleaved_iteration_s(stages);
+      ++versions_[job];
+      queue_end(job);
+    }
+  }
+  changed_groups_.clear();
+}
+
+void Simulation::queue_end(JobIndex job) {
+  if (charges_changes_) return;
+  ends_.push({.end_s = end_s_of(job), .job = job, .version = versions_[job]});
 }
 
 void Simulation::remove_running(JobIndex job) {
@@ -209,6 +277,7 @@ Result<void> Simulation::check_start(const Decision::Start& start) const {
 void Simulation::place(const Decision::Start& start, bool moves) {
   JobState& state = states_[start.job];
   state.gpus = start.gpus;
+  state.group = start.group;
   state.progress_from_s = now_s_;
   if (options_.accounting == Accounting::kChange) {
     state.progress_from_s += jobs_[start.job].restart_s;
@@ -223,9 +292,7 @@ void Simulation::place(const Decision::Start& start, bool moves) {
     places_[start.job] = static_cast<std::uint32_t>(running_.size());
     running_.push_back(start.job);
   }
-  if (!charges_changes_) {
-    ends_.push({.end_s = end_s_of(start.job), .job = start.job, .version = versions_[start.job]});
-  }
+  queue_end(start.job);
 }
 
 Result<void> Simulation::apply() {
@@ -251,9 +318,10 @@ Result<void> Simulation::apply() {
   }
   for (std::size_t i = 0; i < decision_.start.size(); ++i) {
     const Decision::Start& start = decision_.start[i];
-    if (!free_.take(start.gpus)) return defect(start.job, "gives GPUs that are not free to");
+    if (!take(start)) return defect(start.job, "gives GPUs that are not free to");
     place(start, was_running_[i]);
   }
+  settle_groups();
   ask_again_s_ = decision_.ask_again_s;
   return {};
 }
@@ -287,11 +355,8 @@ Result<SimulationResult> Simulation::run() {
     }
     if (options_.progress) options_.progress(ended_);
   }
-  SimulationResult result{.jobs = std::move(states_), .decisions = decisions_};
-  for (std::size_t i = 0; i < jobs_.size(); ++i) {
-    result.held_gpu_s += result.jobs[i].held_s * jobs_[i].gpus;
-  }
-  return result;
+  return SimulationResult{
+      .jobs = std::move(states_), .decisions = decisions_, .held_gpu_s = held_gpu_s_};
 }
 
 }  // namespace

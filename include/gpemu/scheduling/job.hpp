@@ -37,6 +37,7 @@ enum class JobPhase : std::uint8_t { kToArrive, kWaiting, kRunning, kEnded };
 struct JobState {
   JobPhase phase = JobPhase::kToArrive;
   GpuSet gpus;                 ///< those that it has; empty unless it runs.
+  std::uint32_t group = 0;     ///< of jobs that share its GPUs; 0: it shares none.
   double iterations_left = 0;  ///< at `as_of_s`.
   double iteration_s = 0;      ///< of one iteration where it runs now.
   double held_s = 0;           ///< for how long it had GPUs until `as_of_s`.

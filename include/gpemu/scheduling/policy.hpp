@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
 #include <limits>
 #include <span>
 #include <vector>
@@ -41,6 +42,9 @@ struct Decision {
   struct Start {
     JobIndex job = 0;
     GpuSet gpus;
+    /// Jobs with the same number share their GPUs in turns (interleaving.hpp); 0: it shares none.
+    /// The jobs of a group are kMostInGroup or fewer, have the same GPUs, and known stages.
+    std::uint32_t group = 0;
   };
   std::vector<JobIndex> preempt;
   std::vector<Start> start;

@@ -8,6 +8,8 @@
 namespace gpemu::scheduling {
 
 [[nodiscard]] std::unique_ptr<Policy> make_fifo();
+[[nodiscard]] std::unique_ptr<Policy> make_muri_l();
+[[nodiscard]] std::unique_ptr<Policy> make_muri_s();
 [[nodiscard]] std::unique_ptr<Policy> make_srsf();
 [[nodiscard]] std::unique_ptr<Policy> make_srtf();
 [[nodiscard]] std::unique_ptr<Policy> make_tiresias();
