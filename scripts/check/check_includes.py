@@ -23,7 +23,7 @@ STANDARD = {
     "chrono": "chrono",
     "cmath": "llround",
     "condition_variable": "condition_variable",
-    "bit": "bit_cast",
+    "bit": "bit_cast countr_zero popcount",
     "cstddef": "byte size_t",
     "cstdint": "int8_t int32_t int64_t uint8_t uint16_t uint32_t uint64_t "
                "uintptr_t",

@@ -149,6 +149,13 @@ class SchemasTest(unittest.TestCase):
         self.call("experiment", "run", "tf-data-service", "--quiet", "--json", path)
         self.hold("experiments", json.loads(path.read_text()))
 
+    def test_schedule(self):
+        jobs = self.folder / "jobs.csv"
+        jobs.write_text("job,arrival_s,gpus,duration_s\na,0,1,10\nb,0,2,4\n")
+        path = self.folder / "result.json"
+        self.call("schedule", jobs, "--servers", 1, "--quiet", "--json", path)
+        self.hold("schedule", json.loads(path.read_text()))
+
     def test_run_and_operations(self):
         operations = self.folder / "ops"
         self.hold("run", self.written(

@@ -42,6 +42,7 @@ constexpr auto kSubcommands = std::to_array<Subcommand>({
     {"predict", add_predict_command},
     {"profile", add_profile_command},
     {"run", add_run_command},
+    {"schedule", add_schedule_command},
     {"smi", add_smi_command},
     {"train", add_train_command},
     {"version", add_version_command},

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "gpemu/base/error.hpp"
+#include "gpemu/scheduling/job.hpp"
+
+namespace gpemu::scheduling {
+
+/// How long jobs restart, by model and number of GPUs. Units: seconds.
+using RestartTimes = std::map<std::pair<std::string, std::uint32_t>, double>;
+
+/// Reads a CSV file with the columns model, gpus and restart_s, which may be compressed by gzip.
+///
+/// Errors: kIo; kCorruptData with file and line.
+[[nodiscard]] Result<RestartTimes> read_restart_times(const std::filesystem::path& path);
+
+/// Muri's simulator lets an iteration take so many times what its traces say.
+/// Source: itertime_overhead_list in simulator/jobs.py of github.com/Rivendile/Muri.
+inline constexpr double kMuriIterationFactor = 1.015;
+
+/// What the reader of jobs adds to the file.
+struct JobTableOptions {
+  double iteration_factor = 1;  ///< iterations take so many times what the file says.
+  double restart_s = 0;         ///< of jobs whose file does not say it, without `restarts`.
+  const RestartTimes* restarts = nullptr;  ///< has all models of the file; null: none are known.
+};
+
+/// Reads jobs from a CSV file, which may be compressed by gzip, and sorts them by arrival. The
+/// header's columns tell the format (docs/reference/job-tables.md): gpemu's own, Muri's, the one
+/// derived from Philly, or ElasticFlow's.
+///
+/// Errors: kIo; kCorruptData with file and line, and what a column must hold.
+[[nodiscard]] Result<std::vector<Job>> read_jobs(const std::filesystem::path& path,
+                                                 const JobTableOptions& options = {});
+
+/// Reads jobs from the text of such a file; messages call it `name`.
+[[nodiscard]] Result<std::vector<Job>> parse_jobs(std::string_view text, const std::string& name,
+                                                  const JobTableOptions& options = {});
+
+}  // namespace gpemu::scheduling

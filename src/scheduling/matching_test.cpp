@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "matching.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+namespace gpemu::scheduling {
+namespace {
+
+/// Returns the largest sum by trying all pairs of the first thing that is left.
+double best_sum(const std::vector<std::vector<double>>& weights, std::vector<bool>& used) {
+  const auto first = static_cast<std::size_t>(std::ranges::find(used, false) - used.begin());
+  if (first == used.size()) return 0;
+  used[first] = true;
+  double best = best_sum(weights, used);
+  for (std::size_t other = first + 1; other < used.size(); ++other) {
+    if (used[other]) continue;
+    used[other] = true;
+    best = std::max(best, weights[first][other] + best_sum(weights, used));
+    used[other] = false;
+  }
+  used[first] = false;
+  return best;
+}
+
+TEST(MatchingTest, FindsTheHeaviestPairsOf10000SmallInstances) {
+  std::uint64_t state = 1;
+  const auto draw = [&](std::uint64_t below) {
+    state = state * 6364136223846793005U + 1442695040888963407U;
+    return (state >> 33U) % below;
+  };
+  for (int instance = 0; instance < 10000; ++instance) {
+    const std::size_t count = 2 + draw(6);
+    std::vector<std::vector<double>> weights(count, std::vector<double>(count));
+    for (auto& row : weights) {
+      for (double& weight : row) weight = draw(3) == 0 ? 0 : static_cast<double>(draw(1000)) / 1000;
+    }
+    const auto partners =
+        heaviest_pairs(count, [&](std::size_t a, std::size_t b) { return weights[a][b]; });
+    double sum = 0;
+    for (std::size_t i = 0; i < count; ++i) {
+      if (!partners[i]) continue;
+      ASSERT_EQ(partners[*partners[i]], i);
+      if (i < *partners[i]) sum += weights[i][*partners[i]];
+    }
+    std::vector<bool> used(count);
+    ASSERT_NEAR(sum, best_sum(weights, used), 1e-6);
+  }
+}
+
+}  // namespace
+}  // namespace gpemu::scheduling

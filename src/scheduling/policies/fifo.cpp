@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <deque>
+#include <optional>
+#include <utility>
+
+#include "policies/policies.hpp"
+
+namespace gpemu::scheduling {
+namespace {
+
+/// First in, first out. A job that does not fit holds up all behind it; a job runs until its end.
+class Fifo final : public Policy {
+ public:
+  void decide(const Snapshot& snapshot, Decision& decision) override {
+    waiting_.insert(waiting_.end(), snapshot.arrived.begin(), snapshot.arrived.end());
+    if (waiting_.empty() || snapshot.free->count() < snapshot.jobs[waiting_.front()].gpus) return;
+    room_ = *snapshot.free;
+    while (!waiting_.empty()) {
+      const JobIndex first = waiting_.front();
+      std::optional<GpuSet> gpus = room_->take_together(snapshot.jobs[first].gpus);
+      if (!gpus) return;
+      decision.start.push_back({.job = first, .gpus = *std::move(gpus)});
+      waiting_.pop_front();
+    }
+  }
+
+ private:
+  std::deque<JobIndex> waiting_;
+  std::optional<FreeGpus> room_;  ///< what is left during a decision.
+};
+
+}  // namespace
+
+std::unique_ptr<Policy> make_fifo() {
+  return std::make_unique<Fifo>();
+}
+
+}  // namespace gpemu::scheduling

@@ -1,0 +1,405 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gpemu/scheduling/simulator.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <queue>
+#include <unordered_map>
+#include <utility>
+
+#include "gpemu/scheduling/interleaving.hpp"
+
+namespace gpemu::scheduling {
+namespace {
+
+/// Muri's simulator compares times by Python's math.isclose(), whose tolerance this is.
+constexpr double kMuriSameTime = 1e-9;
+
+/// Asking for progress, or whether to stop, at each decision would take longer than most decisions.
+constexpr std::uint64_t kDecisionsBetweenCalls = 4096;
+
+/// When a running job will end. Entries of jobs that were touched since are stale.
+struct End {
+  double end_s = 0;
+  JobIndex job = 0;
+  std::uint32_t version = 0;
+
+  friend bool operator>(const End& a, const End& b) {
+    return a.end_s != b.end_s ? a.end_s > b.end_s : a.job > b.job;
+  }
+};
+
+class Simulation {
+ public:
+  Simulation(const Fleet& fleet, std::span<const Job> jobs, Policy& policy,
+             const SimulationOptions& options)
+      : fleet_(fleet),
+        jobs_(jobs),
+        policy_(policy),
+        options_(options),
+        charges_changes_(options.accounting == Accounting::kMuri),
+        free_(fleet),
+        states_(jobs.size()),
+        charges_s_(jobs.size()),
+        versions_(jobs.size()),
+        places_(jobs.size()) {
+    for (std::size_t i = 0; i < jobs.size(); ++i) {
+      states_[i].iterations_left = jobs[i].iterations;
+      states_[i].iteration_s = jobs[i].iteration_s;
+      charges_s_[i] = jobs[i].restart_s;
+    }
+  }
+
+  Result<SimulationResult> run();
+
+ private:
+  [[nodiscard]] double next_arrival_s() const {
+    return arrived_ < jobs_.size() ? jobs_[arrived_].arrival_s : kNever;
+  }
+  [[nodiscard]] double next_end_s();
+  /// Advances the time to the next change, or to when the policy wants to be asked.
+  Result<void> advance();
+  void end_jobs();
+  void end_job(JobIndex job);
+  void charge_running();
+  /// Brings a running job's state up to the present.
+  void touch(JobIndex job);
+  Result<void> decide();
+  Result<void> apply();
+  [[nodiscard]] Result<void> check_start(const Decision::Start& start) const;
+  void release(JobIndex job);
+  /// Takes the GPUs of a start, or joins its group. Returns whether that is possible.
+  [[nodiscard]] bool take(const Decision::Start& start);
+  /// Gives the jobs of groups that changed their new speed.
+  void settle_groups();
+  void queue_end(JobIndex job);
+  void place(const Decision::Start& start, bool moves);
+  void remove_running(JobIndex job);
+  [[nodiscard]] double end_s_of(JobIndex job) const;
+  [[nodiscard]] std::unexpected<Error> stalled() const;
+  [[nodiscard]] std::unexpected<Error> defect(JobIndex job, std::string_view what) const {
+    return fail(ErrorCode::kInternal, "the policy is wrong: at {} s, it {} job {}", now_s_, what,
+                jobs_[job].id);
+  }
+
+  const Fleet& fleet_;
+  std::span<const Job> jobs_;
+  Policy& policy_;
+  const SimulationOptions& options_;
+  bool charges_changes_;
+  FreeGpus free_;
+  std::vector<JobState> states_;
+  double now_s_ = 0;
+  double ask_again_s_ = kNever;
+  double held_gpu_s_ = 0;
+  std::size_t arrived_ = 0;
+  std::size_t ended_ = 0;
+  std::uint64_t decisions_ = 0;
+  std::vector<JobIndex> running_;
+  std::vector<double> charges_s_;  ///< what a job pays at a change, with charges_changes_.
+  /// The jobs of each group that runs.
+  std::unordered_map<std::uint32_t, std::vector<JobIndex>> groups_;
+  std::vector<std::uint32_t> changed_groups_;
+  std::vector<std::uint32_t> versions_;  ///< of a job's entry in ends_.
+  std::vector<std::uint32_t> places_;    ///< of a running job in running_.
+  std::priority_queue<End, std::vector<End>, std::greater<>> ends_;  ///< unless charges_changes_.
+  std::vector<JobIndex> new_arrived_;
+  std::vector<JobIndex> new_ended_;
+  Decision decision_;
+  std::vector<bool> was_running_;  ///< of the jobs that a decision starts.
+};
+
+double Simulation::end_s_of(JobIndex job) const {
+  const JobState& state = states_[job];
+  return std::max(state.as_of_s, state.progress_from_s) + state.iterations_left * state.iteration_s;
+}
+
+double Simulation::next_end_s() {
+  if (charges_changes_) {
+    double first = kNever;
+    for (const JobIndex job : running_) first = std::min(first, end_s_of(job));
+    return first;
+  }
+  while (!ends_.empty() && ends_.top().version != versions_[ends_.top().job]) ends_.pop();
+  return ends_.empty() ? kNever : ends_.top().end_s;
+}
+
+std::unexpected<Error> Simulation::stalled() const {
+  for (std::size_t i = 0; i < arrived_; ++i) {
+    if (states_[i].phase != JobPhase::kWaiting) continue;
+    return fail(
+        ErrorCode::kResourceLimit,
+        "job {} waits for {} GPUs forever, although no job runs: the fleet's servers cannot "
+        "give it so many, or the policy does not start it",
+        jobs_[i].id, jobs_[i].gpus);
+  }
+  return fail(ErrorCode::kInternal, "nothing runs and nothing waits");
+}
+
+Result<void> Simulation::advance() {
+  const double end_s = next_end_s();
+  const double arrival_s = next_arrival_s();
+  const double change_s = std::min(end_s, arrival_s);
+  new_arrived_.clear();
+  new_ended_.clear();
+  if (change_s == kNever && ask_again_s_ == kNever) return stalled();
+  const double before_s = now_s_;
+  now_s_ = std::max(now_s_, std::min(change_s, ask_again_s_));
+  held_gpu_s_ += static_cast<double>(fleet_.gpus() - free_.count()) * (now_s_ - before_s);
+  if (ask_again_s_ < change_s) return {};
+  if (end_s == change_s) end_jobs();
+  if (arrival_s != change_s) return {};
+  for (; next_arrival_s() == change_s; ++arrived_) {
+    const auto job = static_cast<JobIndex>(arrived_);
+    states_[job].phase = JobPhase::kWaiting;
+    states_[job].as_of_s = now_s_;
+    new_arrived_.push_back(job);
+  }
+  return {};
+}
+
+void Simulation::end_jobs() {
+  if (!charges_changes_) {
+    for (const double end_s = ends_.top().end_s; next_end_s() == end_s;) {
+      new_ended_.push_back(ends_.top().job);
+      end_job(new_ended_.back());
+    }
+    return;
+  }
+  const double last_s = now_s_ + now_s_ * kMuriSameTime;
+  for (const JobIndex job : running_) {
+    if (end_s_of(job) <= last_s) new_ended_.push_back(job);
+  }
+  std::ranges::sort(new_ended_);
+  for (const JobIndex job : new_ended_) end_job(job);
+}
+
+void Simulation::end_job(JobIndex job) {
+  JobState& state = states_[job];
+  state.held_s = state.held_s + now_s_ - state.as_of_s;
+  state.as_of_s = now_s_;
+  state.iterations_left = 0;
+  state.phase = JobPhase::kEnded;
+  state.end_s = now_s_;
+  release(job);
+  remove_running(job);
+  ++ended_;
+}
+
+void Simulation::touch(JobIndex job) {
+  JobState& state = states_[job];
+  if (state.as_of_s == now_s_) return;  // Adding and subtracting the time would round.
+  double since_s = now_s_ - std::max(state.as_of_s, state.progress_from_s);
+  if (charges_changes_) since_s = now_s_ - state.as_of_s - charges_s_[job];
+  if (since_s > 0) state.iterations_left -= since_s / state.iteration_s;
+  state.held_s = state.held_s + now_s_ - state.as_of_s;
+  state.as_of_s = now_s_;
+}
+
+void Simulation::release(JobIndex job) {
+  JobState& state = states_[job];
+  ++versions_[job];
+  if (state.group != 0) {
+    std::vector<JobIndex>& members = groups_[state.group];
+    std::erase(members, job);
+    changed_groups_.push_back(state.group);
+    if (members.empty()) {
+      free_.give_back(state.gpus);
+      groups_.erase(state.group);
+    }
+  } else {
+    free_.give_back(state.gpus);
+  }
+  state.gpus.clear();
+  state.group = 0;
+  state.iteration_s = jobs_[job].iteration_s;
+  charges_s_[job] = jobs_[job].restart_s;
+}
+
+bool Simulation::take(const Decision::Start& start) {
+  if (start.group == 0) return free_.take(start.gpus);
+  std::vector<JobIndex>& members = groups_[start.group];
+  const bool free = members.empty() ? free_.take(start.gpus)
+                                    : states_[members.front()].gpus == start.gpus &&
+                                          members.size() < kMostInGroup;
+  members.push_back(start.job);
+  changed_groups_.push_back(start.group);
+  return free;
+}
+
+void Simulation::settle_groups() {
+  std::vector<Stages> stages;
+  for (const std::uint32_t group : changed_groups_) {
+    const auto found = groups_.find(group);
+    if (found == groups_.end()) continue;
+    const std::vector<JobIndex>& members = found->second;
+    stages.clear();
+    double charge_s = 0;
+    for (const JobIndex job : members) {
+      stages.push_back(jobs_[job].stages_s);
+      charge_s += jobs_[job].restart_s;
+    }
+    for (const JobIndex job : members) {
+      touch(job);
+      charges_s_[job] = charge_s;
+      states_[job].iteration_s =
+          members.size() == 1 ? jobs_[job].iteration_s : interleaved_iteration_s(stages);
+      ++versions_[job];
+      queue_end(job);
+    }
+  }
+  changed_groups_.clear();
+}
+
+void Simulation::queue_end(JobIndex job) {
+  if (charges_changes_) return;
+  ends_.push({.end_s = end_s_of(job), .job = job, .version = versions_[job]});
+}
+
+void Simulation::remove_running(JobIndex job) {
+  const std::uint32_t place = places_[job];
+  running_[place] = running_.back();
+  places_[running_[place]] = place;
+  running_.pop_back();
+}
+
+Result<void> Simulation::check_start(const Decision::Start& start) const {
+  if (start.job >= arrived_) return defect(0, "starts a job that has not arrived, not");
+  const JobPhase phase = states_[start.job].phase;
+  if (phase == JobPhase::kEnded) return defect(start.job, "starts the ended");
+  if (start.gpus.count() != jobs_[start.job].gpus) {
+    return defect(start.job, "gives another number of GPUs than it needs to");
+  }
+  return {};
+}
+
+void Simulation::place(const Decision::Start& start, bool moves) {
+  JobState& state = states_[start.job];
+  state.gpus = start.gpus;
+  state.group = start.group;
+  state.progress_from_s = now_s_;
+  if (options_.accounting == Accounting::kChange) {
+    state.progress_from_s += jobs_[start.job].restart_s;
+  }
+  if (moves) {
+    ++state.moves;
+  } else {
+    ++state.starts;
+    if (state.first_start_s < 0) state.first_start_s = now_s_;
+    state.phase = JobPhase::kRunning;
+    state.as_of_s = now_s_;
+    places_[start.job] = static_cast<std::uint32_t>(running_.size());
+    running_.push_back(start.job);
+  }
+  queue_end(start.job);
+}
+
+Result<void> Simulation::apply() {
+  for (const JobIndex job : decision_.preempt) {
+    if (job >= arrived_ || states_[job].phase != JobPhase::kRunning) {
+      return defect(std::min<JobIndex>(job, static_cast<JobIndex>(jobs_.size() - 1)),
+                    "preempts what does not run:");
+    }
+    touch(job);
+    release(job);
+    states_[job].phase = JobPhase::kWaiting;
+    remove_running(job);
+  }
+  was_running_.assign(decision_.start.size(), false);
+  for (std::size_t i = 0; i < decision_.start.size(); ++i) {
+    const Decision::Start& start = decision_.start[i];
+    GPEMU_TRY(check_start(start));
+    was_running_[i] = states_[start.job].phase == JobPhase::kRunning;
+    if (!was_running_[i]) continue;
+    if (states_[start.job].gpus.empty()) return defect(start.job, "starts twice");
+    touch(start.job);
+    release(start.job);
+  }
+  for (std::size_t i = 0; i < decision_.start.size(); ++i) {
+    const Decision::Start& start = decision_.start[i];
+    if (!take(start)) return defect(start.job, "gives GPUs that are not free to");
+    place(start, was_running_[i]);
+  }
+  settle_groups();
+  ask_again_s_ = decision_.ask_again_s;
+  return {};
+}
+
+void Simulation::charge_running() {
+  for (const JobIndex job : running_) touch(job);
+}
+
+Result<void> Simulation::decide() {
+  if (charges_changes_) charge_running();
+  decision_.clear();
+  const Snapshot snapshot{.now_s = now_s_,
+                          .fleet = &fleet_,
+                          .free = &free_,
+                          .jobs = jobs_,
+                          .states = states_,
+                          .arrived = new_arrived_,
+                          .ended = new_ended_,
+                          .moves_are_free = options_.accounting != Accounting::kChange};
+  policy_.decide(snapshot, decision_);
+  return apply();
+}
+
+Result<SimulationResult> Simulation::run() {
+  while (ended_ < jobs_.size()) {
+    GPEMU_TRY(advance());
+    GPEMU_TRY(decide());
+    if (++decisions_ % kDecisionsBetweenCalls != 0) continue;
+    if (options_.stop != nullptr && options_.stop->load()) {
+      return fail(ErrorCode::kInterrupted, "the simulation was stopped");
+    }
+    if (options_.progress) options_.progress(ended_);
+  }
+  return SimulationResult{
+      .jobs = std::move(states_), .decisions = decisions_, .held_gpu_s = held_gpu_s_};
+}
+
+}  // namespace
+
+Result<SimulationResult> simulate(const Fleet& fleet, std::span<const Job> jobs, Policy& policy,
+                                  const SimulationOptions& options) {
+  for (const Job& job : jobs) {
+    if (job.gpus <= fleet.gpus()) continue;
+    return fail(ErrorCode::kInvalidArgument, "job {} needs {} GPUs, and the fleet has {}", job.id,
+                job.gpus, fleet.gpus());
+  }
+  return Simulation(fleet, jobs, policy, options).run();
+}
+
+ScheduleMetrics metrics_of(const Fleet& fleet, std::span<const Job> jobs,
+                           const SimulationResult& result) {
+  std::vector<double> jct(jobs.size());
+  ScheduleMetrics metrics;
+  double last_s = 0;
+  for (std::size_t i = 0; i < jobs.size(); ++i) {
+    const JobState& state = result.jobs[i];
+    jct[i] = state.end_s - jobs[i].arrival_s;
+    metrics.average_jct_s += jct[i];
+    metrics.average_wait_s += jct[i] - state.held_s;
+    metrics.preemptions += state.starts - 1;
+    last_s = std::max(last_s, state.end_s);
+  }
+  const auto count = static_cast<double>(jobs.size());
+  metrics.average_jct_s /= count;
+  metrics.average_wait_s /= count;
+  std::ranges::sort(jct);
+  const auto percentile = [&](double share) {
+    return jct[std::min(jct.size() - 1, static_cast<std::size_t>(std::floor(share * count)))];
+  };
+  metrics.median_jct_s = percentile(0.5);
+  metrics.p95_jct_s = percentile(0.95);
+  metrics.p99_jct_s = percentile(0.99);
+  metrics.makespan_s = last_s - jobs.front().arrival_s;
+  if (metrics.makespan_s > 0) {
+    metrics.utilization =
+        result.held_gpu_s / (static_cast<double>(fleet.gpus()) * metrics.makespan_s);
+  }
+  return metrics;
+}
+
+}  // namespace gpemu::scheduling

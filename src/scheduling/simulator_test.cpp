@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gpemu/scheduling/simulator.hpp"
+
+#include <string>
+
+#include <gtest/gtest.h>
+
+#include "run_jobs.hpp"
+
+namespace gpemu::scheduling {
+namespace {
+
+TEST(SimulatorTest, ChargesARestartForEachChangeOfGpus) {
+  const std::vector<Job> jobs{job_of(0, 1, 10, 3), job_of(4, 1, 1, 3)};
+  EXPECT_EQ(ends_by("srtf", 2, jobs, Accounting::kChange), (std::vector<double>{13, 8}));
+  // On one GPU, the first has done 1 s at 4; it starts again at 8, and makes progress from 11 on.
+  EXPECT_EQ(ends_by("srtf", 1, jobs, Accounting::kChange), (std::vector<double>{20, 8}));
+  EXPECT_EQ(ends_by("srtf", 2, jobs, Accounting::kFree), (std::vector<double>{10, 5}));
+}
+
+TEST(SimulatorTest, ChargesAllRunningJobsAtEachChangeAsMuri) {
+  // 4: the first has done 4 - 3 s. 5: nothing more, because 1 s is less than a restart.
+  EXPECT_EQ(ends_by("srtf", 2, {job_of(0, 1, 10, 3), job_of(4, 1, 1, 3)}, Accounting::kMuri),
+            (std::vector<double>{14, 5}));
+}
+
+TEST(SimulatorTest, ComputesTheFigures) {
+  const Fleet fleet = Fleet::uniform(1, 2).value();
+  const std::vector<Job> jobs{job_of(10, 1, 4), job_of(10, 2, 2), job_of(11, 1, 2)};
+  const auto fifo = find_policy("fifo").value()->make();
+  const SimulationResult result = simulate(fleet, jobs, *fifo).value();
+  const ScheduleMetrics metrics = metrics_of(fleet, jobs, result);
+  EXPECT_EQ(ends_of(result), (std::vector<double>{14, 16, 18}));
+  EXPECT_DOUBLE_EQ(metrics.average_jct_s, (4 + 6 + 7) / 3.0);
+  EXPECT_DOUBLE_EQ(metrics.median_jct_s, 6);
+  EXPECT_DOUBLE_EQ(metrics.p99_jct_s, 7);
+  EXPECT_DOUBLE_EQ(metrics.makespan_s, 8);
+  EXPECT_DOUBLE_EQ(metrics.average_wait_s, 9 / 3.0);
+  EXPECT_DOUBLE_EQ(metrics.utilization, (4 + 4 + 2) / 16.0);
+  EXPECT_EQ(metrics.preemptions, 0);
+}
+
+/// Does at each decision what the test says.
+class ScriptedPolicy final : public Policy {
+ public:
+  explicit ScriptedPolicy(void (*script)(const Snapshot&, Decision&)) : script_(script) {}
+  void decide(const Snapshot& snapshot, Decision& decision) override {
+    script_(snapshot, decision);
+  }
+
+ private:
+  void (*script_)(const Snapshot&, Decision&);
+};
+
+std::string failure_of(const std::vector<Job>& jobs, void (*script)(const Snapshot&, Decision&)) {
+  const Fleet fleet = Fleet::uniform(1, 2).value();
+  ScriptedPolicy policy(script);
+  const Result<SimulationResult> result = simulate(fleet, jobs, policy);
+  return result ? "it did not fail" : result.error().message;
+}
+
+GpuSet gpus_of_server(std::uint64_t gpus) {
+  GpuSet set;
+  set.add({.server = 0, .gpus = gpus});
+  return set;
+}
+
+TEST(SimulatorTest, RefusesDecisionsThatBreakTheRules) {
+  const std::vector<Job> two{job_of(0, 1, 1), job_of(0, 1, 1)};
+  EXPECT_NE(failure_of(two,
+                       [](const Snapshot&, Decision& decision) {
+                         decision.start = {{.job = 0, .gpus = gpus_of_server(1)},
+                                           {.job = 1, .gpus = gpus_of_server(1)}};
+                       })
+                .find("not free"),
+            std::string::npos);
+  EXPECT_NE(failure_of(two,
+                       [](const Snapshot&, Decision& decision) {
+                         decision.start = {{.job = 0, .gpus = gpus_of_server(3)}};
+                       })
+                .find("another number"),
+            std::string::npos);
+  EXPECT_NE(failure_of(two, [](const Snapshot&, Decision& decision) { decision.preempt = {0}; })
+                .find("preempts"),
+            std::string::npos);
+}
+
+TEST(SimulatorTest, NamesAJobThatWaitsForever) {
+  EXPECT_NE(failure_of({job_of(0, 1, 1)}, [](const Snapshot&, Decision&) {}).find("waits"),
+            std::string::npos);
+  EXPECT_NE(failure_of({job_of(0, 3, 1)}, [](const Snapshot&, Decision&) {}).find("3 GPUs"),
+            std::string::npos);
+}
+
+TEST(SimulatorTest, AsksAgainWhenThePolicyWants) {
+  const Fleet fleet = Fleet::uniform(1, 2).value();
+  const std::vector<Job> jobs{job_of(1, 1, 1)};
+  ScriptedPolicy policy([](const Snapshot& snapshot, Decision& decision) {
+    if (snapshot.states[0].phase != JobPhase::kWaiting) return;
+    if (snapshot.now_s < 7) {
+      decision.ask_again_s = 7;
+    } else {
+      decision.start = {{.job = 0, .gpus = gpus_of_server(2)}};
+    }
+  });
+  EXPECT_EQ(ends_of(simulate(fleet, jobs, policy).value()), (std::vector<double>{8}));
+}
+
+/// Jobs at random, from a fixed seed.
+std::vector<Job> random_jobs(std::size_t count, std::uint64_t seed) {
+  std::uint64_t state = seed;
+  const auto draw = [&](std::uint64_t below) {
+    state = state * 6364136223846793005U + 1442695040888963407U;
+    return (state >> 33U) % below;
+  };
+  std::vector<Job> jobs;
+  double now_s = 0;
+  for (std::size_t i = 0; i < count; ++i) {
+    now_s += static_cast<double>(draw(100));
+    jobs.push_back(job_of(now_s, std::uint32_t{1} << draw(5), static_cast<double>(1 + draw(2000)),
+                          static_cast<double>(draw(20))));
+  }
+  return jobs;
+}
+
+TEST(SimulatorTest, EveryPolicyDoesAllWorkOnce) {
+  const Fleet fleet = Fleet::uniform(4, 8).value();
+  const std::vector<Job> jobs = random_jobs(2000, 1);
+  for (const PolicyEntry& entry : policies()) {
+    const auto policy = entry.make();
+    SimulationOptions options;
+    options.accounting = Accounting::kFree;
+    const SimulationResult result = simulate(fleet, jobs, *policy, options).value();
+    for (std::size_t i = 0; i < jobs.size(); ++i) {
+      ASSERT_EQ(result.jobs[i].phase, JobPhase::kEnded);
+      ASSERT_NEAR(result.jobs[i].held_s, jobs[i].work_s(), 1e-6) << entry.name;
+      ASSERT_GE(result.jobs[i].end_s - jobs[i].arrival_s, jobs[i].work_s() - 1e-6);
+    }
+  }
+}
+
+TEST(SimulatorTest, GivesTheSameResultsAgain) {
+  const Fleet fleet = Fleet::uniform(4, 8).value();
+  const std::vector<Job> jobs = random_jobs(1000, 2);
+  for (const PolicyEntry& entry : policies()) {
+    const auto first = entry.make();
+    const auto second = entry.make();
+    EXPECT_EQ(ends_of(simulate(fleet, jobs, *first).value()),
+              ends_of(simulate(fleet, jobs, *second).value()));
+  }
+}
+
+}  // namespace
+}  // namespace gpemu::scheduling
