@@ -12,7 +12,8 @@ import time
 
 # Numbers that no entry of a user database needs.
 OWNER, OTHER = 4_000_001, 4_000_002
-NODE = "n0"
+# Longer than the random part of the name of the folder, which some texts contain.
+NODE = "guarded-node"
 # Documented in docs/reference/exit-codes.md; 1, a bug, and signals are not among them.
 DOCUMENTED = {0, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11}
 
