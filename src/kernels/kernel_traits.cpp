@@ -11,6 +11,7 @@
 
 #include <fmt/core.h>
 
+#include "gpemu/kernels/arguments.hpp"
 #include "gpemu/kernels/kernel_name.hpp"
 
 namespace gpemu::kernels {
