@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <charconv>
 #include <cmath>
+#include <limits>
 #include <memory>
 #include <zlib.h>
 
@@ -112,8 +113,10 @@ Result<double> CsvRows::number(std::size_t column, double least, double most) co
   if (error == std::errc{} && end == text.data() + text.size() && value >= least && value <= most) {
     return value;
   }
-  return fault(fmt::format("{} is \"{}\"; it must be a number from {} to {}",
-                           printable(header_[column]), printable(text), least, most));
+  const bool positive = least == std::numeric_limits<double>::min();
+  return fault(fmt::format("{} is \"{}\"; it must be a number {} to {}", printable(header_[column]),
+                           printable(text),
+                           positive ? "above 0, up" : fmt::format("from {}", least), most));
 }
 
 std::unexpected<Error> CsvRows::fault(std::string_view what) const {
