@@ -27,7 +27,7 @@ TEST(SimulatorTest, ChargesAllRunningJobsAtEachChangeAsMuri) {
 TEST(SimulatorTest, ComputesTheFigures) {
   const Fleet fleet = Fleet::uniform(1, 2).value();
   const std::vector<Job> jobs{job_of(10, 1, 4), job_of(10, 2, 2), job_of(11, 1, 2)};
-  const auto fifo = find_policy("fifo").value()->make();
+  const auto fifo = find_policy("fifo").value()->make({});
   const SimulationResult result = simulate(fleet, jobs, *fifo).value();
   const ScheduleMetrics metrics = metrics_of(fleet, jobs, result);
   EXPECT_EQ(ends_of(result), (std::vector<double>{14, 16, 18}));
@@ -127,7 +127,7 @@ TEST(SimulatorTest, EveryPolicyDoesAllWorkOnce) {
   const Fleet fleet = Fleet::uniform(4, 8).value();
   const std::vector<Job> jobs = random_jobs(2000, 1);
   for (const PolicyEntry& entry : policies()) {
-    const auto policy = entry.make();
+    const auto policy = entry.make({});
     SimulationOptions options;
     options.accounting = Accounting::kFree;
     const SimulationResult result = simulate(fleet, jobs, *policy, options).value();
@@ -143,8 +143,8 @@ TEST(SimulatorTest, GivesTheSameResultsAgain) {
   const Fleet fleet = Fleet::uniform(4, 8).value();
   const std::vector<Job> jobs = random_jobs(1000, 2);
   for (const PolicyEntry& entry : policies()) {
-    const auto first = entry.make();
-    const auto second = entry.make();
+    const auto first = entry.make({});
+    const auto second = entry.make({});
     EXPECT_EQ(ends_of(simulate(fleet, jobs, *first).value()),
               ends_of(simulate(fleet, jobs, *second).value()));
   }

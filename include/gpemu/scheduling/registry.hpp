@@ -14,8 +14,16 @@ namespace gpemu::scheduling {
 struct PolicyEntry {
   std::string_view name;     ///< as in the field's papers, e.g. "srtf".
   std::string_view meaning;  ///< in one line, for lists.
-  std::unique_ptr<Policy> (*make)();
+  std::unique_ptr<Policy> (*make)(const PolicySettings& settings);
+  /// It knows whole GPUs of one kind alone: no shares, cores, memory or speeds.
+  bool counts_gpus_only = false;
 };
+
+/// Checks that a policy can serve such jobs on such a fleet.
+///
+/// Errors: kInvalidArgument with the first job, or what the fleet has, that it knows nothing of.
+[[nodiscard]] Result<void> check_policy(const PolicyEntry& policy, const Fleet& fleet,
+                                        std::span<const Job> jobs);
 
 /// Returns all policies, by name.
 [[nodiscard]] std::span<const PolicyEntry> policies();
