@@ -19,11 +19,15 @@ inline constexpr double kSynergyRoundS = 300;
 [[nodiscard]] std::unique_ptr<Policy> make_fifo(const PolicySettings& settings);
 [[nodiscard]] std::unique_ptr<Policy> make_gittins(const PolicySettings& settings);
 [[nodiscard]] std::unique_ptr<Policy> make_las(const PolicySettings& settings);
+[[nodiscard]] std::unique_ptr<Policy> make_las_proportional(const PolicySettings& settings);
+[[nodiscard]] std::unique_ptr<Policy> make_las_synergy(const PolicySettings& settings);
 [[nodiscard]] std::unique_ptr<Policy> make_muri_l(const PolicySettings& settings);
 [[nodiscard]] std::unique_ptr<Policy> make_muri_s(const PolicySettings& settings);
 [[nodiscard]] std::unique_ptr<Policy> make_sjf(const PolicySettings& settings);
 [[nodiscard]] std::unique_ptr<Policy> make_srsf(const PolicySettings& settings);
 [[nodiscard]] std::unique_ptr<Policy> make_srtf(const PolicySettings& settings);
+[[nodiscard]] std::unique_ptr<Policy> make_srtf_proportional(const PolicySettings& settings);
+[[nodiscard]] std::unique_ptr<Policy> make_srtf_synergy(const PolicySettings& settings);
 [[nodiscard]] std::unique_ptr<Policy> make_tiresias(const PolicySettings& settings);
 
 }  // namespace gpemu::scheduling
