@@ -116,32 +116,41 @@ Result<Fleet> Fleet::uniform(std::uint64_t servers, std::uint64_t gpus, const st
   return create(std::move(all));
 }
 
-void FreeResources::Level::set(std::uint32_t server) {
+ServerLevels::ServerLevels(std::size_t levels, std::size_t servers)
+    : words_(words_for(servers)),
+      summary_words_(words_for(words_)),
+      bits_(levels * (words_ + summary_words_)),
+      first_(levels, kNoServer) {}
+
+void ServerLevels::set(std::size_t level, std::uint32_t server) {
   const std::uint32_t word = server / kWordBits;
-  words[word] |= bit_of(server);
-  summary[word / kWordBits] |= bit_of(word);
-  first = std::min(first, server);
+  const std::size_t begin = begin_of(level);
+  bits_[begin + word] |= bit_of(server);
+  bits_[begin + words_ + word / kWordBits] |= bit_of(word);
+  first_[level] = std::min(first_[level], server);
 }
 
-void FreeResources::Level::reset(std::uint32_t server) {
+void ServerLevels::reset(std::size_t level, std::uint32_t server) {
   const std::uint32_t word = server / kWordBits;
-  words[word] &= ~bit_of(server);
-  if (words[word] == 0) summary[word / kWordBits] &= ~bit_of(word);
-  if (server == first) first = first_from(server);
+  const std::size_t begin = begin_of(level);
+  bits_[begin + word] &= ~bit_of(server);
+  if (bits_[begin + word] == 0) bits_[begin + words_ + word / kWordBits] &= ~bit_of(word);
+  if (server == first_[level]) first_[level] = first_from(level, server);
 }
 
-std::uint32_t FreeResources::Level::first_from(std::uint32_t from) const {
+std::uint32_t ServerLevels::first_from(std::size_t level, std::uint32_t from) const {
   const std::uint32_t word = from / kWordBits;
-  if (word >= words.size()) return kNoServer;
-  const std::uint64_t here = words[word] & ~(bit_of(from) - 1);
+  if (word >= words_) return kNoServer;
+  const std::size_t begin = begin_of(level);
+  const std::uint64_t here = bits_[begin + word] & ~(bit_of(from) - 1);
   if (here != 0) return word * kWordBits + static_cast<std::uint32_t>(std::countr_zero(here));
   const std::uint32_t next = word + 1;
-  for (std::uint32_t i = next / kWordBits; i < summary.size(); ++i) {
-    std::uint64_t set = summary[i];
+  for (std::uint32_t i = next / kWordBits; i < summary_words_; ++i) {
+    std::uint64_t set = bits_[begin + words_ + i];
     if (i == next / kWordBits) set &= ~(bit_of(next) - 1);
     if (set == 0) continue;
     const std::uint32_t found = i * kWordBits + static_cast<std::uint32_t>(std::countr_zero(set));
-    return found * kWordBits + static_cast<std::uint32_t>(std::countr_zero(words[found]));
+    return found * kWordBits + static_cast<std::uint32_t>(std::countr_zero(bits_[begin + found]));
   }
   return kNoServer;
 }
@@ -150,15 +159,12 @@ FreeResources::FreeResources(const Fleet& fleet, Tracking tracking)
     : fleet_(&fleet),
       count_(fleet.gpus()),
       free_(fleet.servers().size()),
-      counts_(fleet.servers().size()) {
-  const std::size_t words = words_for(free_.size());
-  levels_.resize(fleet.most_on_one() + 1,
-                 {.words = std::vector<std::uint64_t>(words),
-                  .summary = std::vector<std::uint64_t>(words_for(words))});
+      counts_(fleet.servers().size()),
+      levels_(fleet.most_on_one() + 1, fleet.servers().size()) {
   for (std::uint32_t i = 0; i < free_.size(); ++i) {
     free_[i] = fleet.servers()[i].all_gpus();
     counts_[i] = static_cast<std::uint8_t>(fleet.servers()[i].gpus);
-    levels_[counts_[i]].set(i);
+    levels_.set(counts_[i], i);
   }
   if (tracking == Tracking::kNone) return;
   versions_.resize(free_.size());
@@ -187,8 +193,8 @@ void FreeResources::change(std::uint32_t server, std::uint64_t free) {
   free_[server] = free;
   if (count == before) return;
   counts_[server] = count;
-  levels_[before].reset(server);
-  levels_[count].set(server);
+  levels_.reset(before, server);
+  levels_.set(count, server);
   count_ = count_ - before + count;
 }
 
@@ -228,10 +234,11 @@ bool FreeResources::fits(std::uint32_t server, const Demand& demand) const {
 
 std::uint32_t FreeResources::first_with(std::uint32_t gpus, const Demand& demand) const {
   std::uint32_t best = kNoServer;
-  for (std::size_t level = gpus; level < levels_.size(); ++level) {
-    const Level& same = levels_[level];
-    std::uint32_t server = same.first;
-    while (server < best && !suits(server, gpus, demand)) server = same.first_from(server + 1);
+  for (std::size_t level = gpus; level < levels_.count(); ++level) {
+    std::uint32_t server = levels_.first(level);
+    while (server < best && !suits(server, gpus, demand)) {
+      server = levels_.first_from(level, server + 1);
+    }
     best = std::min(best, server);
   }
   return best;
@@ -351,8 +358,8 @@ std::optional<GpuSet> FreeResources::take_anywhere(std::uint32_t gpus) {
   GpuSet set;
   std::uint32_t left = gpus;
   for (std::uint32_t level = 1; left != 0; ++level) {
-    for (std::uint32_t server = levels_[level].first; left != 0 && server != kNoServer;
-         server = levels_[level].first_from(server + 1)) {
+    for (std::uint32_t server = levels_.first(level); left != 0 && server != kNoServer;
+         server = levels_.first_from(level, server + 1)) {
       const std::uint32_t taken = std::min(level, left);
       set.add(take_of(server, taken, {.gpus = gpus}));
       left -= taken;

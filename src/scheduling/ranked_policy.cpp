@@ -34,18 +34,19 @@ class RankedPolicy::Walk {
 
   /// Returns the first job; null if there is none.
   [[nodiscard]] const Ranked* first() {
-    first_ = heads_.size();
-    for (std::size_t i = 0; i < heads_.size(); ++i) {
-      while (i < heads_.size() && heads_[i].same->full) drop(i);
-      if (i == heads_.size()) break;
-      if (first_ == heads_.size() || *heads_[i].next < *heads_[first_].next) first_ = i;
+    std::erase_if(heads_, [](const Head& head) { return head.same->full; });
+    first_ = 0;
+    for (std::size_t i = 1; i < heads_.size(); ++i) {
+      if (*heads_[i].next < *heads_[first_].next) first_ = i;
     }
-    return first_ == heads_.size() ? nullptr : &*heads_[first_].next;
+    return heads_.empty() ? nullptr : &*heads_[first_].next;
   }
 
   /// Goes on behind the job that first() returned.
   void advance() {
-    if (++heads_[first_].next == heads_[first_].same->waiting.end()) drop(first_);
+    if (++heads_[first_].next == heads_[first_].same->waiting.end()) {
+      heads_.erase(heads_.begin() + static_cast<std::ptrdiff_t>(first_));
+    }
   }
 
  private:
@@ -53,11 +54,6 @@ class RankedPolicy::Walk {
     std::set<Ranked>::const_iterator next;
     Class* same = nullptr;
   };
-  void drop(std::size_t index) {
-    heads_[index] = heads_.back();
-    heads_.pop_back();
-  }
-
   std::vector<Head> heads_;
   std::size_t first_ = 0;
 };

@@ -96,7 +96,7 @@ Result<std::vector<PlaceRow>> place_all(const PlaceOptions& options, const World
   GPEMU_ASSIGN(const Fleet fleet, scheduling::read_fleet(options.fleet));
   GPEMU_ASSIGN(PlaceRuns all, runs_of(options, fleet));
   const InterruptGuard interrupt;
-  report::Progress progress({.label = "placing", .unit = "runs"},
+  report::Progress progress({.label = "placing", .unit = "runs", .images = 0},
                             static_cast<std::int64_t>(all.runs.size()), options.quiet,
                             world.progress_host());
   const std::uint64_t threads =

@@ -142,6 +142,31 @@ class Fleet {
 /// Whether free resources keep what placements (placement.hpp) need beside what is free.
 enum class Tracking : std::uint8_t { kNone, kServers };
 
+/// Servers sorted into levels, so that the first one of a level is found at once: a bit for each
+/// server and level, and a bit for each word of these that is not 0.
+class ServerLevels {
+ public:
+  ServerLevels(std::size_t levels, std::size_t servers);
+
+  [[nodiscard]] std::size_t count() const { return first_.size(); }
+  void set(std::size_t level, std::uint32_t server);
+  void reset(std::size_t level, std::uint32_t server);
+  /// Returns the first server of a level, or kNoServer.
+  [[nodiscard]] std::uint32_t first(std::size_t level) const { return first_[level]; }
+  /// Returns the first server of a level from `from` on, or kNoServer.
+  [[nodiscard]] std::uint32_t first_from(std::size_t level, std::uint32_t from) const;
+
+ private:
+  [[nodiscard]] std::size_t begin_of(std::size_t level) const {
+    return level * (words_ + summary_words_);
+  }
+
+  std::size_t words_;
+  std::size_t summary_words_;
+  std::vector<std::uint64_t> bits_;  ///< of each level, its words and then their summary.
+  std::vector<std::uint32_t> first_;
+};
+
 /// What is free of a fleet. Copies are independent; the fleet must outlive them.
 ///
 /// Servers are sorted by how many of their GPUs are free, so that finding one costs a few words
@@ -200,17 +225,6 @@ class FreeResources {
   void give_back(const GpuSet& gpus, const Demand& demand);
 
  private:
-  /// The servers with one number of free GPUs: a bit each, and a bit for each word that is not 0.
-  struct Level {
-    std::vector<std::uint64_t> words;
-    std::vector<std::uint64_t> summary;
-    std::uint32_t first = kNoServer;
-    void set(std::uint32_t server);
-    void reset(std::uint32_t server);
-    /// Returns the first server from `from` on, or kNoServer.
-    [[nodiscard]] std::uint32_t first_from(std::uint32_t from) const;
-  };
-
   /// Sets which GPUs of the server are free.
   void change(std::uint32_t server, std::uint64_t free);
   /// Returns the first server that has the `gpus` GPUs of the demand and what it needs beside them,
@@ -239,7 +253,7 @@ class FreeResources {
   std::uint64_t count_;
   std::vector<std::uint64_t> free_;   ///< GPUs of each server of which nobody has a share.
   std::vector<std::uint8_t> counts_;  ///< how many of each server's are free.
-  std::vector<Level> levels_;         ///< by the number of free GPUs.
+  ServerLevels levels_;               ///< by the number of free GPUs.
   /// GPUs of each server of which some have a share and some is free; empty: nobody has shares.
   std::vector<std::uint64_t> shared_;
   std::vector<std::uint16_t> shares_;    ///< what is free of these, by GPU of the fleet.

@@ -11,9 +11,9 @@
 namespace gpemu::scheduling {
 namespace {
 
-/// Conservative backfilling reserves GPUs for so many of the waiting jobs, the first ones. Source:
-/// Slurm's bf_max_job_test limits the same, by default to 500 (slurm.conf(5)).
-constexpr std::size_t kMostReservations = 500;
+/// Conservative backfilling reserves GPUs for so many of the waiting jobs, the first ones. Slurm
+/// limits the same (bf_max_job_test), to 500 (slurm.conf(5)); here, each is tried at each end.
+constexpr std::size_t kMostReservations = 100;
 
 /// The free resources from a time on.
 struct Availability {
@@ -131,7 +131,9 @@ class Easy final : public Backfill {
 /// reserved from the first time on from which it can have them until its end.
 class Conservative final : public Backfill {
   /// Reserves GPUs for the job. Returns them if that is from now on.
-  static std::optional<GpuSet> reserve(const Snapshot& snapshot, JobIndex job, Timeline& times);
+  std::optional<GpuSet> reserve(const Snapshot& snapshot, JobIndex job, Timeline& times);
+
+  std::optional<FreeResources> all_along_;  ///< free from one time to another.
 
   void overtake(const Snapshot& snapshot, Decision& decision) override {
     Timeline times = timeline(snapshot, decision);
@@ -154,16 +156,17 @@ std::optional<GpuSet> Conservative::reserve(const Snapshot& snapshot, JobIndex j
                                             Timeline& times) {
   const Demand& demand = snapshot.jobs[job].demand;
   for (std::size_t from = 0; from < times.size(); ++from) {
-    FreeResources all_along = times[from].free;
-    std::optional<GpuSet> gpus = all_along.take_together(demand);
+    if (!demand.shares_gpus() && times[from].free.count() < demand.gpus) continue;
+    all_along_ = times[from].free;
+    std::optional<GpuSet> gpus = all_along_->take_together(demand);
     if (!gpus) continue;
     const double end_s = times[from].from_s + duration_s(snapshot, job, *gpus);
-    all_along = times[from].free;
+    all_along_ = times[from].free;
     std::size_t to = from + 1;
     for (; to < times.size() && times[to].from_s < end_s; ++to) {
-      all_along.keep_what_is_also_in(times[to].free);
+      all_along_->keep_what_is_also_in(times[to].free);
     }
-    gpus = all_along.take_together(demand);
+    gpus = all_along_->take_together(demand);
     if (!gpus) continue;
     if (to == times.size() || times[to].from_s > end_s) {
       times.insert(times.begin() + static_cast<std::ptrdiff_t>(to),
