@@ -37,18 +37,21 @@ Result<std::vector<JobIndex>> draw_jobs(std::span<const Job> jobs,
   random.shuffle(std::span(drawn));
   std::int64_t asked = 0;
   for (const Job& job : jobs) asked += shares_of(job);
-  while (static_cast<double>(asked) > wanted) {
-    const std::uint32_t leaves = random.below(static_cast<std::uint32_t>(drawn.size()));
-    asked -= shares_of(jobs[drawn[leaves]]);
-    drawn.erase(drawn.begin() + leaves);
-    if (static_cast<double>(asked) <= wanted) return drawn;
+  if (static_cast<double>(asked) >= wanted) {
+    while (static_cast<double>(asked) > wanted) {
+      const std::uint32_t leaves = random.below(static_cast<std::uint32_t>(drawn.size()));
+      asked -= shares_of(jobs[drawn[leaves]]);
+      drawn.erase(drawn.begin() + leaves);
+    }
+    return drawn;
   }
-  while (static_cast<double>(asked) != wanted) {
+  // Not until they ask for just the load: then, jobs without GPUs still arrive.
+  for (;;) {
     const JobIndex next = by_name[random.below(static_cast<std::uint32_t>(by_name.size()))];
     const Demand& demand = jobs[next].demand;
     // As there: what the job asks of one GPU decides whether it still arrives.
     const std::int64_t of_one = demand.gpus == 0 ? 0 : demand.gpu_share;
-    if (static_cast<double>(asked + of_one) > wanted) break;
+    if (static_cast<double>(asked + of_one) > wanted) return drawn;
     asked += shares_of(jobs[next]);
     drawn.push_back(next);
     if (drawn.size() > kMostArrivals) {
@@ -56,7 +59,6 @@ Result<std::vector<JobIndex>> draw_jobs(std::span<const Job> jobs,
                   "more than {} jobs would arrive until they ask for the load", kMostArrivals);
     }
   }
-  return drawn;
 }
 
 /// Means over arrivals, by per cent.

@@ -147,6 +147,11 @@ TEST(PublishedFillsTest, KindsOfGpus) {
   expect_published_fill("gpuspec33", 43, 0.15);
 }
 
+/// At one time, the jobs of this seed ask for just the load.
+TEST(PublishedFillsTest, JustTheLoad) {
+  expect_published_fill("gpushare100", 48, kRounding);
+}
+
 /// These jobs ask for more than the load.
 TEST(PublishedFillsTest, ManyGpus) {
   expect_published_fill("multigpu50", 51, kRounding);
