@@ -33,7 +33,7 @@ struct RealKey {
 };
 
 /// The bounds only catch slips.
-const std::array<WordKey, 10> kWordKeys = {{
+const std::array<WordKey, 13> kWordKeys = {{
     {"host", &ExperimentRun::host, {}},
     {"loader", &ExperimentRun::loader, {}},
     {"storage", &ExperimentRun::storage, {}},
@@ -44,8 +44,11 @@ const std::array<WordKey, 10> kWordKeys = {{
     {"peers", &ExperimentRun::peers, {"none", "partitioned", "locality"}},
     {"copy", &ExperimentRun::copy, {"pinned", "pageable"}},
     {"offload", &ExperimentRun::offload, {"none", "all", "fastflow"}},
+    {"fleet", &ExperimentRun::fleet, {}},
+    {"jobs", &ExperimentRun::jobs, {}},
+    {"placement", &ExperimentRun::placement, {}},
 }};
-constexpr std::array<CountKey, 12> kCountKeys = {{
+constexpr std::array<CountKey, 13> kCountKeys = {{
     {"gpus", &ExperimentRun::gpus, 1, 1024},
     {"batch", &ExperimentRun::batch, 1, 1'000'000},
     {"nodes", &ExperimentRun::nodes, 1, 4096},
@@ -58,11 +61,13 @@ constexpr std::array<CountKey, 12> kCountKeys = {{
     {"remote_workers", &ExperimentRun::remote_workers, 0, 4096},
     {"remote_cpus", &ExperimentRun::remote_cpus, 1, 4096},
     {"epochs", &ExperimentRun::epochs, 1, 1000},
+    {"seeds", &ExperimentRun::seeds, 1, 1000},
 }};
-constexpr std::array<RealKey, 3> kRealKeys = {{
+constexpr std::array<RealKey, 4> kRealKeys = {{
     {"cache_share", &ExperimentRun::cache_share, 0, 100},
     {"step_ms", &ExperimentRun::step_ms, 0, 1e9},
     {"copy_ms", &ExperimentRun::copy_ms, -1, 1e9},
+    {"load", &ExperimentRun::load, 0.01, 100},
 }};
 
 /// NaN is not.
@@ -84,7 +89,7 @@ bool is_expression_name(std::string_view name) {
 class ExperimentReader {
  public:
   ExperimentReader(const toml::table& root, std::string_view origin)
-      : root_(root), file_(root, origin) {}
+      : root_(root), file_(root, origin), folder_(std::filesystem::path(origin).parent_path()) {}
 
   Result<ExperimentSpec> read() {
     GPEMU_ASSIGN(spec_.name, file_.name());
@@ -238,12 +243,31 @@ class ExperimentReader {
       if (variants_[i] != nullptr) {
         GPEMU_TRY(read_run(*variants_[i], "variant " + spec_.variants[i], {}, run));
       }
-      if (run.host.empty() || run.dataset.empty()) {
-        return file_.fault(table, field, "no host or no dataset, here and in [run]");
-      }
+      GPEMU_TRY(check_run(table, field, run));
       row.runs.push_back(std::move(run));
     }
     spec_.rows.push_back(std::move(row));
+    return {};
+  }
+
+  /// Checks that a run has all that it needs, and makes the paths of its tables absolute.
+  Result<void> check_run(const toml::table& table, const std::string& field,
+                         ExperimentRun& run) const {
+    const bool trains = !run.host.empty() && !run.dataset.empty();
+    const bool fills = !run.fleet.empty() && !run.jobs.empty() && !run.placement.empty();
+    const bool partly = !run.host.empty() || !run.dataset.empty();
+    if (!fills && !run.placement.empty()) {
+      return file_.fault(table, field, "no fleet or no jobs, here and in [run]");
+    }
+    if (fills && partly) {
+      return file_.fault(table, field, "a run with a placement has no host and no dataset");
+    }
+    if (!fills && !trains) {
+      return file_.fault(table, field, "no host or no dataset, here and in [run]");
+    }
+    if (!fills) return {};
+    run.fleet = (folder_ / run.fleet).string();
+    run.jobs = (folder_ / run.jobs).string();
     return {};
   }
 
@@ -272,6 +296,7 @@ class ExperimentReader {
 
   const toml::table& root_;
   SourcedFile file_;
+  std::filesystem::path folder_;  ///< to which the paths in the file are relative.
   ExperimentRun shared_;
   std::vector<const toml::table*> variants_;  ///< null: changes nothing.
   std::set<std::string> names_;

@@ -56,9 +56,10 @@ nlohmann::ordered_json row_json(const ExperimentResult& result, std::size_t row)
   json["paper"] = number_json(spec.rows[row].paper);
   json["gpemu"] = number_json(spec.rows[row].gpemu);
   for (std::size_t i = 0; i < spec.variants.size(); ++i) {
+    const experiment::RunResult& run = result.rows[row].runs[i];
     for (const experiment::Quantity& quantity : experiment::quantities()) {
-      json["runs"][spec.variants[i]][std::string(quantity.name)] =
-          number_json(quantity.of(result.rows[row].runs[i]));
+      if (quantity.of_filled != run.filled.has_value()) continue;
+      json["runs"][spec.variants[i]][std::string(quantity.name)] = number_json(quantity.of(run));
     }
   }
   return json;
@@ -111,7 +112,8 @@ report::StackedBars time_bars(const ExperimentResult& result) {
       report::StackedBar bar{.label = result.spec.variants.size() == 1
                                           ? label
                                           : fmt::format("{}: {}", label, result.spec.variants[i])};
-      for (const Part& part : kParts) bar.values.push_back(result.rows[row].runs[i].*part.seconds);
+      const pipeline::EpochResult& epoch = result.rows[row].runs[i].epoch;
+      for (const Part& part : kParts) bar.values.push_back(epoch.*part.seconds);
       bars.bars.push_back(std::move(bar));
     }
   }
@@ -127,7 +129,8 @@ void add_experiment(report::Page& page, const ExperimentResult& result) {
     rows.emplace_back(cells.begin(), cells.end());
   }
   page.table(header_of(result), rows);
-  page.plot(time_bars(result));
+  const bool trains = !result.rows.front().runs.front().filled;
+  if (trains) page.plot(time_bars(result));
   report::Page::Rows checks;
   for (std::size_t i = 0; i < result.checks.size(); ++i) {
     checks.push_back({result.spec.checks[i].text, result.checks[i].sides,

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -21,16 +22,30 @@
 
 namespace gpemu::experiment {
 
+/// How full a placement made a fleet at the full load: means over the seeds.
+struct FilledFleet {
+  double allocated_percent = 0;   ///< GPUs that jobs had, of all.
+  double fragmented_percent = 0;  ///< free GPUs that typical jobs cannot use, of all.
+  double left_out_percent = 0;    ///< jobs that did not fit.
+};
+
+/// What one run gave: its last epoch or, if it filled a fleet, how full that became.
+struct RunResult {
+  pipeline::EpochResult epoch;
+  std::optional<FilledFleet> filled;
+};
+
 /// A quantity of a run that expressions can use.
 struct Quantity {
   std::string_view name;     ///< e.g. "epoch_s".
   std::string_view meaning;  ///< for the documentation.
-  double (*of)(const pipeline::EpochResult& result);
+  double (*of)(const RunResult& result);
+  bool of_filled = false;  ///< whether it is one of runs that fill a fleet, or of the others.
 };
 [[nodiscard]] std::span<const Quantity> quantities();
 
 struct RowResult {
-  std::vector<pipeline::EpochResult> runs;  ///< one for each variant: its last epoch.
+  std::vector<RunResult> runs;  ///< one for each variant.
   std::vector<double> columns;
 };
 
@@ -61,7 +76,7 @@ class ExperimentRunner {
 
   /// Runs an experiment; calls `done` after each run with the number of runs so far.
   ///
-  /// Errors: those of its hosts, data sets, GPUs, models and expressions, with the row;
+  /// Errors: those of its hosts, data sets, GPUs, models, tables and expressions, with the row;
   /// kInterrupted after `stop`.
   [[nodiscard]] Result<ExperimentResult> run(profile::ExperimentSpec spec,
                                              const std::atomic<bool>& stop,

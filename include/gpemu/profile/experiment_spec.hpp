@@ -24,8 +24,8 @@ struct DatasetSpec {
   std::string source;
 };
 
-/// One run of an experiment: described hosts that train. The names of the keys are those of the
-/// fields.
+/// One run of an experiment: described hosts that train or, if it has a placement, a fleet that is
+/// filled. The names of the keys are those of the fields.
 struct ExperimentRun {
   std::string host;
   std::string loader;   ///< of the host; empty: its first.
@@ -53,6 +53,12 @@ struct ExperimentRun {
   std::string offload = "none";  ///< to remote workers: "all", or what FastFlow decides.
   int epochs = 2;                ///< the last one counts.
   std::uint64_t seed = 0;
+
+  std::string fleet;      ///< the path of a table of servers.
+  std::string jobs;       ///< that of a table of jobs.
+  std::string placement;  ///< empty: nothing is filled.
+  double load = 1.3;      ///< how many times the fleet's GPUs the jobs ask for.
+  int seeds = 1;          ///< from `seed` on.
 
   bool operator==(const ExperimentRun&) const = default;
 };
