@@ -7,6 +7,8 @@
 
 #include <gtest/gtest.h>
 
+#include "gpemu/base/file.hpp"
+#include "gpemu/base/temporary_folder.hpp"
 #include "gpemu/profile/database_writer.hpp"
 
 namespace gpemu::experiment {
@@ -139,6 +141,53 @@ TEST_F(RunExperiment, StopsWhenItIsTold) {
   spec.rows = {{.name = "a", .label = "", .runs = {plain_run()}}};
   const std::atomic<bool> stop{true};
   EXPECT_EQ(runner_.run(spec, stop, [](std::size_t) {}).error().code, ErrorCode::kInterrupted);
+}
+
+/// Jobs that need both GPUs of a server.
+profile::ExperimentSpec filling(const std::filesystem::path& folder) {
+  EXPECT_TRUE(write_file_atomically(folder / "servers.csv", "server,gpus\ns,2\n"));
+  EXPECT_TRUE(write_file_atomically(folder / "pods.csv",
+                                    "name,cpu_milli,memory_mib,num_gpu,gpu_milli\na,1,1,2,1000\n"));
+  profile::ExperimentSpec spec{.name = "toy", .title = "", .paper = "", .variants = {"run"}};
+  const profile::ExperimentRun run{.seed = 3,
+                                   .fleet = (folder / "servers.csv").string(),
+                                   .jobs = (folder / "pods.csv").string(),
+                                   .placement = "best-fit",
+                                   .load = 2,
+                                   .seeds = 2};
+  spec.rows = {{.name = "a", .label = "", .runs = {run}}};
+  spec.columns = {{"used", "", "run.allocated_percent"}, {"left", "", "run.left_out_percent"}};
+  return spec;
+}
+
+/// Two jobs arrive, and each asks for both GPUs.
+TEST_F(RunExperiment, FillsAFleet) {
+  const TemporaryFolder folder =
+      TemporaryFolder::create(testing::TempDir(), "gpemu-experiment-").value();
+  const std::atomic<bool> stop{false};
+  const ExperimentResult result =
+      runner_.run(filling(folder.path()), stop, [](std::size_t) {}).value();
+  EXPECT_EQ(result.rows[0].columns, (std::vector<double>{100, 50}));
+  EXPECT_EQ(result.rows[0].runs[0].filled->fragmented_percent, 0);
+}
+
+TEST_F(RunExperiment, NamesQuantitiesOfOtherRuns) {
+  const TemporaryFolder folder =
+      TemporaryFolder::create(testing::TempDir(), "gpemu-experiment-").value();
+  profile::ExperimentSpec spec = filling(folder.path());
+  spec.columns = {{"time", "", "run.epoch_s"}};
+  const std::atomic<bool> stop{false};
+  EXPECT_EQ(runner_.run(spec, stop, [](std::size_t) {}).error().message,
+            "experiment toy, column time: run.epoch_s is of runs that train, and this one fills a "
+            "fleet");
+}
+
+TEST(Experiments, FgdsTablesAreThoseOfTheEvidence) {
+  for (const std::string name : {"default.csv.gz", "servers.csv.gz"}) {
+    const std::filesystem::path here = std::filesystem::path(GPEMU_EXPERIMENTS_FOLDER) / "fgd";
+    const std::filesystem::path there = std::filesystem::path(GPEMU_SCHEDULERS_FOLDER) / "fgd";
+    EXPECT_EQ(read_file(here / name, kMiB).value(), read_file(there / name, kMiB).value()) << name;
+  }
 }
 
 TEST(Quantities, HaveNamesOfTheirOwn) {

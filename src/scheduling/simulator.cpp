@@ -56,6 +56,13 @@ class Simulation {
   Result<SimulationResult> run();
 
  private:
+  /// What a decision does to a job that it starts.
+  enum class Change : std::uint8_t {
+    kStarts,  ///< it had no GPUs.
+    kMoves,   ///< it had others.
+    kStays,   ///< it has other cores and memory beside the same GPUs.
+  };
+
   [[nodiscard]] double next_arrival_s() const {
     return arrived_ < jobs_.size() ? jobs_[arrived_].arrival_s : kNever;
   }
@@ -89,7 +96,7 @@ class Simulation {
     return {.gpus = jobs_[job].demand.gpus, .host = {}};
   }
   void queue_end(JobIndex job);
-  void place(const Decision::Start& start, bool moves);
+  void place(const Decision::Start& start, Change change);
   void remove_running(JobIndex job);
   [[nodiscard]] double end_s_of(JobIndex job) const;
   [[nodiscard]] std::unexpected<Error> stalled() const;
@@ -122,7 +129,7 @@ class Simulation {
   std::vector<JobIndex> new_arrived_;
   std::vector<JobIndex> new_ended_;
   Decision decision_;
-  std::vector<bool> was_running_;  ///< of the jobs that a decision starts.
+  std::vector<Change> changes_;  ///< of the jobs that a decision starts.
 };
 
 double Simulation::end_s_of(JobIndex job) const {
@@ -302,19 +309,19 @@ Result<void> Simulation::check_start(const Decision::Start& start) const {
   return {};
 }
 
-void Simulation::place(const Decision::Start& start, bool moves) {
+void Simulation::place(const Decision::Start& start, Change change) {
   JobState& state = states_[start.job];
   state.gpus = start.gpus;
   state.host = host_of(start);
   state.iteration_s = iteration_s_with(fleet_, jobs_[start.job], start.gpus, state.host);
   state.group = start.group;
-  state.progress_from_s = now_s_;
-  if (options_.accounting == Accounting::kChange) {
-    state.progress_from_s += jobs_[start.job].restart_s;
+  if (change != Change::kStays) {
+    const bool pays = options_.accounting == Accounting::kChange;
+    state.progress_from_s = now_s_ + (pays ? jobs_[start.job].restart_s : 0);
   }
-  if (moves) {
+  if (change == Change::kMoves) {
     ++state.moves;
-  } else {
+  } else if (change == Change::kStarts) {
     ++state.starts;
     if (state.first_start_s < 0) state.first_start_s = now_s_;
     state.phase = JobPhase::kRunning;
@@ -336,20 +343,22 @@ Result<void> Simulation::apply() {
     states_[job].phase = JobPhase::kWaiting;
     remove_running(job);
   }
-  was_running_.assign(decision_.start.size(), false);
+  changes_.assign(decision_.start.size(), Change::kStarts);
   for (std::size_t i = 0; i < decision_.start.size(); ++i) {
     const Decision::Start& start = decision_.start[i];
     GPEMU_TRY(check_start(start));
-    was_running_[i] = states_[start.job].phase == JobPhase::kRunning;
-    if (!was_running_[i]) continue;
+    if (states_[start.job].phase != JobPhase::kRunning) continue;
     if (states_[start.job].gpus.empty()) return defect(start.job, "starts twice");
+    const bool stays =
+        states_[start.job].gpus == start.gpus && states_[start.job].group == start.group;
+    changes_[i] = stays ? Change::kStays : Change::kMoves;
     touch(start.job);
     release(start.job);
   }
   for (std::size_t i = 0; i < decision_.start.size(); ++i) {
     const Decision::Start& start = decision_.start[i];
     if (!take(start)) return defect(start.job, "gives GPUs that are not free to");
-    place(start, was_running_[i]);
+    place(start, changes_[i]);
   }
   settle_groups();
   ask_again_s_ = decision_.ask_again_s;
