@@ -11,11 +11,10 @@
 #include "gpemu/pipeline/fastflow.hpp"
 #include "gpemu/pipeline/file_sizes.hpp"
 #include "gpemu/profile/host_spec.hpp"
-#include "gpemu/scheduling/fill.hpp"
-#include "gpemu/scheduling/fleet_table.hpp"
-#include "gpemu/scheduling/job_table.hpp"
-#include "gpemu/scheduling/placement.hpp"
 #include "gpemu/step/step_cost.hpp"
+
+#include "fill_run.hpp"
+#include "schedule_run.hpp"
 
 namespace gpemu::experiment {
 namespace {
@@ -26,42 +25,29 @@ double files_of(const EpochResult& result) {
   return static_cast<double>(result.cache_reads + result.peer_reads + result.storage_reads);
 }
 
-/// Returns a number of files in per cent of all that the epoch read.
-double percent_of_files(const EpochResult& result, std::uint64_t files) {
-  return 100 * static_cast<double>(files) / files_of(result);
-}
-
-constexpr auto kQuantities = std::to_array<Quantity>({
-    {"epoch_s", "the epoch's time", [](const RunResult& r) { return r.epoch.epoch_s; }},
-    {"wait_s", "of it, waiting for batches", [](const RunResult& r) { return r.epoch.wait_s; }},
+constexpr std::array<Quantity, 13> kQuantities = {{
+    {"epoch_s", "the epoch's time", [](const EpochResult& r) { return r.epoch_s; }},
+    {"wait_s", "of it, waiting for batches", [](const EpochResult& r) { return r.wait_s; }},
     {"first_wait_s", "of that, for the first batch",
-     [](const RunResult& r) { return r.epoch.first_wait_s; }},
-    {"copy_s", "copies to the GPUs", [](const RunResult& r) { return r.epoch.copy_s; }},
-    {"step_s", "the GPUs' steps", [](const RunResult& r) { return r.epoch.step_s; }},
-    {"others_s", "waiting for other nodes", [](const RunResult& r) { return r.epoch.others_s; }},
+     [](const EpochResult& r) { return r.first_wait_s; }},
+    {"copy_s", "copies to the GPUs", [](const EpochResult& r) { return r.copy_s; }},
+    {"step_s", "the GPUs' steps", [](const EpochResult& r) { return r.step_s; }},
+    {"others_s", "waiting for other nodes", [](const EpochResult& r) { return r.others_s; }},
     {"images_per_s", "images of all nodes per second",
-     [](const RunResult& r) { return static_cast<double>(r.epoch.samples) / r.epoch.epoch_s; }},
+     [](const EpochResult& r) { return static_cast<double>(r.samples) / r.epoch_s; }},
     {"stall_percent", "the share of wait_s in epoch_s",
-     [](const RunResult& r) { return 100 * r.epoch.wait_s / r.epoch.epoch_s; }},
+     [](const EpochResult& r) { return 100 * r.wait_s / r.epoch_s; }},
     {"cache_percent", "files from the node's own cache, or prepared here by threads",
-     [](const RunResult& r) { return percent_of_files(r.epoch, r.epoch.cache_reads); }},
+     [](const EpochResult& r) { return 100 * static_cast<double>(r.cache_reads) / files_of(r); }},
     {"peer_percent", "files from the caches of other nodes, or prepared there",
-     [](const RunResult& r) { return percent_of_files(r.epoch, r.epoch.peer_reads); }},
+     [](const EpochResult& r) { return 100 * static_cast<double>(r.peer_reads) / files_of(r); }},
     {"storage_percent", "files from storage",
-     [](const RunResult& r) { return percent_of_files(r.epoch, r.epoch.storage_reads); }},
+     [](const EpochResult& r) { return 100 * static_cast<double>(r.storage_reads) / files_of(r); }},
     {"storage_gb", "bytes from storage, in GB",
-     [](const RunResult& r) { return static_cast<double>(r.epoch.storage_bytes) * 1e-9; }},
+     [](const EpochResult& r) { return static_cast<double>(r.storage_bytes) * 1e-9; }},
     {"storage_mb_per_s", "the rate of storage, in MB/s",
-     [](const RunResult& r) {
-       return static_cast<double>(r.epoch.storage_bytes) * 1e-6 / r.epoch.epoch_s;
-     }},
-    {"allocated_percent", "GPUs that jobs have at the full load",
-     [](const RunResult& r) { return r.filled->allocated_percent; }, true},
-    {"fragmented_percent", "free GPUs that typical jobs cannot use then",
-     [](const RunResult& r) { return r.filled->fragmented_percent; }, true},
-    {"left_out_percent", "jobs that did not fit",
-     [](const RunResult& r) { return r.filled->left_out_percent; }, true},
-});
+     [](const EpochResult& r) { return static_cast<double>(r.storage_bytes) * 1e-6 / r.epoch_s; }},
+}};
 
 /// Returns where a name stands among things that have names.
 template <typename Things>
@@ -84,18 +70,13 @@ Result<Value> in_column(const profile::ExperimentSpec& spec, const RowResult& ro
   }
   const std::size_t dot = name.find('.');
   const auto variant = std::ranges::find(spec.variants, name.substr(0, dot));
-  const auto quantity =
-      dot == std::string_view::npos ? std::nullopt : place_of(kQuantities, name.substr(dot + 1));
-  if (variant == spec.variants.end() || !quantity) {
-    return unknown_name(name, "an earlier column or VARIANT.QUANTITY");
+  std::optional<double> value;
+  if (dot != std::string_view::npos && variant != spec.variants.end()) {
+    const auto run = static_cast<std::size_t>(variant - spec.variants.begin());
+    value = row.runs[run].value(name.substr(dot + 1));
   }
-  const RunResult& run = row.runs[static_cast<std::size_t>(variant - spec.variants.begin())];
-  if (kQuantities[*quantity].of_filled != run.filled.has_value()) {
-    return fail(ErrorCode::kInvalidArgument, "{} {}", name,
-                run.filled ? "is of runs that train, and this one fills a fleet"
-                           : "is of runs that fill a fleet, and this one trains");
-  }
-  return Value{kQuantities[*quantity].of(run)};
+  if (!value) return unknown_name(name, "an earlier column or VARIANT.QUANTITY");
+  return Value{*value};
 }
 
 /// Returns the value of a name in a check: a column, "paper" or "gpemu", of all rows or of one.
@@ -136,6 +117,29 @@ std::span<const Quantity> quantities() {
   return kQuantities;
 }
 
+RunResult::RunResult(const EpochResult& epoch) {
+  for (const Quantity& quantity : kQuantities) {
+    values_.emplace_back(quantity.name, quantity.of(epoch));
+  }
+}
+
+RunResult::RunResult(const scheduling::ScheduleMetrics& metrics) {
+  for (const ScheduleQuantity& quantity : schedule_quantities()) {
+    values_.emplace_back(quantity.name, quantity.of(metrics));
+  }
+}
+
+RunResult::RunResult(const FilledFleet& filled)
+    : values_{{"allocated_percent", filled.allocated_percent},
+              {"fragmented_percent", filled.fragmented_percent},
+              {"left_out_percent", filled.left_out_percent}} {}
+
+std::optional<double> RunResult::value(std::string_view name) const {
+  const auto found = std::ranges::find(values_, name, &std::pair<std::string_view, double>::first);
+  if (found == values_.end()) return std::nullopt;
+  return found->second;
+}
+
 struct ExperimentRunner::State {
   Folders folders;
   const profile::Database& database;
@@ -143,7 +147,12 @@ struct ExperimentRunner::State {
   std::map<std::string, profile::DatasetSpec> datasets;
   std::map<std::pair<std::string, std::string>, step::StepCostModel> costs;  ///< by model, GPU.
   /// Runs that several rows or variants share.
-  std::vector<std::pair<profile::ExperimentRun, RunResult>> known;
+  struct Known {
+    std::filesystem::path folder;  ///< of the run's tables, if it has any.
+    profile::ExperimentRun run;
+    RunResult result;
+  };
+  std::vector<Known> known;
 
   Result<const profile::HostSpec*> host(const std::string& name) {
     if (!hosts.contains(name)) {
@@ -206,54 +215,37 @@ struct ExperimentRunner::State {
     return {};
   }
 
-  /// Fills a fleet once for each seed.
-  static Result<FilledFleet> filled(const profile::ExperimentRun& run,
-                                    const std::atomic<bool>& stop) {
-    GPEMU_ASSIGN(const scheduling::Fleet fleet, scheduling::read_fleet(run.fleet));
-    GPEMU_ASSIGN(const std::vector<scheduling::Job> jobs,
-                 scheduling::read_jobs(run.jobs, {.fleet = &fleet, .timeless = true}));
-    GPEMU_ASSIGN(const scheduling::PlacementEntry* placement,
-                 scheduling::find_placement(run.placement));
-    FilledFleet mean;
-    for (int i = 0; i < run.seeds; ++i) {
-      const std::uint64_t seed = run.seed + static_cast<std::uint64_t>(i);
-      GPEMU_ASSIGN(
-          const scheduling::FillResult result,
-          scheduling::fill(fleet, jobs, *placement,
-                           {.load = run.load, .seed = seed, .progress = {}, .stop = &stop}));
-      mean.allocated_percent += result.allocated_percent.back() / run.seeds;
-      mean.fragmented_percent += result.fragmented_percent.back() / run.seeds;
-      mean.left_out_percent += 100 * static_cast<double>(result.left_out) /
-                               static_cast<double>(result.arrived) / run.seeds;
-    }
-    return mean;
+  Result<RunResult> simulated(const profile::ExperimentRun& run,
+                              const std::filesystem::path& folder, ExperimentRunner& runner,
+                              const std::atomic<bool>& stop) {
+    const std::filesystem::path tables = run.jobs.empty() ? std::filesystem::path() : folder;
+    const auto found = std::ranges::find_if(
+        known, [&](const Known& one) { return one.folder == tables && one.run == run; });
+    if (found != known.end()) return found->result;
+    GPEMU_ASSIGN(const RunResult result, simulated_anew(run, folder, runner, stop));
+    known.push_back({.folder = tables, .run = run, .result = result});
+    return result;
   }
 
-  static Result<EpochResult> trained(const profile::ExperimentRun& run, ExperimentRunner& runner,
-                                     const std::atomic<bool>& stop) {
+  static Result<RunResult> simulated_anew(const profile::ExperimentRun& run,
+                                          const std::filesystem::path& folder,
+                                          ExperimentRunner& runner, const std::atomic<bool>& stop) {
+    if (!run.placement.empty()) {
+      GPEMU_ASSIGN(const FilledFleet filled, run_fill(run, folder, stop));
+      return RunResult(filled);
+    }
+    if (!run.jobs.empty()) {
+      GPEMU_ASSIGN(const scheduling::ScheduleMetrics metrics, run_schedule(run, folder, stop));
+      return RunResult(metrics);
+    }
     if (run.cpus > 0) {
       GPEMU_ASSIGN(const pipeline::ServiceSetup setup, runner.service_setup(run));
-      return pipeline::simulate_service(setup);
+      return RunResult(pipeline::simulate_service(setup));
     }
     GPEMU_ASSIGN(const pipeline::PipelineSetup setup, runner.setup(run));
     const std::vector<EpochResult> epochs = pipeline::simulate(setup, &stop);
     if (stop) return fail(ErrorCode::kInterrupted, "interrupted");
-    return epochs.back();
-  }
-
-  Result<RunResult> simulated(const profile::ExperimentRun& run, ExperimentRunner& runner,
-                              const std::atomic<bool>& stop) {
-    const auto found =
-        std::ranges::find(known, run, &std::pair<profile::ExperimentRun, RunResult>::first);
-    if (found != known.end()) return found->second;
-    RunResult result;
-    if (run.placement.empty()) {
-      GPEMU_ASSIGN(result.epoch, trained(run, runner, stop));
-    } else {
-      GPEMU_ASSIGN(result.filled, filled(run, stop));
-    }
-    known.emplace_back(run, result);
-    return result;
+    return RunResult(epochs.back());
   }
 };
 
@@ -359,9 +351,9 @@ Result<ExperimentResult> ExperimentRunner::run(profile::ExperimentSpec spec,
   for (const profile::ExperimentRow& row : result.spec.rows) {
     RowResult made;
     for (const profile::ExperimentRun& run : row.runs) {
-      const Result<RunResult> simulated = state_->simulated(run, *this, stop);
-      if (!simulated) return in_context(simulated.error(), name, "row " + row.name);
-      made.runs.push_back(*simulated);
+      const Result<RunResult> measured = state_->simulated(run, result.spec.folder, *this, stop);
+      if (!measured) return in_context(measured.error(), name, "row " + row.name);
+      made.runs.push_back(*measured);
       done(++runs);
     }
     for (const profile::ExperimentColumn& column : result.spec.columns) {

@@ -148,15 +148,18 @@ profile::ExperimentSpec filling(const std::filesystem::path& folder) {
   EXPECT_TRUE(write_file_atomically(folder / "servers.csv", "server,gpus\ns,2\n"));
   EXPECT_TRUE(write_file_atomically(folder / "pods.csv",
                                     "name,cpu_milli,memory_mib,num_gpu,gpu_milli\na,1,1,2,1000\n"));
-  profile::ExperimentSpec spec{.name = "toy", .title = "", .paper = "", .variants = {"run"}};
-  const profile::ExperimentRun run{.seed = 3,
-                                   .fleet = (folder / "servers.csv").string(),
-                                   .jobs = (folder / "pods.csv").string(),
-                                   .placement = "best-fit",
-                                   .load = 2,
-                                   .seeds = 2};
+  profile::ExperimentSpec spec{
+      .name = "toy", .title = "", .paper = "", .folder = folder, .variants = {"run"}};
+  profile::ExperimentRun run;
+  run.fleet = "servers.csv";
+  run.jobs = "pods.csv";
+  run.placement = "best-fit";
+  run.load = 2;
+  run.seeds = 2;
   spec.rows = {{.name = "a", .label = "", .runs = {run}}};
-  spec.columns = {{"used", "", "run.allocated_percent"}, {"left", "", "run.left_out_percent"}};
+  spec.columns = {{"used", "", "run.allocated_percent"},
+                  {"lost", "", "run.fragmented_percent"},
+                  {"left", "", "run.left_out_percent"}};
   return spec;
 }
 
@@ -167,19 +170,19 @@ TEST_F(RunExperiment, FillsAFleet) {
   const std::atomic<bool> stop{false};
   const ExperimentResult result =
       runner_.run(filling(folder.path()), stop, [](std::size_t) {}).value();
-  EXPECT_EQ(result.rows[0].columns, (std::vector<double>{100, 50}));
-  EXPECT_EQ(result.rows[0].runs[0].filled->fragmented_percent, 0);
+  EXPECT_EQ(result.rows[0].columns, (std::vector<double>{100, 0, 50}));
 }
 
-TEST_F(RunExperiment, NamesQuantitiesOfOtherRuns) {
+/// The same run in another folder is another one.
+TEST_F(RunExperiment, KnowsTablesByTheirFolders) {
   const TemporaryFolder folder =
       TemporaryFolder::create(testing::TempDir(), "gpemu-experiment-").value();
-  profile::ExperimentSpec spec = filling(folder.path());
-  spec.columns = {{"time", "", "run.epoch_s"}};
+  const profile::ExperimentSpec spec = filling(folder.path());
   const std::atomic<bool> stop{false};
-  EXPECT_EQ(runner_.run(spec, stop, [](std::size_t) {}).error().message,
-            "experiment toy, column time: run.epoch_s is of runs that train, and this one fills a "
-            "fleet");
+  EXPECT_TRUE(runner_.run(spec, stop, [](std::size_t) {}));
+  profile::ExperimentSpec elsewhere = spec;
+  elsewhere.folder /= "elsewhere";
+  EXPECT_EQ(runner_.run(elsewhere, stop, [](std::size_t) {}).error().code, ErrorCode::kNotFound);
 }
 
 TEST(Experiments, FgdsTablesAreThoseOfTheEvidence) {

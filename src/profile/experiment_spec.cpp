@@ -33,7 +33,7 @@ struct RealKey {
 };
 
 /// The bounds only catch slips.
-const std::array<WordKey, 13> kWordKeys = {{
+const std::array<WordKey, 17> kWordKeys = {{
     {"host", &ExperimentRun::host, {}},
     {"loader", &ExperimentRun::loader, {}},
     {"storage", &ExperimentRun::storage, {}},
@@ -44,11 +44,15 @@ const std::array<WordKey, 13> kWordKeys = {{
     {"peers", &ExperimentRun::peers, {"none", "partitioned", "locality"}},
     {"copy", &ExperimentRun::copy, {"pinned", "pageable"}},
     {"offload", &ExperimentRun::offload, {"none", "all", "fastflow"}},
-    {"fleet", &ExperimentRun::fleet, {}},
     {"jobs", &ExperimentRun::jobs, {}},
+    {"policy", &ExperimentRun::policy, {}},
     {"placement", &ExperimentRun::placement, {}},
+    {"fleet", &ExperimentRun::fleet, {}},
+    {"speeds", &ExperimentRun::speeds, {}},
+    {"restarts", &ExperimentRun::restarts, {}},
+    {"accounting", &ExperimentRun::accounting, {"change", "muri", "free"}},
 }};
-constexpr std::array<CountKey, 13> kCountKeys = {{
+constexpr std::array<CountKey, 15> kCountKeys = {{
     {"gpus", &ExperimentRun::gpus, 1, 1024},
     {"batch", &ExperimentRun::batch, 1, 1'000'000},
     {"nodes", &ExperimentRun::nodes, 1, 4096},
@@ -62,12 +66,16 @@ constexpr std::array<CountKey, 13> kCountKeys = {{
     {"remote_cpus", &ExperimentRun::remote_cpus, 1, 4096},
     {"epochs", &ExperimentRun::epochs, 1, 1000},
     {"seeds", &ExperimentRun::seeds, 1, 1000},
+    {"servers", &ExperimentRun::servers, 1, 1'000'000},
+    {"first_jobs", &ExperimentRun::first_jobs, 0, 100'000'000},
 }};
-constexpr std::array<RealKey, 4> kRealKeys = {{
+constexpr std::array<RealKey, 6> kRealKeys = {{
     {"cache_share", &ExperimentRun::cache_share, 0, 100},
     {"step_ms", &ExperimentRun::step_ms, 0, 1e9},
     {"copy_ms", &ExperimentRun::copy_ms, -1, 1e9},
     {"load", &ExperimentRun::load, 0.01, 100},
+    {"restart_s", &ExperimentRun::restart_s, 0, 1e9},
+    {"round_s", &ExperimentRun::round_s, 0, 1e9},
 }};
 
 /// NaN is not.
@@ -89,7 +97,7 @@ bool is_expression_name(std::string_view name) {
 class ExperimentReader {
  public:
   ExperimentReader(const toml::table& root, std::string_view origin)
-      : root_(root), file_(root, origin), folder_(std::filesystem::path(origin).parent_path()) {}
+      : root_(root), file_(root, origin) {}
 
   Result<ExperimentSpec> read() {
     GPEMU_ASSIGN(spec_.name, file_.name());
@@ -250,25 +258,19 @@ class ExperimentReader {
     return {};
   }
 
-  /// Checks that a run has all that it needs, and makes the paths of its tables absolute.
-  Result<void> check_run(const toml::table& table, const std::string& field,
-                         ExperimentRun& run) const {
-    const bool trains = !run.host.empty() && !run.dataset.empty();
-    const bool fills = !run.fleet.empty() && !run.jobs.empty() && !run.placement.empty();
-    const bool partly = !run.host.empty() || !run.dataset.empty();
-    if (!fills && !run.placement.empty()) {
-      return file_.fault(table, field, "no fleet or no jobs, here and in [run]");
+  /// Checks that a run has what its kind needs.
+  [[nodiscard]] Result<void> check_run(const toml::table& table, const std::string& field,
+                                       const ExperimentRun& run) const {
+    std::string_view missing;
+    if (run.jobs.empty()) {
+      if (run.host.empty() || run.dataset.empty()) missing = "host or no dataset";
+    } else if (run.policy.empty() == run.placement.empty()) {
+      missing = run.policy.empty() ? "policy and no placement" : "choice of policy and placement";
+    } else if (!run.placement.empty() && run.fleet.empty()) {
+      missing = "fleet";
     }
-    if (fills && partly) {
-      return file_.fault(table, field, "a run with a placement has no host and no dataset");
-    }
-    if (!fills && !trains) {
-      return file_.fault(table, field, "no host or no dataset, here and in [run]");
-    }
-    if (!fills) return {};
-    run.fleet = (folder_ / run.fleet).string();
-    run.jobs = (folder_ / run.jobs).string();
-    return {};
+    if (missing.empty()) return {};
+    return file_.fault(table, field, "no {}, here and in [run]", missing);
   }
 
   Result<void> read_column(const toml::table& table) {
@@ -296,7 +298,6 @@ class ExperimentReader {
 
   const toml::table& root_;
   SourcedFile file_;
-  std::filesystem::path folder_;  ///< to which the paths in the file are relative.
   ExperimentRun shared_;
   std::vector<const toml::table*> variants_;  ///< null: changes nothing.
   std::set<std::string> names_;
@@ -371,7 +372,9 @@ Result<DatasetSpec> parse_dataset_spec(std::string_view toml, std::string_view o
 
 Result<ExperimentSpec> parse_experiment_spec(std::string_view toml, std::string_view origin) {
   GPEMU_ASSIGN(const toml::table root, parse_toml(toml, origin));
-  return ExperimentReader(root, origin).read();
+  GPEMU_ASSIGN(ExperimentSpec spec, ExperimentReader(root, origin).read());
+  spec.folder = std::filesystem::path(origin).parent_path();
+  return spec;
 }
 
 std::vector<std::string> experiment_names(const std::filesystem::path& folder) {

@@ -95,20 +95,16 @@ TEST(ParseExperimentSpec, NamesTheLineAndTheKey) {
   EXPECT_EQ(experiment_fault("[run]", "[rum]"), "toy.toml:5: the file: unknown key 'rum'");
 }
 
-TEST(ParseExperimentSpec, RunsWithAPlacementHaveTablesBesideTheFile) {
-  std::string text = kToyExperiment;
+TEST(ParseExperimentSpec, RunsWithJobsHaveAPolicyOrAPlacement) {
   const std::string old = "host = \"h\"\ndataset = \"d\"\n";
-  text.replace(text.find(old), old.size(),
-               "fleet = \"servers.csv\"\njobs = \"/jobs.csv\"\nplacement = \"fgd\"\nseeds = 3\n");
-  const ExperimentRun run = parse_experiment_spec(text, "folder/toy.toml").value().rows[0].runs[0];
-  EXPECT_EQ(run.fleet, "folder/servers.csv");
-  EXPECT_EQ(run.jobs, "/jobs.csv");
-  EXPECT_EQ(run.placement, "fgd");
-  EXPECT_EQ(run.seeds, 3);
-  EXPECT_EQ(experiment_fault(old, "placement = \"fgd\"\njobs = \"j\"\n"),
-            "toy.toml:16: row one: no fleet or no jobs, here and in [run]");
-  EXPECT_EQ(experiment_fault("workers = 4", "placement = \"fgd\"\njobs = \"j\"\nfleet = \"f\""),
-            "toy.toml:18: row one: a run with a placement has no host and no dataset");
+  EXPECT_EQ(experiment_fault(old, "jobs = \"j\"\nplacement = \"fgd\"\nfleet = \"f\"\n"),
+            "no fault");
+  EXPECT_EQ(experiment_fault(old, "jobs = \"j\"\nplacement = \"fgd\"\n"),
+            "toy.toml:16: row one: no fleet, here and in [run]");
+  EXPECT_EQ(experiment_fault(old, "jobs = \"j\"\nfleet = \"f\"\n"),
+            "toy.toml:16: row one: no policy and no placement, here and in [run]");
+  EXPECT_EQ(experiment_fault(old, "jobs = \"j\"\npolicy = \"fifo\"\nplacement = \"fgd\"\n"),
+            "toy.toml:17: row one: no choice of policy and placement, here and in [run]");
 }
 
 const std::string kToyDataset = R"(name = "d"
