@@ -146,7 +146,8 @@ class SchemasTest(unittest.TestCase):
 
     def test_experiments(self):
         path = self.folder / "result.json"
-        self.call("experiment", "run", "tf-data-service", "--quiet", "--json", path)
+        self.call("experiment", "run", "tf-data-service", "synergy", "fgd", "--quiet", "--json",
+                  path)
         self.hold("experiments", json.loads(path.read_text()))
 
     def test_schedule(self):
