@@ -55,7 +55,7 @@ class Muri final : public Policy {
   std::map<Stages, std::uint64_t> kinds_;
   std::vector<std::uint64_t> kind_of_;                 ///< by job; 0: not looked up.
   std::unordered_map<std::uint64_t, double> periods_;  ///< of groups, by their kinds.
-  std::optional<FreeGpus> room_;
+  std::optional<FreeResources> room_;
 };
 
 std::uint64_t Muri::kind_of(const Snapshot& snapshot, JobIndex job) {
@@ -106,7 +106,7 @@ void Muri::sort_jobs(const Snapshot& snapshot) {
   ranks_.resize(snapshot.jobs.size());
   for (const JobIndex job : jobs_) {
     const double time_s = knows_durations_ ? snapshot.work_left_s(job) : snapshot.held_s(job);
-    ranks_[job] = time_s * snapshot.jobs[job].gpus;
+    ranks_[job] = time_s * snapshot.jobs[job].demand.gpus;
   }
   std::ranges::stable_sort(jobs_, {}, [&](JobIndex job) { return ranks_[job]; });
 }
@@ -122,7 +122,7 @@ Muri::Groups Muri::choose(const Snapshot& snapshot, std::uint64_t& wanted) {
   std::vector<Class> classes;
   std::vector<std::size_t> class_of(jobs_.size());
   for (std::size_t i = 0; i < jobs_.size(); ++i) {
-    const std::uint32_t gpus = snapshot.jobs[jobs_[i]].gpus;
+    const std::uint32_t gpus = snapshot.jobs[jobs_[i]].demand.gpus;
     const auto found = std::ranges::find(classes, gpus, &Class::gpus);
     class_of[i] = static_cast<std::size_t>(found - classes.begin());
     if (found == classes.end()) classes.push_back({.gpus = gpus});
@@ -132,7 +132,7 @@ Muri::Groups Muri::choose(const Snapshot& snapshot, std::uint64_t& wanted) {
   for (const std::size_t index : class_of) {
     Class& same = classes[index];
     if (same.seen++ < same.chosen || same.full) continue;
-    same.full = !room_->take_together(same.gpus);
+    same.full = !room_->take_together({.gpus = same.gpus});
     if (!same.full) same.chosen = std::min(same.chosen + kMostInGroup, same.jobs.size());
   }
   Groups groups;
@@ -195,7 +195,8 @@ std::vector<Muri::Group> Muri::those_that_fit(const Snapshot& snapshot, const Gr
   }
   std::ranges::stable_sort(all, {}, &Group::rank);
   room_.emplace(*snapshot.fleet);
-  std::erase_if(all, [&](const Group& group) { return !room_->take_together(group.gpus); });
+  std::erase_if(all,
+                [&](const Group& group) { return !room_->take_together({.gpus = group.gpus}); });
   return all;
 }
 
@@ -204,7 +205,7 @@ void Muri::fill(const Snapshot& snapshot, std::vector<Group> groups, Decision& d
   room_.emplace(*snapshot.fleet);
   std::vector<bool> runs(snapshot.jobs.size());
   for (const Group& group : groups) {
-    const std::optional<GpuSet> gpus = room_->take_together(group.gpus);
+    const std::optional<GpuSet> gpus = room_->take_together({.gpus = group.gpus});
     if (!gpus) continue;
     const std::uint32_t number = group.jobs.front() + 1;
     for (const JobIndex job : group.jobs) {
@@ -231,16 +232,16 @@ void Muri::decide(const Snapshot& snapshot, Decision& decision) {
   }
   fill(snapshot, those_that_fit(snapshot, groups), decision);
   std::ranges::stable_sort(jobs_, std::ranges::greater{},
-                           [&](JobIndex job) { return snapshot.jobs[job].gpus; });
+                           [&](JobIndex job) { return snapshot.jobs[job].demand.gpus; });
 }
 
 }  // namespace
 
-std::unique_ptr<Policy> make_muri_l() {
+std::unique_ptr<Policy> make_muri_l(const PolicySettings& /*settings*/) {
   return std::make_unique<Muri>(false);
 }
 
-std::unique_ptr<Policy> make_muri_s() {
+std::unique_ptr<Policy> make_muri_s(const PolicySettings& /*settings*/) {
   return std::make_unique<Muri>(true);
 }
 
