@@ -36,6 +36,7 @@ enum class Field : std::uint8_t {
   kStage2,
   kModel,
   kPriority,
+  kStatedTime,
 };
 
 struct Column {
@@ -66,6 +67,7 @@ constexpr std::array kMuriColumns{
     Column{"submit_time", Field::kArrival, 1000},
     Column{"iterations", Field::kIterations},
     Column{"model_name", Field::kModel},
+    Column{"duration", Field::kStatedTime, 1000, false},
     Column{"iteration_time", Field::kIterationTime, 1000},
     Column{"resource_time_0", Field::kStage0, 1000},
     Column{"resource_time_1", Field::kStage1, 1000},
@@ -168,6 +170,9 @@ Result<void> read_number(const CsvRows& rows, const ChosenColumn& from,
       break;
     case Field::kIterationTime:
       job.iteration_s = value;
+      break;
+    case Field::kStatedTime:
+      job.stated_s = value;
       break;
     case Field::kDuration:
       job.iterations = value;

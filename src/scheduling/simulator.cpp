@@ -13,8 +13,16 @@
 namespace gpemu::scheduling {
 namespace {
 
-/// Muri's simulator compares times by Python's math.isclose(), whose tolerance this is.
+/// Muri's simulator compares times by Python's math.isclose(), whose tolerance this is, relative to
+/// the times; and, if an end meets an arrival, with this one in seconds.
 constexpr double kMuriSameTime = 1e-9;
+constexpr double kMuriSameTimeS = 1e-4;
+
+bool is_same_for_muri(double end_s, double arrival_s) {
+  if (end_s == kNever || arrival_s == kNever) return false;
+  const double tolerance = std::max(kMuriSameTime * std::max(end_s, arrival_s), kMuriSameTimeS);
+  return std::abs(end_s - arrival_s) <= tolerance;
+}
 
 /// Asking for progress, or whether to stop, at each decision would take longer than most decisions.
 constexpr std::uint64_t kDecisionsBetweenCalls = 4096;
@@ -60,7 +68,8 @@ class Simulation {
   [[nodiscard]] double next_end_s();
   /// Advances the time to the next change, or to when the policy wants to be asked.
   Result<void> advance();
-  void end_jobs();
+  /// Ends the jobs that end at `end_s`, which is the time, or almost.
+  void end_jobs(double end_s);
   void end_job(JobIndex job);
   void charge_running();
   /// Brings a running job's state up to the present.
@@ -140,7 +149,8 @@ std::unexpected<Error> Simulation::stalled() const {
 Result<void> Simulation::advance() {
   const double end_s = next_end_s();
   const double arrival_s = next_arrival_s();
-  const double change_s = std::min(end_s, arrival_s);
+  const bool both = charges_changes_ ? is_same_for_muri(end_s, arrival_s) : end_s == arrival_s;
+  const double change_s = both ? arrival_s : std::min(end_s, arrival_s);
   new_arrived_.clear();
   new_ended_.clear();
   if (change_s == kNever && ask_again_s_ == kNever) return stalled();
@@ -148,7 +158,7 @@ Result<void> Simulation::advance() {
   now_s_ = std::max(now_s_, std::min(change_s, ask_again_s_));
   held_gpu_s_ += static_cast<double>(fleet_.gpus() - free_.count()) * (now_s_ - before_s);
   if (ask_again_s_ < change_s) return {};
-  if (end_s == change_s) end_jobs();
+  if (both || end_s == change_s) end_jobs(end_s);
   if (arrival_s != change_s) return {};
   for (; next_arrival_s() == change_s; ++arrived_) {
     const auto job = static_cast<JobIndex>(arrived_);
@@ -159,15 +169,15 @@ Result<void> Simulation::advance() {
   return {};
 }
 
-void Simulation::end_jobs() {
+void Simulation::end_jobs(double end_s) {
   if (!charges_changes_) {
-    for (const double end_s = ends_.top().end_s; next_end_s() == end_s;) {
+    while (next_end_s() == end_s) {
       new_ended_.push_back(ends_.top().job);
       end_job(new_ended_.back());
     }
     return;
   }
-  const double last_s = now_s_ + now_s_ * kMuriSameTime;
+  const double last_s = end_s + end_s * kMuriSameTime;
   for (const JobIndex job : running_) {
     if (end_s_of(job) <= last_s) new_ended_.push_back(job);
   }
@@ -240,11 +250,12 @@ void Simulation::settle_groups() {
       stages.push_back(jobs_[job].stages_s);
       charge_s += jobs_[job].restart_s;
     }
+    const double iteration_s =
+        members.size() == 1 ? jobs_[members.front()].iteration_s : interleaved_iteration_s(stages);
     for (const JobIndex job : members) {
       touch(job);
       charges_s_[job] = charge_s;
-      states_[job].iteration_s =
-          members.size() == 1 ? jobs_[job].iteration_s : interleaved_iteration_s(stages);
+      states_[job].iteration_s = iteration_s;
       ++versions_[job];
       queue_end(job);
     }

@@ -20,6 +20,8 @@ struct Job {
   double iterations = 0;   ///< greater than 0.
   double iteration_s = 0;  ///< of one iteration with GPUs of its own; greater than 0.
   double restart_s = 0;    ///< after it starts, resumes or moves, until it makes progress.
+  /// How long it runs according to who asked for it, which need not be work_s(); 0: not known.
+  double stated_s = 0;
   /// The parts of an iteration in which it uses storage and processors, GPUs, and the network; all
   /// 0: not known.
   std::array<double, 3> stages_s{};

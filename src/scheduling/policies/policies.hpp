@@ -9,7 +9,9 @@ namespace gpemu::scheduling {
 
 [[nodiscard]] std::unique_ptr<Policy> make_fifo();
 [[nodiscard]] std::unique_ptr<Policy> make_muri_l();
+[[nodiscard]] std::unique_ptr<Policy> make_muri_l_split();
 [[nodiscard]] std::unique_ptr<Policy> make_muri_s();
+[[nodiscard]] std::unique_ptr<Policy> make_muri_s_split();
 [[nodiscard]] std::unique_ptr<Policy> make_srsf();
 [[nodiscard]] std::unique_ptr<Policy> make_srtf();
 [[nodiscard]] std::unique_ptr<Policy> make_tiresias();
