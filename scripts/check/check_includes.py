@@ -3,8 +3,8 @@
 headers that nearly every file uses. The build compiles each public header by itself after the
 precompiled headers, which hide such a fault; other faults it finds itself.
 
-And whether each source includes, itself or through others, a header that declares a function or
-constant of its module that it uses: most builds compile many sources as one, which hides it.
+And whether each source includes, itself or through others, a header that declares each function,
+constant and type of a module that it uses: most builds compile many sources as one, which hides it.
 """
 
 import collections
@@ -93,44 +93,59 @@ def faults_of(path, text):
                 yield number, f"{name} needs #include {headers[0]}"
 
 
-# At the start of a line, so not members. A name of several words is hardly a local variable's.
-DECLARED = [re.compile(pattern, re.MULTILINE) for pattern in (
-    r"^(?:\[\[nodiscard\]\] )?(?:inline |constexpr )*[A-Za-z][\w:<>,*& ]*[ *&]([a-z]+_\w+)\(",
-    r"^inline constexpr [\w:<>, ]+ (k[A-Z]\w*)\b")]
-USED = re.compile(r"(?<![\w.>:])([a-z]+_\w+(?=\()|k[A-Z]\w*)")
-# What a source declares itself: functions, members, variables and constants.
-OWN = re.compile(r"(?:[\w>&*] [*&]?|::)([a-z]+_\w+)\(|\w (\w+) =|\b(k[A-Z]\w*)(?= ?[={\[,}])")
-LITERAL_OR_COMMENT = re.compile(r'R"(\w*)\(.*?\)\1"|"(?:\\.|[^"\\\n])*"|//[^\n]*', re.DOTALL)
+# At the start of a line, so not members: functions, constants and types.
+DECLARED = re.compile(
+    r"^(?:\[\[nodiscard\]\] )?(?:inline |constexpr )*[A-Za-z][\w:<>,*& ]*[ *&]"
+    r"(?P<function>[a-z]\w*)\("
+    r"|^inline constexpr [\w:<>, ]+ (?P<constant>k[A-Z]\w*)\b"
+    r"|^(?:class|struct|enum class|union) (?P<type>[A-Z]\w*)\b(?!;)|^using (?P<alias>[A-Z]\w*) =",
+    re.MULTILINE)
+# With a namespace before it, which may be a module, or with nothing.
+USED = re.compile(r"(?<![\w.>:])(?:(?P<module>[a-z]+)::)?(?P<name>[a-z]\w*(?=\()|k?[A-Z]\w*)")
+# What a source declares itself: functions, members, variables, types and constants.
+OWN = re.compile(r"(?:[\w>] [*&]?|[\w>][*&] |\b[A-Z]\w*::)([a-z]\w*)\(|\w (\w+) ="
+                 r"|\b(k[A-Z]\w*)(?= ?[={\[,}])"
+                 r"|\b(?:class|struct|union|using|typename|enum) (?:class )?(?:\w+::)*(\w+)")
+# And the name of a test suite, which is free.
+NO_CODE = re.compile(r'R"(\w*)\(.*?\)\1"|^TEST(?:_F)?\(\w+|"(?:\\.|[^"\\\n])*"|//[^\n]*',
+                     re.DOTALL | re.MULTILINE)
 
 
 def module_of(path):
-    """Returns the module of a source or header, of which the shims and the tools are one each; or
+    """Returns the module of a source or header, of which the tools are one and each shim is one; or
     nothing."""
-    found = re.match(r"(?:(?:src|include/gpemu)/(\w+)|(shims|tools))/", path)
+    found = re.match(r"(?:(?:src|include/gpemu)/(\w+)|(tools|shims/\w+))/", path)
     return found and (found[1] or found[2])
 
 
 def blank(text):
-    """Returns the text without literals and comments, with the same lines."""
-    return LITERAL_OR_COMMENT.sub(lambda found: "\n" * found[0].count("\n"), text)
+    """Returns the text without literals, comments and names of tests, with the same lines."""
+    return NO_CODE.sub(lambda found: "\n" * found[0].count("\n"), text)
 
 
-def faults_of_calls(texts):
-    """Yields (path, line, fault) for each function and constant of a source's own module that no
-    header declares that it includes."""
+def names_of_headers(texts):
+    """Returns the headers that declare a name, by (module, name)."""
+    declared = collections.defaultdict(set)
+    for path, text in texts.items():
+        if path.endswith(".hpp"):
+            for found in DECLARED.finditer(blank(text)):
+                declared[module_of(path), found[found.lastgroup]].add(path)
+    return declared
+
+
+def faults_of_names(texts):
+    """Yields (path, line, fault) for each function, constant and type of a module that no header
+    declares that a source includes."""
     texts = {path: text for path, text in texts.items()
              if path.endswith((".cpp", ".hpp")) and module_of(path)}
-    declared = collections.defaultdict(set)
+    declared = names_of_headers(texts)
     included = {}
     for path, text in texts.items():
+        # A test of run includes a header of skip's tests.
         places = (pathlib.PurePosixPath(path).parent, f"src/{module_of(path)}", "include",
-                  "shims/common", "tools")
+                  "shims/common", "tools", "src/skip")
         named = re.findall(r'(?m)^#include "(.+)"', text)
         included[path] = {f"{place}/{name}" for place in places for name in named} & texts.keys()
-        if path.endswith(".hpp"):
-            for pattern in DECLARED:
-                for found in pattern.finditer(blank(text)):
-                    declared[module_of(path), found[1]].add(path)
 
     def reached(path):
         seen, left = set(), [path]
@@ -149,10 +164,16 @@ def faults_of_calls(texts):
         own = {name for found in OWN.finditer(no_types) for name in found.groups()}
         for number, line in enumerate(code.splitlines(), 1):
             for found in USED.finditer(line):
-                headers = declared.get((module_of(path), found[1]))
-                if not headers or found[1] in own:
+                name = found["name"]
+                headers = (declared.get((found["module"] or module_of(path), name))
+                           or path.startswith("shims/") and declared.get(("shims/common", name)))
+                if not headers or name in own:
                     continue
                 has = has or reached(path)
-                if not headers & has:
-                    own.add(found[1])
-                    yield path, number, f"{found[1]} needs a header: {min(headers)}"
+                if headers & has:
+                    continue
+                own.add(name)
+                # A header that it includes may have a member or a declaration of that name.
+                other = re.compile(rf"^ +(?!return ).*[\w>&*] [*&]?{name}\(|^class {name};", re.M)
+                if not any(other.search(texts[header]) for header in has - {path}):
+                    yield path, number, f"{name} needs a header: {min(headers)}"

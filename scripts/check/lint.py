@@ -420,7 +420,7 @@ def main():
             print(f"{path}:{line}: {fault}")
             faults += 1
     for path, line, fault in (*faults_of_unity(sources.text), *faults_of_tests(sources.text),
-                              *check_includes.faults_of_calls(sources.text)):
+                              *check_includes.faults_of_names(sources.text)):
         print(f"{path}:{line}: {fault}")
         faults += 1
     for fault in (*check_layers.faults_of_circles(sources.text),

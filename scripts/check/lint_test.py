@@ -36,13 +36,13 @@ class Includes(unittest.TestCase):
     def test_leaves_other_files_alone(self):
         self.assertEqual(list(check_includes.faults_of("src/a/x.hpp", "std::string a;\n")), [])
 
-    def test_finds_functions_of_the_module_whose_header_a_source_lacks(self):
+    def test_finds_functions_and_constants_whose_header_a_source_lacks(self):
         texts = {"src/a/x.hpp": "[[nodiscard]] int two_words(int of);\n",
                  "src/a/k.hpp": "inline constexpr int kMost = 3;\n",
                  "src/a/all.hpp": '#include "x.hpp"\n#include "k.hpp"\n'}
 
         def check(path, text, *expected):
-            found = check_includes.faults_of_calls({**texts, path: text})
+            found = check_includes.faults_of_names({**texts, path: text})
             self.assertEqual([fault for _, _, fault in found], list(expected))
 
         call = "int a = two_words(kMost);\n"
@@ -54,6 +54,24 @@ class Includes(unittest.TestCase):
         check("src/a/y.cpp", "// two_words()\nstatic int two_words(int of);\n"
                              "constexpr int kMost = 2;\n" + call)
         check("src/a/y.cpp", 'int a = b.two_words("kMost");\n')
+
+    def test_finds_types_and_names_of_other_modules_whose_header_a_source_lacks(self):
+        texts = {"include/gpemu/a/x.hpp": "[[nodiscard]] inline bool has(int of) {\n}\n"
+                                          "struct Size {\n};\nclass Later;\n",
+                 "src/a/members.hpp": "class Name {\n  bool has(int of);\n};\nclass Size;\n"}
+
+        def check(path, text, *expected):
+            found = check_includes.faults_of_names({**texts, path: text})
+            self.assertEqual([fault for _, _, fault in found], list(expected))
+
+        lacks = ("has needs a header: include/gpemu/a/x.hpp",
+                 "Size needs a header: include/gpemu/a/x.hpp")
+        check("src/a/y.cpp", "  if (is && has(1)) return;\nSize size;\nLater* later;\n", *lacks)
+        check("src/b/y.cpp", "  if (a::has(1)) return;\na::Size size;\n", *lacks)
+        check("src/b/y.cpp", "bool of(a::X x) { return x.has(1) && std::has(2); }\n")
+        check("src/b/y.cpp", '#include "gpemu/a/x.hpp"\na::Size size;\n')
+        check("src/a/y.cpp", '#include "members.hpp"\nbool Name::of(Size& size) { has(1); }\n')
+        check("src/a/y.cpp", "TEST(Size, HasOne) {}\nstruct Size {};\n")
 
 
 class Functions(unittest.TestCase):

@@ -84,7 +84,7 @@ bool wants_private_node() {
 
 Result<std::shared_ptr<device::NodeView>> node_to_watch() {
   if (!wants_private_node()) {
-    GPEMU_ASSIGN(const std::string name, device::Node::default_name(value_of(variable::kNode)));
+    GPEMU_ASSIGN(const std::string name, device::default_node_name(value_of(variable::kNode)));
     return device::NodeView::open(name);
   }
   if (auto node = process::own_node()) return device::NodeView::of(std::move(node));
@@ -371,7 +371,7 @@ gpemu_status gpemu_monitor_set_compute_mode(int32_t index, int32_t compute_mode)
       return fail(ErrorCode::kUnsupported, "no other process can use this process's GPU");
     }
     GPEMU_ASSIGN(const auto node, gpemu::device::Node::open(watched.monitor->node().name()));
-    return node->set_compute_mode(watched.index, mode);
+    return node->settings(watched.index).set_compute_mode(mode);
   });
 }
 
@@ -400,8 +400,9 @@ gpemu_status gpemu_monitor_get_nvlink(int32_t index, int32_t link, int32_t* peer
     const gpemu::device::NodeView& node = watched.monitor->node();
     const std::int32_t end = gpemu::end_of_nvlink(node, device, link);
     // What a switch leads to is not one device.
-    GPEMU_ASSIGN(const bool broken,
-                 node.nvlink_is_broken(watched.index, end < 0 ? -1 : end, node.clock().now()));
+    GPEMU_ASSIGN(const gpemu::device::FaultTable faults, node.faults());
+    const bool broken =
+        faults.nvlink_is_broken(watched.index, end < 0 ? -1 : end, node.clock().now());
     *peer = broken ? GPEMU_MONITOR_NVLINK_INACTIVE : gpemu::seen_here(end);
     return {};
   });
@@ -432,9 +433,8 @@ gpemu_status gpemu_monitor_is_lost(int32_t index, int32_t* lost) {
     GPEMU_TRY(require("gpemu_monitor_is_lost", lost));
     GPEMU_ASSIGN(const gpemu::Watched watched, gpemu::watched(index));
     const gpemu::device::NodeView& node = watched.monitor->node();
-    GPEMU_ASSIGN(const gpemu::device::DeviceHealth health,
-                 node.health(watched.index, node.clock().now()));
-    *lost = health.lost ? 1 : 0;
+    GPEMU_ASSIGN(const gpemu::device::FaultTable faults, node.faults());
+    *lost = faults.health(watched.index, node.clock().now()).lost ? 1 : 0;
     return {};
   });
 }
@@ -444,8 +444,8 @@ gpemu_status gpemu_monitor_get_xids(int32_t index, int32_t* xids, int32_t* count
     GPEMU_TRY(require("gpemu_monitor_get_xids", count));
     GPEMU_ASSIGN(const gpemu::Watched watched, gpemu::watched(index));
     const gpemu::device::NodeView& node = watched.monitor->node();
-    GPEMU_ASSIGN(const std::vector<gpemu::device::DeviceXid> seen,
-                 node.xids(watched.index, node.clock().now()));
+    GPEMU_ASSIGN(const gpemu::device::FaultTable faults, node.faults());
+    const auto seen = faults.xids(watched.index, node.clock().now());
     return gpemu::put_list(seen, xids, count,
                            [](const gpemu::device::DeviceXid& xid) { return xid.number; });
   });

@@ -161,7 +161,7 @@ Result<int> change_mig(int index, const gpemu_monitor_mig_change& change) {
   GPEMU_ASSIGN(const auto node, device::Node::open(gpu.watched.monitor->node().name()));
   int id = -1;
   Result<void> changed =
-      node->change_mig(gpu.watched.index, gpu.profiles, [&](MigLayout& layout) -> Result<void> {
+      node->mig(gpu.watched.index).change(gpu.profiles, [&](MigLayout& layout) -> Result<void> {
         GPEMU_ASSIGN(id, apply(change, layout));
         return {};
       });
@@ -276,7 +276,7 @@ gpemu_status gpemu_monitor_set_mig_mode(int32_t index, int32_t mode) {
       return gpemu::fail(gpemu::ErrorCode::kUnsupported, "the node does not divide its GPUs");
     }
     GPEMU_ASSIGN(const auto node, gpemu::device::Node::open(gpu.watched.monitor->node().name()));
-    GPEMU_TRY(node->set_mig_mode(gpu.watched.index, gpu.profiles, mode == 1));
+    GPEMU_TRY(node->mig(gpu.watched.index).set_mode(gpu.profiles, mode == 1));
     return {};
   });
 }

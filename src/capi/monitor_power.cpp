@@ -36,7 +36,7 @@ gpemu_status gpemu_monitor_set_power_limit(int32_t index, double limit_w) {
   return guard([=]() -> Result<void> {
     GPEMU_ASSIGN(const gpemu::Watched watched, gpemu::watched(index));
     GPEMU_ASSIGN(const auto node, gpemu::node_to_change(watched));
-    return node->set_power_limit(watched.index, limit_w, node->clock().now());
+    return node->settings(watched.index).set_power_limit(limit_w, node->clock().now());
   });
 }
 
@@ -44,6 +44,6 @@ gpemu_status gpemu_monitor_lock_clock(int32_t index, double clock_mhz) {
   return guard([=]() -> Result<void> {
     GPEMU_ASSIGN(const gpemu::Watched watched, gpemu::watched(index));
     GPEMU_ASSIGN(const auto node, gpemu::node_to_change(watched));
-    return node->lock_clock(watched.index, clock_mhz, node->clock().now());
+    return node->settings(watched.index).lock_clock(clock_mhz, node->clock().now());
   });
 }

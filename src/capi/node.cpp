@@ -24,7 +24,7 @@ constexpr std::size_t kLeastConfigBytes = offsetof(gpemu_node_config, clock);
 
 /// A node whose time is skipped, or whose host is slower, has its own clock.
 std::shared_ptr<sim::Clock> clock_of(const std::shared_ptr<device::Node>& node) {
-  const sim::ClockPage& page = node->clock_page();
+  const sim::ClockPage& page = node->clock().page();
   if (page.skipping == 0 && page.pace.is_same()) return real_clock();
   return {node, &node->clock()};
 }

@@ -276,7 +276,7 @@ TEST_F(MpsTest, AnIllegalAddressEndsTheContextOfAProcessByItself) {
     EXPECT_EQ(gpemu_cuda_device_synchronize(), GPEMU_CUDA_ERROR_DEVICE_UNAVAILABLE);
     EXPECT_EQ(gpemu_cuda_set_current_device(1), GPEMU_CUDA_SUCCESS) << "the other GPU works";
     EXPECT_EQ(gpemu_cuda_device_synchronize(), GPEMU_CUDA_SUCCESS);
-    EXPECT_EQ(node_->xids(0, node_->clock().now()).at(0).number, 31);
+    EXPECT_EQ(node_->faults().xids(0, node_->clock().now()).at(0).number, 31);
     end();
   };
   EXPECT_EXIT(program(), testing::ExitedWithCode(0), "Xid .*: 31");

@@ -160,11 +160,11 @@ Result<std::unique_ptr<Device>> Device::open(std::shared_ptr<Node> node, int ind
                 "CUDA programs see the one whose UUID CUDA_VISIBLE_DEVICES has",
                 index, its.name());
   };
-  if (node->mig_mode(index).divided) return divided(*node);
+  if (node->mig(index).mode().divided) return divided(*node);
   GPEMU_ASSIGN(std::unique_ptr<State> state, attach(node, index, clock, client));
   std::unique_ptr<Device> device(new Device(std::move(state)));
   // Somebody may have switched MIG on without seeing this process.
-  if (node->mig_mode(index).divided) return divided(*node);
+  if (node->mig(index).mode().divided) return divided(*node);
   return device;
 }
 
@@ -174,7 +174,7 @@ Result<std::unique_ptr<Device>> Device::open(std::shared_ptr<Node> node, const M
     return fail(ErrorCode::kNotFound, "the MIG device {} of node '{}' does not exist any more",
                 mig.uuid, node->name());
   };
-  if (mig.gpu < 0 || mig.gpu >= node->device_count() || !node->mig_mode(mig.gpu).divided) {
+  if (mig.gpu < 0 || mig.gpu >= node->device_count() || !node->mig(mig.gpu).mode().divided) {
     return gone();
   }
   Segment& segment = *node->segment_;

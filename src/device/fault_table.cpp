@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "fault_table.hpp"
+#include "gpemu/device/fault_table.hpp"
 
 #include <algorithm>
 #include <cstdint>
 #include <functional>
-#include <limits>
 
 #include "gpemu/base/saturate.hpp"
+
+#include "layout.hpp"
 
 namespace gpemu::device {
 
@@ -45,20 +46,6 @@ bool FaultTable::nvlink_is_broken(int device, int peer, TimePoint now) const {
     }
   }
   return false;
-}
-
-FaultTable::Begun FaultTable::count(int device, TimePoint time,
-                                    std::span<layout::FaultRecord> records) const {
-  Begun begun;
-  for (std::size_t i = 0; i < faults_.size(); ++i) {
-    const Fault& fault = faults_[i];
-    if (fault.gpu != device || fault.at_collective == 0) continue;
-    if (++records[i].count != fault.at_collective) continue;
-    records[i].begun_ns = std::max(to_ns(time), std::int64_t{1});
-    begun.any = true;
-    begun.kill = begun.kill || fault.kind == FaultKind::kKill;
-  }
-  return begun;
 }
 
 std::vector<DeviceXid> FaultTable::xids(int device, TimePoint now) const {

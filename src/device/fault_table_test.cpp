@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "fault_table.hpp"
+#include "gpemu/device/fault_table.hpp"
 
 #include <chrono>
 #include <filesystem>
@@ -30,14 +30,16 @@ TimePoint since_zero(Duration time) {
 /// A table of faults of a node that was made at 1 s.
 class FaultTableTest : public testing::Test {
  protected:
-  void add(const Fault& fault) { facts_.faults.faults.push_back(fault); }
-  [[nodiscard]] FaultTable table() const { return {facts_, records_}; }
+  void add(const Fault& fault) { plan_.faults.push_back(fault); }
+  [[nodiscard]] FaultTable table() const {
+    return {plan_, since_zero(1s), {std::shared_ptr<void>(), records_.data()}};
+  }
   /// Returns how long work of 10 ms takes on GPU 0 that starts so long after the node was made.
   [[nodiscard]] Duration time_of(Duration start) const {
     return table().time_of(0, since_zero(1s + start), 10ms);
   }
 
-  NodeFacts facts_{.devices = {}, .topology = {}, .faults = {}, .made = since_zero(1s)};
+  profile::FaultPlan plan_;
   std::vector<layout::FaultRecord> records_{profile::kMostFaults};
 };
 
@@ -217,15 +219,15 @@ TEST(FaultyNode, ACollectiveBeginsAFault) {
       "[[fault]]\nkind = \"kill\"\ngpu = 1\nat_collective = 2\n");
   faulty.first->default_stream().launch(1ms);
   faulty.first->default_stream().launch(8ms);
-  EXPECT_FALSE(faulty.node->count_collective(0, faulty.clock.now()));
-  EXPECT_FALSE(faulty.node->count_collective(0, faulty.clock.now()));
-  EXPECT_FALSE(faulty.node->count_collective(1, faulty.clock.now()));
+  EXPECT_FALSE(faulty.node->faults().count_collective(0, faulty.clock.now()));
+  EXPECT_FALSE(faulty.node->faults().count_collective(0, faulty.clock.now()));
+  EXPECT_FALSE(faulty.node->faults().count_collective(1, faulty.clock.now()));
   EXPECT_EQ(faulty.first->default_stream().last_end().time(), since_zero(9ms));
-  EXPECT_FALSE(faulty.node->count_collective(0, faulty.clock.now()));
+  EXPECT_FALSE(faulty.node->faults().count_collective(0, faulty.clock.now()));
   // The first kernel has started; the second one is queued, and takes twice as long now.
   EXPECT_EQ(faulty.first->default_stream().last_end().time(), since_zero(17ms));
-  EXPECT_TRUE(faulty.node->count_collective(1, faulty.clock.now()));
-  EXPECT_FALSE(faulty.node->count_collective(1, faulty.clock.now())) << "only once";
+  EXPECT_TRUE(faulty.node->faults().count_collective(1, faulty.clock.now()));
+  EXPECT_FALSE(faulty.node->faults().count_collective(1, faulty.clock.now())) << "only once";
   EXPECT_EQ(faulty.node->device_snapshot(0, since_zero(1ms)).health.clock, 0.5);
 }
 
@@ -264,7 +266,7 @@ TEST(FaultyNode, ALostGpuNeverArrives) {
   EXPECT_EQ(faulty.clock.now(), since_zero(1s));
   EXPECT_TRUE(lost.is_open());
   EXPECT_TRUE(faulty.node->device_snapshot(0, faulty.clock.now()).health.lost);
-  EXPECT_EQ(faulty.node->lost_from(0), since_zero(5ms));
+  EXPECT_EQ(faulty.node->faults().lost_from(0), since_zero(5ms));
 }
 
 TEST(FaultyNode, AFileKeepsItsFaults) {
@@ -279,14 +281,14 @@ TEST(FaultyNode, AFileKeepsItsFaults) {
                         .value();
   const auto other = Node::open("n", folder).value();
   const auto view = NodeView::open("n", folder).value();
-  EXPECT_TRUE(other->has_faults(0));
-  EXPECT_EQ(other->lost_from(0), node->lost_from(0));
+  EXPECT_TRUE(other->faults().has_any(0));
+  EXPECT_EQ(other->faults().lost_from(0), node->faults().lost_from(0));
   const auto health = [&view] {
     return view->device_snapshot(0, view->clock().now()).value().health;
   };
   EXPECT_TRUE(health().lost);
   EXPECT_EQ(health().clock, 1);
-  EXPECT_FALSE(other->count_collective(0, node->clock().now()));
+  EXPECT_FALSE(other->faults().count_collective(0, node->clock().now()));
   EXPECT_EQ(health().clock, 0.5);
   std::filesystem::remove_all(folder);
 }

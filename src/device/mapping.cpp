@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "gpemu/base/units.hpp"
+#include "gpemu/device/node_files.hpp"
 
 #include "lock_file.hpp"
 

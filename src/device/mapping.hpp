@@ -35,7 +35,4 @@ class Mapping {
   struct Guarded* guarded_ = nullptr;
 };
 
-/// See Node::end_when_cut_short().
-void end_when_cut_short();
-
 }  // namespace gpemu::device

@@ -42,10 +42,11 @@ class MigDeviceTest : public testing::Test {
   }
 
   Result<void> change(const std::function<Result<void>(MigLayout&)>& change) {
-    return node_->change_mig(0, spec_.mig_profiles, change);
+    return node_->mig(0).change(spec_.mig_profiles, change);
   }
   [[nodiscard]] std::vector<MigDevice> devices() const {
-    return node_->mig_layout(0, spec_.mig_profiles)
+    return node_->mig(0)
+        .layout(spec_.mig_profiles)
         .devices(0, node_->device_snapshot(0, clock_.now()).uuid);
   }
   [[nodiscard]] std::unique_ptr<Device> open(std::size_t index) {
@@ -188,7 +189,7 @@ TEST_F(MigDeviceTest, TheGpuShowsWhatItsInstancesDo) {
     EXPECT_EQ(gpu.engines[0].operations, 2U);
   }
   EXPECT_EQ(view->mig_layout(0, spec_.mig_profiles).value(),
-            node_->mig_layout(0, spec_.mig_profiles));
+            node_->mig(0).layout(spec_.mig_profiles));
 }
 
 TEST_F(MigDeviceTest, ItsModeIsPendingWhileSomebodyUsesTheGpu) {
@@ -197,7 +198,7 @@ TEST_F(MigDeviceTest, ItsModeIsPendingWhileSomebodyUsesTheGpu) {
   constexpr MigMode kEnds = {.divided = true, .pending = false};
   constexpr MigMode kBegins = {.divided = false, .pending = true};
   const auto set = [&](bool divided) {
-    return node_->set_mig_mode(0, spec_.mig_profiles, divided).value();
+    return node_->mig(0).set_mode(spec_.mig_profiles, divided).value();
   };
   const auto view = NodeView::open("n", folder_).value();
   const auto seen = [&] { return view->device_snapshot(0, {})->mig; };
@@ -209,10 +210,10 @@ TEST_F(MigDeviceTest, ItsModeIsPendingWhileSomebodyUsesTheGpu) {
   part.reset();
   EXPECT_EQ(set(false), kOff);
   EXPECT_EQ(seen(), kOff);
-  EXPECT_TRUE(node_->mig_layout(0, spec_.mig_profiles).instances().empty());
+  EXPECT_TRUE(node_->mig(0).layout(spec_.mig_profiles).instances().empty());
   EXPECT_TRUE(view->mig_layout(0, spec_.mig_profiles)->instances().empty());
   const Result<void> refused =
-      node_->change_mig(0, spec_.mig_profiles, [](MigLayout&) { return Result<void>(); });
+      node_->mig(0).change(spec_.mig_profiles, [](MigLayout&) { return Result<void>(); });
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code, ErrorCode::kUnsupported);
 
@@ -223,20 +224,20 @@ TEST_F(MigDeviceTest, ItsModeIsPendingWhileSomebodyUsesTheGpu) {
   whole.reset();
   EXPECT_EQ(seen(), kBegins) << "until somebody switches it again";
   EXPECT_EQ(set(true), kOn);
-  EXPECT_TRUE(node_->mig_layout(0, spec_.mig_profiles).instances().empty());
+  EXPECT_TRUE(node_->mig(0).layout(spec_.mig_profiles).instances().empty());
 }
 
 TEST_F(MigDeviceTest, OtherNodesHaveNoInstances) {
   const auto plain = Node::create_private({.name = "p", .devices = {device_config(spec_)}}).value();
   const Result<void> refused =
-      plain->change_mig(0, spec_.mig_profiles, [](MigLayout&) { return Result<void>(); });
+      plain->mig(0).change(spec_.mig_profiles, [](MigLayout&) { return Result<void>(); });
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code, ErrorCode::kUnsupported);
-  EXPECT_TRUE(plain->mig_layout(0, spec_.mig_profiles).instances().empty());
-  const auto unchanged = plain->set_mig_mode(0, spec_.mig_profiles, true);
+  EXPECT_TRUE(plain->mig(0).layout(spec_.mig_profiles).instances().empty());
+  const auto unchanged = plain->mig(0).set_mode(spec_.mig_profiles, true);
   ASSERT_FALSE(unchanged);
   EXPECT_EQ(unchanged.error().code, ErrorCode::kUnsupported);
-  EXPECT_EQ(node_->set_mig_mode(0, {}, false).error().code, ErrorCode::kUnsupported)
+  EXPECT_EQ(node_->mig(0).set_mode({}, false).error().code, ErrorCode::kUnsupported)
       << "the GPU has no MIG";
 }
 

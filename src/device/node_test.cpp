@@ -43,7 +43,7 @@ class NodeTest : public testing::Test {
     file.write(reinterpret_cast<const char*>(&version), sizeof(version));
   }
 
-  std::vector<NodeEntry> entries() { return Node::list(directory_).value(); }
+  std::vector<NodeEntry> entries() { return list_nodes(directory_).value(); }
 
   /// Returns the names of the nodes that can be opened.
   std::vector<std::string> names() {
@@ -120,7 +120,7 @@ TEST_F(NodeTest, IsFoundByNameUntilRemoved) {
   }
   EXPECT_EQ(names(), Names{"n1"});
   EXPECT_EQ(Node::open("n1", directory_).value()->device_count(), 2);
-  ASSERT_TRUE(Node::remove("n1", false, directory_));
+  ASSERT_TRUE(remove_node("n1", false, directory_));
   EXPECT_EQ(names(), Names{});
   EXPECT_EQ(Node::open("n1", directory_).error().code, ErrorCode::kNotFound);
 }
@@ -163,9 +163,9 @@ TEST_F(NodeTest, RemovesATemporaryNodeWithItsLastUser) {
 
 TEST_F(NodeTest, RefusesToRemoveANodeInUse) {
   const auto node = Node::create(config("busy"), directory_).value();
-  EXPECT_EQ(Node::remove("busy", false, directory_).error().code, ErrorCode::kUnavailable);
+  EXPECT_EQ(remove_node("busy", false, directory_).error().code, ErrorCode::kUnavailable);
   EXPECT_EQ(names(), Names{"busy"});
-  EXPECT_TRUE(Node::remove("busy", true, directory_));
+  EXPECT_TRUE(remove_node("busy", true, directory_));
   EXPECT_EQ(names(), Names{});
 }
 
@@ -176,12 +176,12 @@ TEST_F(NodeTest, RefusesFilesThatAreNoSegments) {
   for (const char* name : {"short", "long"}) {
     const auto opened = Node::open(name, directory_);
     EXPECT_EQ(opened.error().code, ErrorCode::kIncompatible) << name;
-    EXPECT_EQ(Node::remove(name, false, directory_).error().code, ErrorCode::kIncompatible);
+    EXPECT_EQ(remove_node(name, false, directory_).error().code, ErrorCode::kIncompatible);
     EXPECT_TRUE(std::filesystem::exists(directory_ / name)) << "it may be somebody's file";
   }
   EXPECT_EQ(names(), Names{});
   EXPECT_EQ(entries().size(), 2U) << "they are listed with what is wrong";
-  EXPECT_TRUE(Node::remove("long", true, directory_));
+  EXPECT_TRUE(remove_node("long", true, directory_));
   EXPECT_FALSE(std::filesystem::exists(directory_ / "long"));
 }
 
@@ -201,21 +201,21 @@ TEST_F(NodeTest, ListsAndRemovesFilesOfAnyKindAndName) {
   EXPECT_EQ(Node::open("pipe", directory_).error().code, ErrorCode::kIncompatible);
   EXPECT_EQ(Node::open("link", directory_).error().code, ErrorCode::kIncompatible);
   for (const char* name : {"pipe", "link", "x\x1b[31m"}) {
-    EXPECT_FALSE(Node::remove(name, false, directory_)) << name;
-    EXPECT_TRUE(Node::remove(name, true, directory_)) << name;
+    EXPECT_FALSE(remove_node(name, false, directory_)) << name;
+    EXPECT_TRUE(remove_node(name, true, directory_)) << name;
   }
-  EXPECT_FALSE(Node::remove("folder", true, directory_));
-  EXPECT_FALSE(Node::remove("..", true, directory_));
+  EXPECT_FALSE(remove_node("folder", true, directory_));
+  EXPECT_FALSE(remove_node("..", true, directory_));
 }
 
 TEST_F(NodeTest, OpensTheOnlyNodeOrTheNamedOne) {
-  EXPECT_EQ(Node::open_default("", directory_).error().code, ErrorCode::kNotFound);
+  EXPECT_EQ(default_node_name("", directory_).error().code, ErrorCode::kNotFound);
   const auto first = Node::create(config("first"), directory_).value();
-  EXPECT_EQ(Node::open_default("", directory_).value()->name(), "first");
+  EXPECT_EQ(default_node_name("", directory_).value(), "first");
   const auto second = Node::create(config("second"), directory_).value();
-  EXPECT_EQ(Node::open_default("", directory_).error().code, ErrorCode::kInvalidArgument);
-  EXPECT_EQ(Node::open_default("second", directory_).value()->name(), "second");
-  EXPECT_EQ(Node::open_default("gone", directory_).error().code, ErrorCode::kNotFound);
+  EXPECT_EQ(default_node_name("", directory_).error().code, ErrorCode::kInvalidArgument);
+  EXPECT_EQ(default_node_name("second", directory_).value(), "second");
+  EXPECT_EQ(Node::open("gone", directory_).error().code, ErrorCode::kNotFound);
 }
 
 TEST_F(NodeTest, RefusesASegmentOfAnotherVersionButRemovesIt) {
@@ -228,14 +228,14 @@ TEST_F(NodeTest, RefusesASegmentOfAnotherVersionButRemovesIt) {
   EXPECT_NE(opened.error().message.find("version 63 instead"), std::string::npos);
   EXPECT_EQ(names(), Names{});
   EXPECT_TRUE(std::filesystem::exists(directory_ / "old")) << "only temporary ones are swept";
-  EXPECT_TRUE(Node::remove("old", false, directory_));
+  EXPECT_TRUE(remove_node("old", false, directory_));
   EXPECT_TRUE(Node::create(config("old"), directory_));
 }
 
 TEST_F(NodeTest, LeavesSegmentsOfAnotherVersionToTheirUsers) {
   auto user = Node::create(config("old", true), directory_).value();
   set_version("old", 99);
-  EXPECT_EQ(Node::remove("old", false, directory_).error().code, ErrorCode::kUnavailable);
+  EXPECT_EQ(remove_node("old", false, directory_).error().code, ErrorCode::kUnavailable);
   EXPECT_EQ(names(), Names{});
   EXPECT_TRUE(std::filesystem::exists(directory_ / "old"));
   // As if its user were killed.
@@ -254,7 +254,7 @@ TEST_F(NodeTest, RefusesATruncatedSegment) {
   }
   std::filesystem::resize_file(directory_ / "cut", 4096);
   EXPECT_EQ(Node::open("cut", directory_).error().code, ErrorCode::kCorruptData);
-  EXPECT_TRUE(Node::remove("cut", false, directory_));
+  EXPECT_TRUE(remove_node("cut", false, directory_));
 }
 
 TEST_F(NodeTest, GivesDevicesAStableIdentity) {
@@ -383,7 +383,7 @@ TEST_F(NodeTest, ADeadParentIsDeadThoughItsChildLives) {
   }));
   const auto node = Node::open("n1", directory_).value();
   EXPECT_EQ(node->device_snapshot(0, TimePoint()).memory_used, 0U);
-  EXPECT_TRUE(Node::remove("n1", true, directory_));
+  EXPECT_TRUE(remove_node("n1", true, directory_));
   for (const int end : {pipe[0], pipe[1], forked[0], forked[1]}) ::close(end);
 }
 
@@ -437,14 +437,15 @@ TEST_F(NodeTest, ItsSettingsBelongToEachDevice) {
   NodeConfig two = config("n1");
   two.devices.push_back(two.devices[0]);
   const auto node = Node::create(two, directory_).value();
-  ASSERT_TRUE(node->set_compute_mode(1, ComputeMode::kProhibited));
+  ASSERT_TRUE(node->settings(1).set_compute_mode(ComputeMode::kProhibited));
   const auto view = NodeView::open("n1", directory_).value();
   EXPECT_EQ(view->device_snapshot(0, {})->compute_mode, ComputeMode::kDefault);
   EXPECT_EQ(view->device_snapshot(1, {})->compute_mode, ComputeMode::kProhibited);
   sim::RealClock clock;
   EXPECT_TRUE(Device::open(node, 0, clock));
   EXPECT_EQ(Device::open(node, 1, clock).error().code, ErrorCode::kUnavailable);
-  EXPECT_EQ(node->set_time_slice(0, TimeSliceLength::kLong).error().code, ErrorCode::kUnsupported)
+  EXPECT_EQ(node->settings(0).set_time_slice(TimeSliceLength::kLong).error().code,
+            ErrorCode::kUnsupported)
       << "first in, first out";
 }
 
@@ -574,7 +575,7 @@ TEST_F(NodeTest, RefusesNodesOfAnotherUserUnlessThatIsNamed) {
   EXPECT_EQ(refused.error().code, ErrorCode::kNotFound);
   EXPECT_NE(refused.error().message.find("4000001/n1"), std::string::npos);
   EXPECT_TRUE(entries().empty());
-  EXPECT_EQ(Node::open_default("", directory_).error().code, ErrorCode::kNotFound);
+  EXPECT_EQ(default_node_name("", directory_).error().code, ErrorCode::kNotFound);
   const auto named = Node::open("4000001/n1", directory_);
   ASSERT_TRUE(named) << named.error().message;
   EXPECT_EQ((*named)->name(), "4000001/n1");

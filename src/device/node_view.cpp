@@ -14,7 +14,6 @@
 
 #include "gpemu/sim/shared_clock.hpp"
 
-#include "fault_table.hpp"
 #include "layout.hpp"
 #include "mig_table.hpp"
 #include "power.hpp"
@@ -224,7 +223,7 @@ const profile::TopologySpec* NodeView::topology() const {
 
 Result<MigLayout> NodeView::mig_layout(int index,
                                        std::span<const profile::MigProfile> profiles) const {
-  if (state_->node) return state_->node->mig_layout(index, profiles);
+  if (state_->node) return state_->node->mig(index).layout(profiles);
   GPEMU_CHECK(index >= 0 && index < device_count(), "device index out of range");
   GPEMU_ASSIGN(const MigMode mode, state_->mig_mode(static_cast<std::uint64_t>(index)));
   if (!mode.divided) return MigLayout(profiles);
@@ -233,7 +232,7 @@ Result<MigLayout> NodeView::mig_layout(int index,
 }
 
 Result<Bytes> NodeView::mig_memory_used(int index, int memory_place) const {
-  if (state_->node) return state_->node->mig_memory_used(index, memory_place);
+  if (state_->node) return state_->node->mig(index).memory_used(memory_place);
   GPEMU_CHECK(policy() == SharingPolicy::kMig, "MIG does not divide the node's GPUs");
   const int place = state_->facts.mig_place(index, memory_place);
   GPEMU_ASSIGN(const PlaceCopy copy, state_->read_place(static_cast<std::uint64_t>(place)));
@@ -252,31 +251,15 @@ sim::Clock& NodeView::clock() const {
   return *state_->clock;
 }
 
-Result<DeviceHealth> NodeView::health(int index, TimePoint now) const {
-  if (state_->node) return state_->node->health(index, now);
-  if (state_->facts.faults.faults.empty()) return DeviceHealth{};
-  GPEMU_ASSIGN(const auto records,
-               state_->read<layout::FaultRecord>(profile::kMostFaults,
-                                                 state_->facts.offsets().fault_records));
-  return FaultTable(state_->facts, records).health(index, now);
-}
-
-Result<bool> NodeView::nvlink_is_broken(int index, int peer, TimePoint now) const {
-  if (state_->node) return state_->node->nvlink_is_broken(index, peer, now);
-  if (state_->facts.faults.faults.empty()) return false;
-  GPEMU_ASSIGN(const auto records,
-               state_->read<layout::FaultRecord>(profile::kMostFaults,
-                                                 state_->facts.offsets().fault_records));
-  return FaultTable(state_->facts, records).nvlink_is_broken(index, peer, now);
-}
-
-Result<std::vector<DeviceXid>> NodeView::xids(int index, TimePoint now) const {
-  if (state_->node) return state_->node->xids(index, now);
-  if (state_->facts.faults.faults.empty()) return std::vector<DeviceXid>();
-  GPEMU_ASSIGN(const auto records,
-               state_->read<layout::FaultRecord>(profile::kMostFaults,
-                                                 state_->facts.offsets().fault_records));
-  return FaultTable(state_->facts, records).xids(index, now);
+Result<FaultTable> NodeView::faults() const {
+  if (state_->node) return state_->node->faults();
+  if (state_->facts.faults.faults.empty())
+    return FaultTable(state_->facts.faults, state_->facts.made, nullptr);
+  using Records = std::vector<layout::FaultRecord>;
+  GPEMU_ASSIGN(Records read, state_->read<layout::FaultRecord>(
+                                 profile::kMostFaults, state_->facts.offsets().fault_records));
+  const auto records = std::make_shared<const Records>(std::move(read));
+  return FaultTable(state_->facts.faults, state_->facts.made, {records, records->data()});
 }
 
 Result<DeviceSnapshot> NodeView::device_snapshot(int index, TimePoint now) const {
@@ -308,18 +291,17 @@ Result<DeviceSnapshot> NodeView::device_snapshot(int index, TimePoint now) const
     }
     add_mig_places(snapshot, places, MigTable::weights(words), facts, alive, now);
   }
-  GPEMU_ASSIGN(snapshot.health, health(index, now));
+  GPEMU_ASSIGN(const FaultTable faults, this->faults());
+  snapshot.health = faults.health(index, now);
   GPEMU_ASSIGN(const auto settings,
                state_->read<layout::SettingsRecord>(
                    1, offsets.settings + device * sizeof(layout::SettingsRecord)));
-  snapshot.compute_mode = compute_mode_of(settings.front());
-  snapshot.time_slice = time_slice_of(settings.front());
+  add_settings(snapshot, settings.front(), policy());
   GPEMU_ASSIGN(const auto links, state_->read<layout::LinkRecord>(
                                      1, offsets.links + device * sizeof(layout::LinkRecord)));
   add_links(snapshot, links.front());
   GPEMU_ASSIGN(const PowerSettings power, state_->power_settings(device));
   snapshot.power = power_at(power, facts, snapshot.engines[0].busy, now);
-  snapshot.mig = mig_mode_of(settings.front(), policy());
   return snapshot;
 }
 

@@ -104,7 +104,7 @@ TEST_F(NodeViewTest, ANodeThatStaysIsOverWhenItIsRemoved) {
   ASSERT_TRUE(create(false));
   const auto watching = view();
   EXPECT_FALSE(watching->over());
-  ASSERT_TRUE(Node::remove("n1", false, directory_)) << "watching is no use of it";
+  ASSERT_TRUE(remove_node("n1", false, directory_)) << "watching is no use of it";
   EXPECT_TRUE(watching->over());
 }
 

@@ -37,10 +37,10 @@ class PowerTest : public testing::Test {
   }
   void wait_until(Duration time) { clock_.wait_until(TimePoint(time)); }
   [[nodiscard]] bool limit(double watts) {
-    return node_->set_power_limit(0, watts, clock_.now()).has_value();
+    return node_->settings(0).set_power_limit(watts, clock_.now()).has_value();
   }
   [[nodiscard]] bool lock(double megahertz) {
-    return node_->lock_clock(0, megahertz, clock_.now()).has_value();
+    return node_->settings(0).lock_clock(megahertz, clock_.now()).has_value();
   }
 
   sim::VirtualClock clock_;
@@ -164,7 +164,7 @@ TEST(PowerOfNodesTest, EnergyAndLimitOutliveTheProcess) {
     const auto device = Device::open(user, 0, clock).value();
     device->default_stream().launch(1s);
     clock.wait_until(TimePoint(1s));
-    ASSERT_TRUE(user->set_power_limit(0, 75, clock.now()));
+    ASSERT_TRUE(user->settings(0).set_power_limit(75, clock.now()));
     device->default_stream().launch(1s);
     clock.wait_until(TimePoint(3s));
   }

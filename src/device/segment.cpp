@@ -13,6 +13,7 @@
 
 #include "gpemu/base/log.hpp"
 #include "gpemu/base/saturate.hpp"
+#include "gpemu/device/node_files.hpp"
 
 #include "device_sharing.hpp"
 #include "holders.hpp"
@@ -127,8 +128,8 @@ Result<void> Segment::map() {
   if (facts_.policy == SharingPolicy::kMig) {
     mig_records_ = {reinterpret_cast<layout::MigTable*>(memory + offsets.mig_tables), devices};
   }
-  clock_page_ = reinterpret_cast<sim::ClockPage*>(memory + offsets.clock);
-  clock_ = std::make_unique<sim::SharedClock>(*clock_page_);
+  clock_ = std::make_unique<sim::SharedClock>(
+      *reinterpret_cast<sim::ClockPage*>(memory + offsets.clock));
   return {};
 }
 
@@ -431,10 +432,16 @@ std::string Segment::largest_holders(int device) const {
   return describe_largest_holders(std::move(processes), own_pid(), locks_.get());
 }
 
+void Segment::ring(std::uint64_t identity) const {
+  layout::ProcessRecord& record = process(identity);
+  ++record.bell;
+  sim::wake_all(record.bell);
+}
+
 Result<void> Segment::add_context(int device, bool is_mps_client) {
   GPEMU_TRY(check_owner());
   for (int attempt = 0; attempt < DeviceClaims::kMostAttempts; ++attempt) {
-    const ComputeMode mode = compute_mode(device);
+    const ComputeMode mode = compute_mode_of(settings(device));
     if (mode == ComputeMode::kProhibited) {
       return fail(
           ErrorCode::kUnavailable,
@@ -453,7 +460,7 @@ Result<void> Segment::add_context(int device, bool is_mps_client) {
               : "other processes keep claiming it");
     }
     // A process that the new mode refuses sees this context, unless it looked before.
-    if (compute_mode(device) == mode) return {};
+    if (compute_mode_of(settings(device)) == mode) return {};
     claims(device).remove_context();
   }
   return fail(ErrorCode::kUnavailable, "the compute mode of device {} of node '{}' keeps changing",
@@ -507,12 +514,10 @@ DeviceSnapshot Segment::snapshot(int device, TimePoint now) const {
                    facts(device), living, now);
   }
   snapshot.health = faults().health(device, now);
-  snapshot.compute_mode = compute_mode(device);
-  snapshot.time_slice = time_slice(device);
+  add_settings(snapshot, settings(device), facts_.policy);
   add_links(snapshot, links(device));
   snapshot.power =
       power_at(read_power(power_table(device)), facts(device), snapshot.engines[0].busy, now);
-  snapshot.mig = mig_mode(device);
   return snapshot;
 }
 

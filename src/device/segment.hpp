@@ -13,11 +13,11 @@
 #include <vector>
 
 #include "gpemu/base/file.hpp"
+#include "gpemu/device/fault_table.hpp"
 #include "gpemu/device/node_state.hpp"
 #include "gpemu/sim/shared_clock.hpp"
 
 #include "device_claims.hpp"
-#include "fault_table.hpp"
 #include "group_seats.hpp"
 #include "layout.hpp"
 #include "lock_file.hpp"
@@ -91,9 +91,6 @@ class Segment {
   [[nodiscard]] layout::SettingsRecord& settings(int place) const {
     return settings_[static_cast<std::size_t>(facts_.device_of(place))];
   }
-  [[nodiscard]] ComputeMode compute_mode(int place) const {
-    return compute_mode_of(settings(place));
-  }
   [[nodiscard]] TimeSliceLength time_slice(int place) const {
     return time_slice_of(settings(place));
   }
@@ -128,7 +125,9 @@ class Segment {
         });
   }
   /// Returns the node's faults.
-  [[nodiscard]] FaultTable faults() const { return FaultTable(facts_, fault_records_); }
+  [[nodiscard]] FaultTable faults() const {
+    return {facts_.faults, facts_.made, {std::shared_ptr<void>(), fault_records_.data()}};
+  }
   /// Returns what has come of the faults that begin by count.
   [[nodiscard]] std::span<layout::FaultRecord> fault_records() const { return fault_records_; }
   /// Returns the power settings of a device. Requires: it is a device.
@@ -154,13 +153,14 @@ class Segment {
   [[nodiscard]] layout::ProcessRecord& process(std::uint64_t identity) const {
     return processes_[identity % layout::kProcessCapacity];
   }
+  /// Rings the bell of that process. Any value is valid.
+  void ring(std::uint64_t identity) const;
   /// Returns the pid of that process; 0 if it is of another pid namespace.
   [[nodiscard]] pid_t pid_here(std::uint64_t identity) const;
   /// Returns a name for that process, for a message.
   [[nodiscard]] std::string describe_process(std::uint64_t identity) const;
   /// The clock of the node, for all its processes.
   [[nodiscard]] sim::SharedClock& clock() const { return *clock_; }
-  [[nodiscard]] sim::ClockPage& clock_page() const { return *clock_page_; }
   /// Returns the file's path and the offset of the clock's page in it.
   [[nodiscard]] std::pair<std::filesystem::path, std::uint64_t> place_of_clock() const {
     return {path_.path(), facts_.offsets().clock};
@@ -219,7 +219,6 @@ class Segment {
   std::span<layout::MigTable> mig_records_;     ///< by device; none unless the policy is kMig.
   std::vector<std::unique_ptr<MigTable>> mig_tables_;  ///< likewise.
   std::size_t places_ = 0;
-  sim::ClockPage* clock_page_ = nullptr;
   std::unique_ptr<sim::SharedClock> clock_;
   const sim::Clock* queue_clock_ = nullptr;            ///< of the times at which work is queued.
   std::vector<std::unique_ptr<DeviceClaims>> claims_;  ///< by place.

@@ -22,6 +22,8 @@
 namespace gpemu::device {
 namespace {
 
+static_assert(kMostNameBytes < layout::kNameBytes);
+
 template <std::size_t Size>
 void copy_text(char (&destination)[Size], std::string_view text) {
   const std::size_t count = std::min(text.size(), Size - 1);
@@ -37,73 +39,6 @@ std::string text_of(const char (&text)[Size]) {
 template <std::size_t Size>
 void make_printable(char (&text)[Size]) {
   copy_text(text, text_of(text));
-}
-
-bool is_valid_name(std::string_view name) {
-  constexpr std::string_view kAllowed =
-      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
-  return !name.empty() && name.size() < layout::kNameBytes && name.front() != '.' &&
-         name.find_first_not_of(kAllowed) == std::string_view::npos;
-}
-
-/// Errors: kIo if a user_folder is not as its user made it.
-Result<void> check_user_folder(const std::filesystem::path& folder, uid_t owner) {
-  struct stat status{};
-  if (::lstat(folder.c_str(), &status) != 0) return {};  // The next step reports what is wrong.
-  const auto refuse = [&folder](std::string_view why) {
-    return fail(ErrorCode::kIo,
-                "the node folder {} {}; remove it, or name another folder with GPEMU_NODE_DIR",
-                folder.string(), why);
-  };
-  if (S_ISLNK(status.st_mode)) return refuse("is a link");
-  if (!S_ISDIR(status.st_mode)) return refuse("is not a folder");
-  if (status.st_uid != owner) {
-    return refuse(
-        fmt::format("belongs to user {}, not to {}", user_name(status.st_uid), user_name(owner)));
-  }
-  if ((status.st_mode & (S_IWGRP | S_IWOTH)) != 0) {
-    return refuse(
-        fmt::format("may be written by other users (mode {:04o})", status.st_mode & 07777));
-  }
-  return {};
-}
-
-/// Splits USER/NAME. NAME only needs to be a single component of a path.
-Result<NodePath> split(std::string_view name, const std::filesystem::path& folder) {
-  const uid_t self = ::geteuid();
-  NodePath node{
-      .name = std::string(name), .folder = folder, .file = std::string(name), .owner = self};
-  const std::size_t slash = name.find('/');
-  if (slash != std::string_view::npos) {
-    const std::string user(name.substr(0, slash));
-    const std::optional<uid_t> owner = find_user(user);
-    if (!owner) {
-      return fail(ErrorCode::kNotFound, "there is no user '{}', who would own the node '{}'",
-                  printable(user), printable(name));
-    }
-    node.file = name.substr(slash + 1);
-    node.owner = *owner;
-    if (node.owner == self) node.name = node.file;
-  }
-  if (node.file.empty() || node.file == "." || node.file == ".." ||
-      node.file.find('/') != std::string::npos) {
-    return fail(ErrorCode::kInvalidArgument, "'{}' is not a node name", printable(name));
-  }
-  if (folder == user_folder(self)) {
-    node.folder = user_folder(node.owner);
-    GPEMU_TRY(check_user_folder(node.folder, node.owner));
-  }
-  return node;
-}
-
-std::unexpected<Error> not_a_segment(const NodePath& node, std::string_view why) {
-  const std::string path = node.path().string();
-  std::error_code error;
-  return fail(ErrorCode::kIncompatible, "{} is not a gpemu node segment: {}; `{}` removes it",
-              printable(path), why,
-              std::filesystem::is_directory(std::filesystem::symlink_status(node.path(), error))
-                  ? fmt::format("rm -r {}", shell_word(path))
-                  : remove_command(node, true));
 }
 
 std::unexpected<Error> damaged(const NodePath& node, std::string_view why) {
@@ -216,96 +151,20 @@ Result<layout::Header> read_header(const FileDescriptor& file, const NodePath& n
   return header;
 }
 
-bool is_named_by(const std::filesystem::path& path, const struct stat& file) {
-  struct stat named{};
-  return ::lstat(path.c_str(), &named) == 0 && named.st_ino == file.st_ino &&
-         named.st_dev == file.st_dev;
-}
-
-/// Removes a temporary node that no process uses.
-void sweep_one(const NodePath& node) {
-  const Result<FileDescriptor> file = open_segment(node, O_RDONLY);
-  if (!file) return;
-  const Result<SegmentPrefix> prefix = read_prefix(*file, node);
-  struct stat status{};
-  if (!prefix || !prefix->temporary || ::flock(file->get(), LOCK_EX | LOCK_NB) != 0 ||
-      ::fstat(file->get(), &status) != 0 || !is_named_by(node.path(), status)) {
-    return;
-  }
-  ::unlink(node.path().c_str());
-}
-
-/// Returns how a file appears in a list of nodes; nothing for a file that does not belong there.
-std::optional<NodeEntry> entry_of(const NodePath& node) {
-  struct stat status{};
-  if (::lstat(node.path().c_str(), &status) != 0 || status.st_uid != node.owner) return {};
-  const auto with_problem = [&node](const Error& error) {
-    return NodeEntry{.name = node.name, .problem = error};
-  };
-  if (!is_valid_name(node.file)) {
-    return with_problem(not_a_segment(node, "its name is not a node name").error());
-  }
-  const Result<FileDescriptor> file = open_segment(node, O_RDONLY);
-  // Removed since it was listed.
-  if (!file && file.error().code == ErrorCode::kNotFound) return {};
-  if (!file) return with_problem(file.error());
-  const Result<NodeFacts> facts = read_facts(*file, node);
-  if (!facts) return with_problem(facts.error());
-  // Left by a run that was killed; the next process that creates a node removes it.
-  if (facts->temporary && is_unused(*file)) return {};
-  return NodeEntry{.name = node.name, .problem = {}};
-}
-
-/// Calls `visit` with each file of a folder. Errors: kIo when the folder cannot be read.
-template <typename Visit>
-Result<void> for_each_file(const std::filesystem::path& folder, Visit visit) {
-  const Result<std::vector<std::filesystem::path>> paths = list_folder(folder);
-  if (!paths && paths.error().code == ErrorCode::kNotFound) return {};
-  if (!paths) return std::unexpected(paths.error());
-  for (const std::filesystem::path& path : *paths) {
-    const std::string file = path.filename().string();
-    visit(NodePath{.name = file, .folder = folder, .file = file, .owner = ::geteuid()});
-  }
-  return {};
-}
-
 }  // namespace
 
 bool is_gpu_name(std::string_view text) {
   return !text.empty() && !text.contains('/') && !text.ends_with(".toml");
 }
 
-std::filesystem::path user_folder(uid_t user) {
-  return fmt::format("/dev/shm/gpemu-{}", user);
-}
-
-Result<void> make_folder(const std::filesystem::path& folder) {
-  std::error_code ignored;
-  std::filesystem::create_directories(folder.parent_path(), ignored);
-  // Other users may pass through to a node that was opened to them, but see no other names.
-  if (::mkdir(folder.c_str(), 0700) == 0) {
-    ::chmod(folder.c_str(), 0711);
-  } else if (errno != EEXIST) {
-    return fail(ErrorCode::kIo, "cannot create the node folder {}: {}", folder.string(),
-                errno_message(errno));
-  }
-  const uid_t self = ::geteuid();
-  return folder == user_folder(self) ? check_user_folder(folder, self) : Result<void>();
-}
-
-Result<NodePath> resolve(std::string_view name, const std::filesystem::path& folder) {
-  GPEMU_ASSIGN(NodePath node, split(name, folder));
-  if (is_valid_name(node.file)) return node;
-  return fail(
-      ErrorCode::kInvalidArgument,
-      "'{}' is not a node name: use 1 to {} letters, digits, '.', '_' and '-', not starting "
-      "with '.'; USER/NAME names another user's node",
-      printable(name), layout::kNameBytes - 1);
-}
-
-std::string remove_command(const NodePath& node, bool force) {
-  return fmt::format("gpemu node remove {}{}{}", force ? "--force " : "",
-                     node.name.starts_with('-') ? "-- " : "", shell_word(node.name));
+std::unexpected<Error> not_a_segment(const NodePath& node, std::string_view why) {
+  const std::string path = node.path().string();
+  std::error_code error;
+  return fail(ErrorCode::kIncompatible, "{} is not a gpemu node segment: {}; `{}` removes it",
+              printable(path), why,
+              std::filesystem::is_directory(std::filesystem::symlink_status(node.path(), error))
+                  ? fmt::format("rm -r {}", shell_word(path))
+                  : remove_command(node, true));
 }
 
 Result<FileDescriptor> open_segment(const NodePath& node, int access) {
@@ -500,57 +359,6 @@ Result<NodeFacts> parse_static_part(std::vector<std::byte> bytes, std::uint64_t 
 bool is_unused(const FileDescriptor& file) {
   return !locked_by_others(file.get(), layout::kTakenLocks,
                            std::int64_t{2} * layout::kProcessCapacity);
-}
-
-void sweep(const std::filesystem::path& folder) {
-  static_cast<void>(for_each_file(folder, sweep_one));
-}
-
-Result<std::vector<NodeEntry>> list_nodes(const std::filesystem::path& folder) {
-  const uid_t self = ::geteuid();
-  if (folder == user_folder(self)) GPEMU_TRY(check_user_folder(folder, self));
-  std::vector<NodeEntry> entries;
-  GPEMU_TRY(for_each_file(folder, [&entries](const NodePath& node) {
-    if (auto entry = entry_of(node)) entries.push_back(*std::move(entry));
-  }));
-  std::ranges::sort(entries, {}, &NodeEntry::name);
-  return entries;
-}
-
-Result<void> remove_node(std::string_view name, bool force, const std::filesystem::path& folder) {
-  GPEMU_ASSIGN(const NodePath node, split(name, folder));
-  Result<FileDescriptor> file = open_segment(node, O_RDONLY);
-  if (!file && file.error().code == ErrorCode::kNotFound) {
-    return std::unexpected(std::move(file).error());
-  }
-  const Result<SegmentPrefix> prefix =
-      file ? read_prefix(*file, node) : std::unexpected(file.error());
-  if (!force && !prefix) return std::unexpected(prefix.error());
-  // Converting our lock works only if nobody else holds one.
-  if (!force && ::flock(file->get(), LOCK_EX | LOCK_NB) != 0) {
-    return fail(ErrorCode::kUnavailable,
-                "the node '{}' is in use (`gpemu smi {}` shows by whom); end those processes, or "
-                "remove it with --force",
-                printable(node.name), printable(node.name));
-  }
-  struct stat status{};
-  if (::lstat(node.path().c_str(), &status) != 0) return {};  // Another process was faster.
-  if (status.st_uid != node.owner) {
-    return fail(ErrorCode::kInvalidArgument, "{} belongs to user {}, not to {}",
-                printable(node.path().string()), user_name(status.st_uid), user_name(node.owner));
-  }
-  struct stat locked{};
-  if (!force && (::fstat(file->get(), &locked) != 0 || !is_named_by(node.path(), locked))) {
-    return fail(ErrorCode::kUnavailable, "another process has just replaced the node '{}'",
-                printable(node.name));
-  }
-  if (::unlink(node.path().c_str()) != 0) {
-    return fail(ErrorCode::kIo, "cannot remove {}: {}", printable(node.path().string()),
-                errno_message(errno));
-  }
-  // Also remove the nodes that killed runs have left.
-  sweep(node.folder);
-  return {};
 }
 
 }  // namespace gpemu::device

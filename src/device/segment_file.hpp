@@ -17,6 +17,7 @@
 #include "gpemu/profile/topology_spec.hpp"
 
 #include "layout.hpp"
+#include "node_path.hpp"
 
 namespace gpemu::device {
 
@@ -74,33 +75,8 @@ struct NodeFacts {
   }
 };
 
-/// The file that a node's name stands for.
-struct NodePath {
-  std::string name;  ///< as users write it: NAME, or USER/NAME for another user's node.
-  std::filesystem::path folder;
-  std::string file;
-  uid_t owner = 0;
-
-  [[nodiscard]] std::filesystem::path path() const { return folder / file; }
-};
-
-/// Returns the folder of a user's nodes, /dev/shm/gpemu-UID.
-[[nodiscard]] std::filesystem::path user_folder(uid_t user);
-
-/// Makes sure that a folder exists in which this process may create nodes.
-///
-/// Errors: kIo, also for a user_folder that others could have made or may write to.
-[[nodiscard]] Result<void> make_folder(const std::filesystem::path& folder);
-
-/// Returns the file that a node's name stands for. `USER/NAME` is a node of another user, in that
-/// user's folder if `folder` is this user's own.
-///
-/// Errors: kInvalidArgument for a text that is not a name; kNotFound if the user does not exist;
-/// kIo for a user_folder that does not belong to its user.
-[[nodiscard]] Result<NodePath> resolve(std::string_view name, const std::filesystem::path& folder);
-
-/// Returns the command that removes a node, as a user types it.
-[[nodiscard]] std::string remove_command(const NodePath& node, bool force = false);
+/// Returns the error kIncompatible for a file that is not a segment.
+[[nodiscard]] std::unexpected<Error> not_a_segment(const NodePath& node, std::string_view why);
 
 /// Opens a segment without waiting or following links. `access` is O_RDONLY or O_RDWR.
 ///
@@ -137,12 +113,5 @@ struct SegmentPrefix {
 
 /// Returns whether no process takes part in the node of an open segment of this version.
 [[nodiscard]] bool is_unused(const FileDescriptor& file);
-
-/// Removes this user's temporary nodes that no process uses, of any version.
-void sweep(const std::filesystem::path& folder);
-
-[[nodiscard]] Result<std::vector<NodeEntry>> list_nodes(const std::filesystem::path& folder);
-[[nodiscard]] Result<void> remove_node(std::string_view name, bool force,
-                                       const std::filesystem::path& folder);
 
 }  // namespace gpemu::device

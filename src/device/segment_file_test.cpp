@@ -16,6 +16,8 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "gpemu/device/node_files.hpp"
+
 #include "layout.hpp"
 #include "test_topology.hpp"
 

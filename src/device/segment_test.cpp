@@ -198,7 +198,7 @@ TEST_F(SegmentTest, NoProcessUsesAProhibitedDevice) {
 TEST_F(SegmentTest, AWrongSettingIsTheDefault) {
   first_->settings(0).compute_mode = 1;
   first_->settings(0).time_slice = 4;
-  EXPECT_EQ(first_->compute_mode(0), ComputeMode::kDefault);
+  EXPECT_EQ(compute_mode_of(first_->settings(0)), ComputeMode::kDefault);
   EXPECT_EQ(first_->time_slice(0), TimeSliceLength::kDefault);
   first_->settings(0).compute_mode = 0x103;
   EXPECT_EQ(first_->snapshot(0, {}).compute_mode, ComputeMode::kDefault);

@@ -89,7 +89,7 @@ TEST_F(SlicedSharingTest, TwoProcessesTakeTurns) {
 }
 
 TEST_F(SlicedSharingTest, ASettingHalvesTheSlices) {
-  ASSERT_TRUE(nodes_[0]->set_time_slice(0, TimeSliceLength::kShort));
+  ASSERT_TRUE(nodes_[0]->settings(0).set_time_slice(TimeSliceLength::kShort));
   Stream& first = begin();
   Stream& second = begin();
   first.launch(5ms);
@@ -106,7 +106,7 @@ TEST_F(SlicedSharingTest, ASettingAppliesToTheNextSlices) {
   first.launch(6ms);
   second.launch(6ms);
   wait_until(TimePoint(3ms));
-  ASSERT_TRUE(nodes_[0]->set_time_slice(0, TimeSliceLength::kLong));
+  ASSERT_TRUE(nodes_[0]->settings(0).set_time_slice(TimeSliceLength::kLong));
   // The slice of the second, from 2.1 to 4.1 ms, ends as it was; then slices take 8 ms.
   EXPECT_EQ(end_of(first), 4ms + 200us + 4ms);
   EXPECT_EQ(end_of(second), 8ms + 300us + 4ms);

@@ -112,6 +112,13 @@ ProcessSnapshot process_of(const layout::ProcessRecord& record) {
   return process;
 }
 
+void add_settings(DeviceSnapshot& snapshot, const layout::SettingsRecord& settings,
+                  SharingPolicy policy) {
+  snapshot.compute_mode = compute_mode_of(settings);
+  snapshot.time_slice = time_slice_of(settings);
+  snapshot.mig = mig_mode_of(settings, policy);
+}
+
 void add_links(DeviceSnapshot& snapshot, const layout::LinkRecord& links) {
   const auto& [compute, from_host, to_host] = snapshot.engines;
   snapshot.pcie = {.sent = saturating_sum(to_host.bytes, links.pcie.sent),

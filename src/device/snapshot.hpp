@@ -64,6 +64,10 @@ void add_mig_places(DeviceSnapshot& snapshot, std::span<const DeviceTables> plac
                     const std::array<double, layout::kMigPlaces>& weights, const DeviceFacts& facts,
                     const Slots& alive, TimePoint now);
 
+/// Adds what is set for a device, without its power.
+void add_settings(DeviceSnapshot& snapshot, const layout::SettingsRecord& settings,
+                  SharingPolicy policy);
+
 /// Adds the traffic over a device's links, whose copies from and to the host are in the state.
 void add_links(DeviceSnapshot& snapshot, const layout::LinkRecord& links);
 

@@ -10,9 +10,10 @@
 #include <vector>
 
 #include "gpemu/base/units.hpp"
+#include "gpemu/device/interval.hpp"
 #include "gpemu/device/node_state.hpp"
 
-#include "device_sharing.hpp"
+#include "demand.hpp"
 
 namespace gpemu::device {
 

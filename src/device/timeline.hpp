@@ -17,9 +17,9 @@
 
 #include "device_sharing.hpp"
 #include "engine_queue.hpp"
-#include "fault_table.hpp"
 #include "lane.hpp"
 #include "layout.hpp"
+#include "speed.hpp"
 
 namespace gpemu::device {
 

@@ -40,7 +40,7 @@ std::string HostPort::str() const {
   return host.contains(':') ? fmt::format("[{}]:{}", host, port) : fmt::format("{}:{}", host, port);
 }
 
-Result<HostPort> parse_host_port(std::string_view text) {
+Result<HostPort> parse_host_port(std::string_view text, std::uint16_t lowest) {
   const std::size_t colon = text.rfind(':');
   if (colon == std::string_view::npos || colon == 0 || colon + 1 == text.size()) {
     return fail(ErrorCode::kInvalidArgument, "it is not ADDRESS:PORT");
@@ -48,8 +48,8 @@ Result<HostPort> parse_host_port(std::string_view text) {
   HostPort place;
   const char* const end = text.data() + text.size();
   const auto read = std::from_chars(text.data() + colon + 1, end, place.port);
-  if (read.ec != std::errc() || read.ptr != end || place.port == 0) {
-    return fail(ErrorCode::kInvalidArgument, "its port is not a number from 1 to 65535");
+  if (read.ec != std::errc() || read.ptr != end || place.port < lowest) {
+    return fail(ErrorCode::kInvalidArgument, "its port is not a number from {} to 65535", lowest);
   }
   std::string_view host = text.substr(0, colon);
   if (host.size() > 2 && host.front() == '[' && host.back() == ']') {

@@ -23,6 +23,9 @@ TEST(AddressTest, FindsAddresses) {
 TEST(AddressTest, ReadsHostsAndPorts) {
   EXPECT_EQ(parse_host_port("[::1]:5")->str(), "[::1]:5");
   EXPECT_EQ(parse_host_port("node-1:5")->str(), "node-1:5");
+  EXPECT_FALSE(parse_host_port("node-1:0"));
+  EXPECT_EQ(parse_host_port("node-1:0", 0)->port, 0);
+  EXPECT_FALSE(parse_host_port("node-1:", 0));
 }
 
 }  // namespace

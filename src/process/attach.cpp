@@ -75,7 +75,7 @@ Result<std::vector<device::MigDevice>> mig_devices(const Process& state,
   for (std::size_t place = 0; place < part.size(); ++place) {
     const std::string gpu = state.node->device_snapshot(part[place], state.clock->now()).gpu;
     GPEMU_ASSIGN(const profile::GpuSpec spec, find_gpu(database, state.settings->gpu_files, gpu));
-    const device::MigLayout layout = state.node->mig_layout(part[place], spec.mig_profiles);
+    const device::MigLayout layout = state.node->mig(part[place]).layout(spec.mig_profiles);
     for (device::MigDevice& found : layout.devices(static_cast<int>(place), uuids[place])) {
       devices.push_back(std::move(found));
     }
@@ -118,7 +118,7 @@ Result<std::vector<ShownDevice>> devices_to_show(const Process& state,
   }
   for (const int place : visible_devices(state.settings->visible_devices, uuids)) {
     const int index = (*part)[static_cast<std::size_t>(place)];
-    if (node.mig_mode(index).divided) continue;
+    if (node.mig(index).mode().divided) continue;
     shown.push_back({.index = index, .place = place, .mig = {}});
   }
   return shown;
@@ -127,9 +127,9 @@ Result<std::vector<ShownDevice>> devices_to_show(const Process& state,
 Result<void> open_node(Process& state, const profile::Database& database) {
   const Settings& settings = *state.settings;
   if (!settings.node.empty()) {
-    device::Node::end_when_cut_short();
+    device::end_when_cut_short();
     GPEMU_ASSIGN(state.node, device::Node::open(settings.node));
-    state.clock = std::make_unique<sim::SharedClock>(state.node->clock_page());
+    state.clock = std::make_unique<sim::SharedClock>(state.node->clock().page());
     state.time_is_real = true;
     return {};
   }
@@ -210,7 +210,7 @@ Result<void> attach_now(Process& state) {
     if (mig) become_mig_device(device, snapshot, *mig, state.node->device_count());
     device.memory_limit = state.settings->memory_limits.limit(place, snapshot.memory_total);
     snapshot.memory_total = device.memory_limit.value_or(snapshot.memory_total);
-    device.has_faults = state.node->has_faults(index);
+    device.has_faults = state.node->faults().has_any(index);
     device.machine = state.node->topology();
     if (device.machine != nullptr) {
       device.links_from_host = topology::shared_links(*device.machine, device.spec, index, false);

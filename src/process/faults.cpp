@@ -32,7 +32,7 @@ constexpr Duration kFatalPeriod = std::chrono::milliseconds(20);
 }  // namespace
 
 void count_kernel_for_faults(DeviceState& device) {
-  if (!process().node->count_kernel(device.index, clock().now())) return;
+  if (!process().node->faults().count_kernel(device.index, clock().now())) return;
   tell(
       fmt::format("Xid ({}): 31, a kernel of this process uses an illegal address on GPU {} of "
                   "node '{}', as its faults say",
@@ -60,7 +60,7 @@ Status check_faulty_device(DeviceState& device) {
     }
     return device.fatal.load(std::memory_order_relaxed);
   }
-  if (clock().now() < process().node->lost_from(device.index)) return GPEMU_CUDA_SUCCESS;
+  if (clock().now() < process().node->faults().lost_from(device.index)) return GPEMU_CUDA_SUCCESS;
   if (!device.told_lost.exchange(true)) {
     tell(fmt::format("Xid ({}): 79, GPU {} of node '{}' has fallen off the bus, as its faults say",
                      device.info.pci_bus_id, device.index, process().node->name()));
@@ -74,7 +74,7 @@ void wait_on_device(const device::Moment& moment, const DeviceState* device) {
   while (true) {
     const std::uint32_t seen = moment.news();
     const TimePoint now = clock().now();
-    const TimePoint lost = node.lost_from(device->index);
+    const TimePoint lost = node.faults().lost_from(device->index);
     if (now >= lost || device->fatal != GPEMU_CUDA_SUCCESS || moment.is_over(now)) return;
     // Other processes can end this one's contexts at any time.
     const bool is_client = process().mps != nullptr;
@@ -85,7 +85,7 @@ void wait_on_device(const device::Moment& moment, const DeviceState* device) {
 
 std::optional<Duration> time_to_loss(const DeviceState& device) {
   if (!device.has_faults) return std::nullopt;
-  const TimePoint lost = process().node->lost_from(device.index);
+  const TimePoint lost = process().node->faults().lost_from(device.index);
   if (lost == TimePoint::max()) return std::nullopt;
   const TimePoint now = clock().now();
   return lost <= now ? Duration() : lost - now;
@@ -93,13 +93,13 @@ std::optional<Duration> time_to_loss(const DeviceState& device) {
 
 double link_share(int device, int peer, topology::LinkClass link) {
   const bool is_nvlink = link == topology::LinkClass::kNvlink;
-  return process().node->link_share(
+  return process().node->faults().link_share(
       device, peer, is_nvlink ? profile::GpuLink::kNvlink : profile::GpuLink::kPcie, clock().now());
 }
 
 Status check_nvlink(DeviceState& device, int peer) {
   const device::Node& node = *process().node;
-  if (!node.nvlink_is_broken(device.index, peer, clock().now())) return GPEMU_CUDA_SUCCESS;
+  if (!node.faults().nvlink_is_broken(device.index, peer, clock().now())) return GPEMU_CUDA_SUCCESS;
   if (!device.told_broken_link.exchange(true)) {
     tell(fmt::format(
         "Xid ({}): 74, the NVLink of GPU {} of node '{}' to GPU {} is broken, as its faults say",
@@ -111,7 +111,7 @@ Status check_nvlink(DeviceState& device, int peer) {
 void start_faults(const DeviceState& device) {
   // On virtual time, a thread that waits would make time pass.
   if (!device.has_faults || !process().time_is_real) return;
-  const TimePoint end = process().node->killed_at(device.index, clock().now());
+  const TimePoint end = process().node->faults().killed_at(device.index, clock().now());
   if (end == TimePoint::max()) return;
   // The clock and the node are never destroyed.
   std::thread thread = start_thread("gpemu faults", [end] {
@@ -127,7 +127,7 @@ void start_faults(const DeviceState& device) {
 
 void count_for_faults(const DeviceState& device) {
   if (!device.has_faults) return;
-  if (process().node->count_collective(device.index, clock().now())) end_process();
+  if (process().node->faults().count_collective(device.index, clock().now())) end_process();
 }
 
 }  // namespace gpemu::process

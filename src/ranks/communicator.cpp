@@ -142,11 +142,11 @@ double slowest_link_share(const Communicator& communicator) {
 std::vector<std::uint64_t> to_ring(std::span<const Communicator::Awaiting> processes) {
   std::vector<std::uint64_t> others;
   if (processes.empty()) return others;
-  const device::Node& node = *process::process().node;
+  device::Node& node = *process::process().node;
   for (const Communicator::Awaiting& one : processes) {
     if (one.identity == node.identity()) {
       streams::mover().look_again();
-    } else if (node.times_rung(one.identity) == one.rung) {
+    } else if (node.bells().times_rung(one.identity) == one.rung) {
       others.push_back(one.identity);
     }
   }
@@ -286,17 +286,17 @@ std::vector<Communicator::Awaiting> Communicator::awaiting(std::uint64_t number)
   for (int rank = 0; rank < real_ranks(); ++rank) {
     if (!mailbox().is_awaited_by(rank, number)) continue;
     const std::uint64_t identity = members()[static_cast<std::size_t>(rank)].identity;
-    processes.push_back({identity, process::process().node->times_rung(identity)});
+    processes.push_back({identity, process::process().node->bells().times_rung(identity)});
   }
   return processes;
 }
 
 void Communicator::ring(std::span<const Awaiting> processes) {
-  process::process().node->ring(to_ring(processes));
+  process::process().node->bells().ring(to_ring(processes));
 }
 
 void Communicator::ring_soon(std::span<const Awaiting> processes) {
-  process::process().node->ring_soon(to_ring(processes));
+  process::process().node->bells().ring_soon(to_ring(processes));
 }
 
 std::vector<std::shared_ptr<Communicator>> Communicator::pairs() const {

@@ -278,7 +278,7 @@ process::Status check_network(const std::vector<Member>& members) {
                     variable::kNetwork));
     return GPEMU_CUDA_ERROR_INVALID_VALUE;
   }
-  if (!network_is_real() || process::process().node->clock_page().skipping == 0)
+  if (!network_is_real() || process::process().node->clock().page().skipping == 0)
     return GPEMU_CUDA_SUCCESS;
   process::record_not_supported("libnccl.so.2",
                                 "a real network between hosts with --clock virtual");
@@ -413,8 +413,9 @@ Meeting::Part part_of_meeting(const CommunicatorStart& start, std::uint64_t read
 /// Lets posts of other processes start jobs of the mover.
 void listen_for_posts() {
   static std::once_flag once;
-  std::call_once(
-      once, [] { process::process().node->call_when_rung([] { streams::mover().look_again(); }); });
+  std::call_once(once, [] {
+    process::process().node->bells().call_when_rung([] { streams::mover().look_again(); });
+  });
 }
 
 }  // namespace

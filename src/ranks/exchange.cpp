@@ -206,7 +206,7 @@ class Take {
       exchange_.communicator->slowest.store(rank, std::memory_order_relaxed);
     }
     if (before >= 0 && mailbox().stop_awaiting(before, exchange_.number)) {
-      process::process().node->ring(process::process().node->identity());
+      process::process().node->bells().ring(process::process().node->identity());
     }
   }
 

@@ -119,6 +119,11 @@ Result<double> CsvRows::number(std::size_t column, double least, double most) co
                            positive ? "above 0, up" : fmt::format("from {}", least), most));
 }
 
+Result<std::uint64_t> CsvRows::amount(std::size_t column, double most, double per_unit) const {
+  GPEMU_ASSIGN(const double value, number(column, 0, most));
+  return static_cast<std::uint64_t>(std::llround(value * per_unit));
+}
+
 std::unexpected<Error> CsvRows::fault(std::string_view what) const {
   return fail(ErrorCode::kCorruptData, "{}:{}: {}", *name_, line_, what);
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -17,6 +18,9 @@ namespace gpemu::scheduling {
 /// Errors: kIo with the path and the reason; kCorruptData if it is damaged; kResourceLimit if its
 ///   content is larger than 4 GiB.
 [[nodiscard]] Result<std::string> read_maybe_compressed(const std::filesystem::path& path);
+
+inline constexpr double kMillicoresPerCore = 1000;
+inline constexpr double kMibPerGib = 1024;
 
 /// The rows of a CSV text without quotes. The text and the name must outlive it.
 class CsvRows {
@@ -35,6 +39,10 @@ class CsvRows {
   [[nodiscard]] std::string_view cell(std::size_t column) const { return cells_[column]; }
   /// Returns a number of the row from `least` to `most`. Errors: kCorruptData.
   [[nodiscard]] Result<double> number(std::size_t column, double least, double most) const;
+
+  /// Returns a number from 0 to `most`, multiplied by `per_unit` and rounded.
+  [[nodiscard]] Result<std::uint64_t> amount(std::size_t column, double most,
+                                             double per_unit) const;
 
   /// Returns an error about the row: "FILE:LINE: ...".
   [[nodiscard]] std::unexpected<Error> fault(std::string_view what) const;

@@ -7,8 +7,12 @@
 #include <chrono>
 #include <cmath>
 #include <limits>
+#include <map>
+#include <memory>
 #include <optional>
+#include <ranges>
 #include <span>
+#include <utility>
 
 #include "gpemu/base/text.hpp"
 
@@ -20,6 +24,8 @@ namespace {
 /// The largest time and number of iterations: 3 million years, or 1e14 iterations of a second,
 /// which doubles hold to a hundredth.
 constexpr double kMostTime = 1e14;
+/// The most cores, and GiB, that a job may ask for.
+constexpr double kMostOfJob = 1e9;
 constexpr double kLeastPositive = std::numeric_limits<double>::min();
 
 enum class Field : std::uint8_t {
@@ -37,6 +43,11 @@ enum class Field : std::uint8_t {
   kModel,
   kPriority,
   kStatedTime,
+  kGpuShare,
+  kGpuKinds,
+  kCores,
+  kMemory,
+  kUser,
 };
 
 struct Column {
@@ -59,6 +70,11 @@ constexpr std::array kOwnColumns{
     Column{"duration_s", Field::kDuration},
     Column{"model", Field::kModel, 1, false},
     Column{"restart_s", Field::kRestart, 1, false},
+    Column{"gpu_share", Field::kGpuShare, 1, false},
+    Column{"gpu", Field::kGpuKinds, 1, false},
+    Column{"cores", Field::kCores, 1, false},
+    Column{"memory_gib", Field::kMemory, 1, false},
+    Column{"user", Field::kUser, 1, false},
 };
 /// Source: simulator/jobs.py of github.com/Rivendile/Muri; its times are in milliseconds.
 constexpr std::array kMuriColumns{
@@ -144,69 +160,128 @@ Result<double> date_of(const CsvRows& rows, std::size_t place) {
   return static_cast<double>(((days * 24 + parts[3]) * 60 + parts[4]) * 60 + parts[5]);
 }
 
-Result<void> read_number(const CsvRows& rows, const ChosenColumn& from,
-                         const JobTableOptions& options, Job& job) {
-  const Field field = from.column->field;
-  const bool positive =
-      field == Field::kIterations || field == Field::kIterationTime || field == Field::kDuration;
-  double least = positive ? kLeastPositive : 0;
-  double most = kMostTime;
-  if (field == Field::kGpus) {
-    least = 1;
-    most = static_cast<double>(kMaxGpusOfFleet);
-  }
-  if (field == Field::kPriority) most = 1;
-  GPEMU_ASSIGN(double value, rows.number(from.place, least, most));
-  // In this order, which decides about the last bits, as in Muri's simulator.
-  if (field == Field::kIterationTime || field == Field::kDuration)
-    value *= options.iteration_factor;
-  value /= from.column->per_unit;
-  switch (field) {
-    case Field::kArrival:
-      job.arrival_s = value;
-      break;
-    case Field::kIterations:
-      job.iterations = value;
-      break;
-    case Field::kIterationTime:
-      job.iteration_s = value;
-      break;
-    case Field::kStatedTime:
-      job.stated_s = value;
-      break;
-    case Field::kDuration:
-      job.iterations = value;
-      job.iteration_s = 1;
-      break;
-    case Field::kRestart:
-      job.restart_s = value;
-      break;
-    case Field::kStage0:
-      job.stages_s[0] = value;
-      break;
-    case Field::kStage1:
-      job.stages_s[1] = value;
-      break;
-    case Field::kStage2:
-      job.stages_s[2] = value;
-      break;
-    case Field::kPriority:
-      job.opportunistic = value != 0;
-      break;
-    case Field::kGpus:
-      job.gpus = static_cast<std::uint32_t>(value);
-      if (job.gpus != value) return rows.fault("a job needs whole GPUs");
-      break;
-    case Field::kId:
-    case Field::kDate:
-    case Field::kModel:
-      break;
+std::uint64_t amount_of(double value, double per_unit) {
+  return static_cast<std::uint64_t>(std::llround(value * per_unit));
+}
+
+/// Reads the kinds of GPUs that a job may have: names with | between them; none: any.
+Result<void> read_kinds(const CsvRows& rows, std::string_view names, const Fleet* fleet,
+                        Demand& demand) {
+  if (names.empty()) return {};
+  demand.kinds = 0;
+  for (const auto part : std::views::split(names, '|')) {
+    const std::string_view name(part.begin(), part.end());
+    if (fleet == nullptr) return rows.fault("jobs that name kinds of GPUs need a table of servers");
+    const auto found = std::ranges::find(fleet->kinds(), name);
+    if (found == fleet->kinds().end()) {
+      return rows.fault(fmt::format("the fleet has no GPU \"{}\"; it has {}", printable(name),
+                                    fmt::join(fleet->kinds(), ", ")));
+    }
+    demand.kinds |= std::uint64_t{1} << (found - fleet->kinds().begin());
   }
   return {};
 }
 
+struct Bounds {
+  double least = 0;
+  double most = kMostTime;
+};
+
+Bounds bounds_of(Field field) {
+  switch (field) {
+    case Field::kIterations:
+    case Field::kIterationTime:
+    case Field::kDuration:
+      return {.least = kLeastPositive};
+    case Field::kGpus:
+      return {.most = static_cast<double>(kMaxGpusOfFleet)};
+    case Field::kPriority:
+      return {.most = 1};
+    case Field::kGpuShare:
+      return {.least = 1.0 / kWholeGpu, .most = 1};
+    case Field::kCores:
+    case Field::kMemory:
+      return {.most = kMostOfJob};
+    default:
+      return {};
+  }
+}
+
+/// Sets what the job asks for. Returns whether the field is of that kind.
+bool set_demand(Field field, double value, Demand& demand) {
+  switch (field) {
+    case Field::kGpus:
+      demand.gpus = static_cast<std::uint32_t>(value);
+      return true;
+    case Field::kGpuShare:
+      demand.gpu_share = static_cast<std::uint32_t>(std::llround(value * kWholeGpu));
+      return true;
+    case Field::kCores:
+      demand.host.millicores = amount_of(value, kMillicoresPerCore);
+      return true;
+    case Field::kMemory:
+      demand.host.memory_mib = amount_of(value, kMibPerGib);
+      return true;
+    default:
+      return false;
+  }
+}
+
+void set_time(Field field, double value, Job& job) {
+  switch (field) {
+    case Field::kArrival:
+      job.arrival_s = value;
+      return;
+    case Field::kIterations:
+      job.iterations = value;
+      return;
+    case Field::kIterationTime:
+      job.iteration_s = value;
+      return;
+    case Field::kDuration:
+      job.iterations = value;
+      job.iteration_s = 1;
+      return;
+    case Field::kRestart:
+      job.restart_s = value;
+      return;
+    case Field::kStatedTime:
+      job.stated_s = value;
+      return;
+    case Field::kStage0:
+    case Field::kStage1:
+    case Field::kStage2:
+      job.stages_s[std::to_underlying(field) - std::to_underlying(Field::kStage0)] = value;
+      return;
+    case Field::kPriority:
+      job.opportunistic = value != 0;
+      return;
+    default:
+      return;
+  }
+}
+
+Result<void> read_number(const CsvRows& rows, const ChosenColumn& from,
+                         const JobTableOptions& options, Job& job) {
+  const Field field = from.column->field;
+  const Bounds bounds = bounds_of(field);
+  GPEMU_ASSIGN(double value, rows.number(from.place, bounds.least, bounds.most));
+  if (field == Field::kGpus && value != std::floor(value)) {
+    return rows.fault("a job needs whole GPUs");
+  }
+  // In this order, which decides about the last bits, as in Muri's simulator.
+  if (field == Field::kIterationTime || field == Field::kDuration)
+    value *= options.iteration_factor;
+  value /= from.column->per_unit;
+  if (!set_demand(field, value, job.demand)) set_time(field, value, job);
+  return {};
+}
+
+/// The numbers of users, by name.
+using Users = std::map<std::string, std::uint32_t>;
+
 Result<void> read_cell(const CsvRows& rows, const ChosenColumn& from,
-                       const JobTableOptions& options, Job& job) {
+                       const JobTableOptions& options, Users& users, Job& job) {
   switch (from.column->field) {
     case Field::kId:
       job.id = printable(rows.cell(from.place));
@@ -214,6 +289,13 @@ Result<void> read_cell(const CsvRows& rows, const ChosenColumn& from,
     case Field::kModel:
       job.model = printable(rows.cell(from.place));
       return {};
+    case Field::kGpuKinds:
+      return read_kinds(rows, rows.cell(from.place), options.fleet, job.demand);
+    case Field::kUser: {
+      const auto number = static_cast<std::uint32_t>(users.size());
+      job.user = users.try_emplace(printable(rows.cell(from.place)), number).first->second;
+      return {};
+    }
     case Field::kDate: {
       GPEMU_ASSIGN(job.arrival_s, date_of(rows, from.place));
       return {};
@@ -223,18 +305,35 @@ Result<void> read_cell(const CsvRows& rows, const ChosenColumn& from,
   }
 }
 
+/// Adds what other tables say about the job.
+Result<void> add_speed(const CsvRows& rows, const SpeedTable& speeds, Job& job) {
+  const auto found = speeds.find(job.model);
+  if (found == speeds.end()) {
+    return rows.fault(fmt::format("the speeds have no model \"{}\"", job.model));
+  }
+  job.speed = found->second;
+  for (std::size_t kind = 0; kind < job.speed->by_kind.size(); ++kind) {
+    if (job.speed->on_kind(kind) == 0) job.demand.kinds &= ~(std::uint64_t{1} << kind);
+  }
+  return {};
+}
+
 Result<Job> read_job(const CsvRows& rows, const ChosenFormat& format,
-                     const JobTableOptions& options) {
+                     const JobTableOptions& options, Users& users) {
   Job job;
   job.restart_s = options.restart_s;
   for (const ChosenColumn& column : format.columns) {
-    GPEMU_TRY(read_cell(rows, column, options, job));
+    GPEMU_TRY(read_cell(rows, column, options, users, job));
   }
+  if (job.demand.gpus == 0 && job.demand.host == HostShare{}) {
+    return rows.fault("it asks for nothing: gpus is 0, and so are cores and memory");
+  }
+  if (options.speeds != nullptr) GPEMU_TRY(add_speed(rows, *options.speeds, job));
   if (options.restarts == nullptr) return job;
-  const auto found = options.restarts->find({job.model, job.gpus});
+  const auto found = options.restarts->find({job.model, job.demand.gpus});
   if (found == options.restarts->end()) {
-    return rows.fault(
-        fmt::format("the restart times have no model \"{}\" with {} GPUs", job.model, job.gpus));
+    return rows.fault(fmt::format("the restart times have no model \"{}\" with {} GPUs", job.model,
+                                  job.demand.gpus));
   }
   job.restart_s = found->second;
   return job;
@@ -247,10 +346,11 @@ Result<std::vector<Job>> parse_jobs(std::string_view text, const std::string& na
   GPEMU_ASSIGN(CsvRows rows, CsvRows::open(text, name));
   GPEMU_ASSIGN(const ChosenFormat format, format_of(rows));
   std::vector<Job> jobs;
+  Users users;
   for (;;) {
     GPEMU_ASSIGN(const bool more, rows.next());
     if (!more) break;
-    GPEMU_ASSIGN(Job job, read_job(rows, format, options));
+    GPEMU_ASSIGN(Job job, read_job(rows, format, options, users));
     if (job.id.empty()) job.id = std::to_string(jobs.size());
     if (format.format->sorted && !jobs.empty() && job.arrival_s < jobs.back().arrival_s) {
       return rows.fault("it arrives before the row above; sort the rows by arrival_s");

@@ -29,7 +29,7 @@ TEST(JobTableTest, ReadsMurisColumnsInMilliseconds) {
   EXPECT_EQ(jobs[0].id, "8");
   EXPECT_EQ(jobs[0].arrival_s, 1);
   const Job& second = jobs[1];
-  EXPECT_EQ(second.gpus, 8U);
+  EXPECT_EQ(second.demand.gpus, 8U);
   EXPECT_EQ(second.iterations, 50);
   EXPECT_EQ(second.iteration_s, 0.2);
   EXPECT_EQ(second.stated_s, 0.009);
@@ -67,7 +67,7 @@ TEST(JobTableTest, NamesFileAndLineOfFaults) {
   EXPECT_EQ(fault_in(header + "a,-1,1,5\n"),
             "jobs.csv:2: arrival_s is \"-1\"; it must be a number from 0 to 100000000000000");
   EXPECT_EQ(fault_in(header + "a,0,2147483648,5\n"),
-            "jobs.csv:2: gpus is \"2147483648\"; it must be a number from 1 to 16777216");
+            "jobs.csv:2: gpus is \"2147483648\"; it must be a number from 0 to 16777216");
   EXPECT_EQ(fault_in(header + "a,0,1.5,5\n"), "jobs.csv:2: a job needs whole GPUs");
   EXPECT_EQ(fault_in(header + "a,3,1,5\nb,2,1,5\n"),
             "jobs.csv:3: it arrives before the row above; sort the rows by arrival_s");

@@ -2,10 +2,11 @@
 #include "matching.hpp"
 
 #include <algorithm>
-#include <cstdint>
 #include <vector>
 
 #include <gtest/gtest.h>
+
+#include "random_draws.hpp"
 
 namespace gpemu::scheduling {
 namespace {
@@ -27,11 +28,7 @@ double best_sum(const std::vector<std::vector<double>>& weights, std::vector<boo
 }
 
 TEST(MatchingTest, FindsTheHeaviestPairsOf10000SmallInstances) {
-  std::uint64_t state = 1;
-  const auto draw = [&](std::uint64_t below) {
-    state = state * 6364136223846793005U + 1442695040888963407U;
-    return (state >> 33U) % below;
-  };
+  RandomDraws draw(1);
   HeaviestPairs pairs;
   for (int instance = 0; instance < 10000; ++instance) {
     const std::size_t count = 2 + draw(6);

@@ -12,6 +12,11 @@ double Snapshot::iterations_left(JobIndex job) const {
   return state.iterations_left - since_s / state.iteration_s;
 }
 
+double Snapshot::end_s(JobIndex job) const {
+  const JobState& state = states[job];
+  return std::max(state.as_of_s, state.progress_from_s) + state.iterations_left * state.iteration_s;
+}
+
 double Snapshot::held_s(JobIndex job) const {
   const JobState& state = states[job];
   // Adding and subtracting the time would round.

@@ -47,7 +47,7 @@ ScheduleMetrics metrics_on(const std::string& policy, const std::string& trace) 
       read_jobs(kMuriFolder / (trace + ".csv.gz"),
                 {.iteration_factor = kMuriIterationFactor, .restarts = &restarts})
           .value();
-  const auto made = find_policy(policy).value()->make();
+  const auto made = find_policy(policy).value()->make({});
   return metrics_of(fleet, jobs, simulate(fleet, jobs, *made, options).value());
 }
 

@@ -2,7 +2,7 @@
 #include "gpemu/scheduling/ranked_policy.hpp"
 
 #include <algorithm>
-#include <limits>
+#include <cmath>
 #include <utility>
 
 namespace gpemu::scheduling {
@@ -22,54 +22,66 @@ void insertion_sort(std::vector<T>& values) {
 
 }  // namespace
 
-/// The waiting jobs in order, without those that need a number of GPUs that did not fit.
+/// The waiting jobs in order, without those of classes that are full.
 class RankedPolicy::Walk {
  public:
-  explicit Walk(std::map<std::uint32_t, Queue>& waiting) {
-    for (auto& [gpus, queue] : waiting) {
-      if (!queue.empty())
-        heads_.push_back({.next = queue.begin(), .end = queue.end(), .gpus = gpus});
+  explicit Walk(std::vector<Class>& classes) {
+    for (Class& same : classes) {
+      same.full = false;
+      if (!same.waiting.empty()) heads_.push_back({.next = same.waiting.begin(), .same = &same});
     }
   }
 
   /// Returns the first job; null if there is none.
   [[nodiscard]] const Ranked* first() {
-    first_ = heads_.size();
-    for (std::size_t i = 0; i < heads_.size(); ++i) {
-      if (first_ == heads_.size() || *heads_[i].next < *heads_[first_].next) first_ = i;
+    std::erase_if(heads_, [](const Head& head) { return head.same->full; });
+    first_ = 0;
+    for (std::size_t i = 1; i < heads_.size(); ++i) {
+      if (*heads_[i].next < *heads_[first_].next) first_ = i;
     }
-    return first_ == heads_.size() ? nullptr : &*heads_[first_].next;
+    return heads_.empty() ? nullptr : &*heads_[first_].next;
   }
 
   /// Goes on behind the job that first() returned.
   void advance() {
-    if (++heads_[first_].next == heads_[first_].end) drop(first_);
-  }
-
-  /// Leaves out the jobs that need so many GPUs.
-  void leave_out(std::uint32_t gpus) {
-    for (std::size_t i = 0; i < heads_.size(); ++i) {
-      if (heads_[i].gpus == gpus) return drop(i);
+    if (++heads_[first_].next == heads_[first_].same->waiting.end()) {
+      heads_.erase(heads_.begin() + static_cast<std::ptrdiff_t>(first_));
     }
   }
 
  private:
   struct Head {
-    Queue::const_iterator next;
-    Queue::const_iterator end;
-    std::uint32_t gpus = 0;
+    std::set<Ranked>::const_iterator next;
+    Class* same = nullptr;
   };
-  void drop(std::size_t index) {
-    heads_[index] = heads_.back();
-    heads_.pop_back();
-  }
-
   std::vector<Head> heads_;
   std::size_t first_ = 0;
 };
 
+void RankedPolicy::add_to_class(const Snapshot& snapshot, JobIndex job) {
+  const Demand& demand = snapshot.jobs[job].demand;
+  const auto [found, is_new] =
+      class_by_demand_.try_emplace(demand, static_cast<std::uint32_t>(classes_.size()));
+  if (is_new) classes_.push_back({.demand = demand});
+  any_small_ = any_small_ || demand.gpus == 0 || demand.shares_gpus();
+  if (class_of_.size() <= job) class_of_.resize(job + 1);
+  class_of_[job] = found->second;
+}
+
+void RankedPolicy::rank_waiting(const Snapshot& snapshot) {
+  for (Class& same : classes_) {
+    const std::set<Ranked> before = std::exchange(same.waiting, {});
+    for (Ranked ranked : before) {
+      const double now = rank(snapshot, ranked.job);
+      if (now != ranked.rank) ranked = {.rank = now, .since = ++changes_, .job = ranked.job};
+      same.waiting.insert(ranked);
+    }
+  }
+}
+
 void RankedPolicy::note_changes(const Snapshot& snapshot) {
-  if (!snapshot.ended.empty()) {
+  if (has_new_ranks(snapshot)) rank_waiting(snapshot);
+  if (!snapshot.ended.empty() && !kept_) {
     std::erase_if(running_, [&](const Ranked& ranked) {
       return snapshot.states[ranked.job].phase == JobPhase::kEnded;
     });
@@ -82,8 +94,8 @@ void RankedPolicy::note_changes(const Snapshot& snapshot) {
   }
   insertion_sort(running_);
   for (const JobIndex job : snapshot.arrived) {
-    waiting_[snapshot.jobs[job].gpus].insert(
-        {.rank = rank(snapshot, job), .since = ++changes_, .job = job});
+    add_to_class(snapshot, job);
+    class_of(job).waiting.insert({.rank = rank(snapshot, job), .since = ++changes_, .job = job});
   }
 }
 
@@ -92,31 +104,46 @@ void RankedPolicy::choose(const Snapshot& snapshot) {
   room_ = all_free_;
   chosen_.clear();
   passed_over_.clear();
-  Walk walk(waiting_);
+  Walk walk(classes_);
   std::size_t next_running = 0;
-  std::uint64_t not_fitting = 0;  // A bit for each small number of GPUs.
-  while (room_->count() != 0) {
+  while (room_->count() != 0 || any_small_) {
     const Ranked* waiting = walk.first();
     const bool runs =
         next_running < running_.size() && (waiting == nullptr || running_[next_running] < *waiting);
     if (!runs && waiting == nullptr) break;
     const Ranked& ranked = runs ? running_[next_running] : *waiting;
-    const std::uint32_t gpus = snapshot.jobs[ranked.job].gpus;
-    const std::uint64_t bit = gpus < 64 ? std::uint64_t{1} << gpus : 0;
+    Class& same = class_of(ranked.job);
     std::optional<GpuSet> found;
-    if ((not_fitting & bit) == 0) found = room_->take_together(gpus);
+    if (!same.full) found = room_->take_together(same.demand);
     if (found) {
       chosen_.push_back({.ranked = ranked, .gpus = *std::move(found), .runs = runs});
+      if (!runs) walk.advance();
     } else {
-      not_fitting |= bit;
+      same.full = true;
       if (runs) passed_over_.push_back(ranked);
     }
     if (runs) ++next_running;
-    if (!runs && found.has_value()) walk.advance();
-    if (!found.has_value()) walk.leave_out(gpus);
   }
   passed_over_.insert(passed_over_.end(),
                       running_.begin() + static_cast<std::ptrdiff_t>(next_running), running_.end());
+}
+
+void RankedPolicy::start_only(const Snapshot& snapshot, Decision& decision) {
+  room_ = *snapshot.free;
+  Walk walk(classes_);
+  for (const Ranked* waiting = walk.first(); waiting != nullptr; waiting = walk.first()) {
+    const Ranked ranked = *waiting;
+    Class& same = class_of(ranked.job);
+    std::optional<GpuSet> found = room_->take_together(same.demand);
+    if (!found) {
+      same.full = true;
+      continue;
+    }
+    walk.advance();
+    same.waiting.erase(ranked);
+    if (!kept_) running_.push_back(ranked);
+    decision.start.push_back({.job = ranked.job, .gpus = *std::move(found)});
+  }
 }
 
 void RankedPolicy::avoid_moves(const Snapshot& snapshot) {
@@ -124,17 +151,19 @@ void RankedPolicy::avoid_moves(const Snapshot& snapshot) {
   std::vector<Chosen*> starting;
   for (Chosen& chosen : chosen_) {
     if (chosen.runs) {
-      GPEMU_CHECK(room_->take(snapshot.states[chosen.ranked.job].gpus), "two jobs have one GPU");
+      const JobIndex job = chosen.ranked.job;
+      GPEMU_CHECK(room_->take(snapshot.states[job].gpus, class_of(job).demand),
+                  "two jobs have one GPU");
     } else {
       starting.push_back(&chosen);
     }
   }
   std::ranges::stable_sort(starting, [&](const Chosen* a, const Chosen* b) {
-    return snapshot.jobs[a->ranked.job].gpus > snapshot.jobs[b->ranked.job].gpus;
+    return snapshot.jobs[a->ranked.job].demand.gpus > snapshot.jobs[b->ranked.job].demand.gpus;
   });
   std::vector<GpuSet> found;
   for (const Chosen* chosen : starting) {
-    std::optional<GpuSet> gpus = room_->take_together(snapshot.jobs[chosen->ranked.job].gpus);
+    std::optional<GpuSet> gpus = room_->take_together(class_of(chosen->ranked.job).demand);
     if (!gpus) return;
     found.push_back(*std::move(gpus));
   }
@@ -148,19 +177,26 @@ void RankedPolicy::fill(const Snapshot& snapshot, Decision& decision) {
   running_.clear();
   for (const Chosen& chosen : chosen_) {
     running_.push_back(chosen.ranked);
-    if (!chosen.runs) waiting_[snapshot.jobs[chosen.ranked.job].gpus].erase(chosen.ranked);
+    if (!chosen.runs) class_of(chosen.ranked.job).waiting.erase(chosen.ranked);
     if (!(snapshot.states[chosen.ranked.job].gpus == chosen.gpus)) {
       decision.start.push_back({.job = chosen.ranked.job, .gpus = chosen.gpus});
     }
   }
   for (const Ranked& ranked : passed_over_) {
     decision.preempt.push_back(ranked.job);
-    waiting_[snapshot.jobs[ranked.job].gpus].insert(ranked);
+    class_of(ranked.job).waiting.insert(ranked);
   }
 }
 
 void RankedPolicy::decide(const Snapshot& snapshot, Decision& decision) {
   note_changes(snapshot);
+  if (round_s_ > 0) {
+    const bool begins = snapshot.now_s >= next_round_s_;
+    if (begins) next_round_s_ = (std::floor(snapshot.now_s / round_s_) + 1) * round_s_;
+    decision.ask_again_s = next_round_s_;
+    if (!begins) return start_only(snapshot, decision);
+  }
+  if (kept_) return start_only(snapshot, decision);
   choose(snapshot);
   if (!snapshot.moves_are_free) avoid_moves(snapshot);
   fill(snapshot, decision);

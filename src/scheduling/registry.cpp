@@ -11,19 +11,49 @@ namespace gpemu::scheduling {
 namespace {
 
 constexpr auto kPolicies = std::to_array<PolicyEntry>({
+    {"allox",
+     "for single GPUs of several kinds: the least average JCT by matching jobs and machines",
+     make_allox, PolicyScope::kSingleGpus},
+    {"conservative",
+     "backfilling: a job overtakes if no other starts later for it; durations are known",
+     make_conservative},
+    {"drf-fifo",
+     "for single GPUs: dominant resource fairness between users, in the order of arrival",
+     make_drf_fifo, PolicyScope::kSingleGpus},
+    {"drf-sjf", "for single GPUs: dominant resource fairness, the shortest job of a user first",
+     make_drf_sjf, PolicyScope::kSingleGpus},
+    {"easy", "backfilling: a job overtakes if the first one does not start later for it (EASY)",
+     make_easy},
+    {"equal-share", "for single GPUs: equal shares of each kind of GPU for users", make_equal_share,
+     PolicyScope::kSingleGpus},
     {"fifo", "first in, first out: who waits first starts first, and nobody overtakes", make_fifo},
+    {"gittins",
+     "the greatest Gittins index first, from the service that ended jobs needed, in rounds",
+     make_gittins},
+    {"las", "least attained service (time x GPUs) first, in rounds", make_las},
+    {"las-proportional", "las, with cores and memory in proportion to the GPUs",
+     make_las_proportional},
+    {"las-synergy", "las, with the cores and the memory that make each job fastest (Synergy-TUNE)",
+     make_las_synergy},
     {"muri-l",
      "Muri without durations: jobs that complement each other share GPUs, least service first",
-     make_muri_l},
+     make_muri_l, PolicyScope::kWholeGpus},
     {"muri-l-split", "muri-l, but groups that are slower together than in turn are split",
-     make_muri_l_split},
-    {"muri-s", "Muri with durations: the same, shortest remaining service first", make_muri_s},
+     make_muri_l_split, PolicyScope::kWholeGpus},
+    {"muri-s", "Muri with durations: the same, shortest remaining service first", make_muri_s,
+     PolicyScope::kWholeGpus},
     {"muri-s-split", "muri-s, but groups that are slower together than in turn are split",
-     make_muri_s_split},
+     make_muri_s_split, PolicyScope::kWholeGpus},
+    {"sjf", "shortest job first, without preemption", make_sjf},
     {"srsf", "shortest remaining service (time x GPUs) first, with preemption", make_srsf},
     {"srtf", "shortest remaining time first, with preemption", make_srtf},
+    {"srtf-proportional", "srtf in rounds, with cores and memory in proportion to the GPUs",
+     make_srtf_proportional},
+    {"srtf-synergy",
+     "srtf in rounds, with the cores and the memory that make each job fastest (Synergy-TUNE)",
+     make_srtf_synergy},
     {"tiresias", "least attained service in three queues, without knowing how long jobs take",
-     make_tiresias},
+     make_tiresias, PolicyScope::kWholeGpus},
 });
 
 }  // namespace
@@ -40,6 +70,33 @@ Result<const PolicyEntry*> find_policy(std::string_view name) {
     names += fmt::format("{}{}", names.empty() ? "" : ", ", policy.name);
   }
   return fail(ErrorCode::kNotFound, "there is no policy {}; there are {}", name, names);
+}
+
+Result<void> check_policy(const PolicyEntry& policy, const Fleet& fleet,
+                          std::span<const Job> jobs) {
+  if (policy.scope == PolicyScope::kAll) return {};
+  const bool single = policy.scope == PolicyScope::kSingleGpus;
+  if (!single && fleet.kinds().size() > 1) {
+    return fail(ErrorCode::kInvalidArgument,
+                "the policy {} knows one kind of GPU, and the fleet has {}", policy.name,
+                fleet.kinds().size());
+  }
+  for (const Job& job : jobs) {
+    const bool asks_for_more =
+        job.demand.gpus == 0 || job.demand.shares_gpus() || job.demand.host != HostShare{};
+    if (asks_for_more || (!single && job.speed != nullptr)) {
+      return fail(ErrorCode::kInvalidArgument,
+                  "the policy {} counts whole GPUs alone, and job {} asks for a share, cores or "
+                  "memory{}",
+                  policy.name, job.id, single ? "" : ", or has speeds of its own");
+    }
+    if (single && job.demand.gpus != 1) {
+      return fail(ErrorCode::kInvalidArgument,
+                  "the policy {} is for jobs of one GPU, and job {} needs {}", policy.name, job.id,
+                  job.demand.gpus);
+    }
+  }
+  return {};
 }
 
 }  // namespace gpemu::scheduling

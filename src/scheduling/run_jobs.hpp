@@ -14,7 +14,7 @@ namespace gpemu::scheduling {
 inline Job job_of(double arrival_s, std::uint32_t gpus, double work_s, double restart_s = 0) {
   return {.id = "job",
           .arrival_s = arrival_s,
-          .gpus = gpus,
+          .demand = {.gpus = gpus, .host = {}},
           .iterations = work_s,
           .iteration_s = 1,
           .restart_s = restart_s,
@@ -33,7 +33,7 @@ inline std::vector<double> ends_by(std::string_view policy, std::uint64_t gpus,
                                    const std::vector<Job>& jobs,
                                    Accounting accounting = Accounting::kFree) {
   const Fleet fleet = Fleet::uniform(1, gpus).value();
-  const auto made = find_policy(policy).value()->make();
+  const auto made = find_policy(policy).value()->make({});
   SimulationOptions options;
   options.accounting = accounting;
   return ends_of(simulate(fleet, jobs, *made, options).value());

@@ -4,7 +4,9 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <optional>
 #include <queue>
+#include <set>
 #include <unordered_map>
 #include <utility>
 
@@ -62,6 +64,13 @@ class Simulation {
   Result<SimulationResult> run();
 
  private:
+  /// What a decision does to a job that it starts.
+  enum class Change : std::uint8_t {
+    kStarts,  ///< it had no GPUs.
+    kMoves,   ///< it had others.
+    kStays,   ///< it has other cores and memory beside the same GPUs.
+  };
+
   [[nodiscard]] double next_arrival_s() const {
     return arrived_ < jobs_.size() ? jobs_[arrived_].arrival_s : kNever;
   }
@@ -82,8 +91,21 @@ class Simulation {
   [[nodiscard]] bool take(const Decision::Start& start);
   /// Gives the jobs of groups that changed their new speed.
   void settle_groups();
+  /// Returns the cores and memory that a start gives.
+  [[nodiscard]] HostShare host_of(const Decision::Start& start) const {
+    return start.host.value_or(jobs_[start.job].demand.host);
+  }
+  [[nodiscard]] Demand demand_of(JobIndex job, const HostShare& host) const {
+    Demand demand = jobs_[job].demand;
+    demand.host = host;
+    return demand;
+  }
+  /// Returns what all jobs of a group ask for together.
+  [[nodiscard]] Demand group_demand(JobIndex job) const {
+    return {.gpus = jobs_[job].demand.gpus, .host = {}};
+  }
   void queue_end(JobIndex job);
-  void place(const Decision::Start& start, bool moves);
+  void place(const Decision::Start& start, Change change);
   void remove_running(JobIndex job);
   [[nodiscard]] double end_s_of(JobIndex job) const;
   [[nodiscard]] std::unexpected<Error> stalled() const;
@@ -97,7 +119,7 @@ class Simulation {
   Policy& policy_;
   const SimulationOptions& options_;
   bool charges_changes_;
-  FreeGpus free_;
+  FreeResources free_;
   std::vector<JobState> states_;
   double now_s_ = 0;
   double ask_again_s_ = kNever;
@@ -116,7 +138,7 @@ class Simulation {
   std::vector<JobIndex> new_arrived_;
   std::vector<JobIndex> new_ended_;
   Decision decision_;
-  std::vector<bool> was_running_;  ///< of the jobs that a decision starts.
+  std::vector<Change> changes_;  ///< of the jobs that a decision starts.
 };
 
 double Simulation::end_s_of(JobIndex job) const {
@@ -141,7 +163,7 @@ std::unexpected<Error> Simulation::stalled() const {
         ErrorCode::kResourceLimit,
         "job {} waits for {} GPUs forever, although no job runs: the fleet's servers cannot "
         "give it so many, or the policy does not start it",
-        jobs_[i].id, jobs_[i].gpus);
+        jobs_[i].id, jobs_[i].demand.gpus);
   }
   return fail(ErrorCode::kInternal, "nothing runs and nothing waits");
 }
@@ -215,22 +237,25 @@ void Simulation::release(JobIndex job) {
     std::erase(members, job);
     changed_groups_.push_back(state.group);
     if (members.empty()) {
-      free_.give_back(state.gpus);
+      free_.give_back(state.gpus, group_demand(job));
       groups_.erase(state.group);
     }
   } else {
-    free_.give_back(state.gpus);
+    free_.give_back(state.gpus, demand_of(job, state.host));
   }
   state.gpus.clear();
+  state.host = {};
   state.group = 0;
   state.iteration_s = jobs_[job].iteration_s;
   charges_s_[job] = jobs_[job].restart_s;
 }
 
 bool Simulation::take(const Decision::Start& start) {
-  if (start.group == 0) return free_.take(start.gpus);
+  if (start.group == 0) {
+    return free_.take(start.gpus, demand_of(start.job, host_of(start)));
+  }
   std::vector<JobIndex>& members = groups_[start.group];
-  const bool free = members.empty() ? free_.take(start.gpus)
+  const bool free = members.empty() ? free_.take(start.gpus, group_demand(start.job))
                                     : states_[members.front()].gpus == start.gpus &&
                                           members.size() < kMostInGroup;
   members.push_back(start.job);
@@ -279,23 +304,33 @@ Result<void> Simulation::check_start(const Decision::Start& start) const {
   if (start.job >= arrived_) return defect(0, "starts a job that has not arrived, not");
   const JobPhase phase = states_[start.job].phase;
   if (phase == JobPhase::kEnded) return defect(start.job, "starts the ended");
-  if (start.gpus.count() != jobs_[start.job].gpus) {
+  const Job& job = jobs_[start.job];
+  if (start.gpus.empty() || start.gpus.count() != job.demand.gpus) {
     return defect(start.job, "gives another number of GPUs than it needs to");
+  }
+  const bool asks_for_more = job.demand.shares_gpus() || job.demand.host != HostShare{};
+  if (start.group != 0 && asks_for_more) {
+    return defect(start.job, "groups what needs a share of a GPU, cores or memory:");
+  }
+  if (!std::isfinite(iteration_s_with(fleet_, job, start.gpus, host_of(start)))) {
+    return defect(start.job, "gives GPUs, cores or memory that it cannot run with to");
   }
   return {};
 }
 
-void Simulation::place(const Decision::Start& start, bool moves) {
+void Simulation::place(const Decision::Start& start, Change change) {
   JobState& state = states_[start.job];
   state.gpus = start.gpus;
+  state.host = host_of(start);
+  state.iteration_s = iteration_s_with(fleet_, jobs_[start.job], start.gpus, state.host);
   state.group = start.group;
-  state.progress_from_s = now_s_;
-  if (options_.accounting == Accounting::kChange) {
-    state.progress_from_s += jobs_[start.job].restart_s;
+  if (change != Change::kStays) {
+    const bool pays = options_.accounting == Accounting::kChange;
+    state.progress_from_s = now_s_ + (pays ? jobs_[start.job].restart_s : 0);
   }
-  if (moves) {
+  if (change == Change::kMoves) {
     ++state.moves;
-  } else {
+  } else if (change == Change::kStarts) {
     ++state.starts;
     if (state.first_start_s < 0) state.first_start_s = now_s_;
     state.phase = JobPhase::kRunning;
@@ -317,20 +352,22 @@ Result<void> Simulation::apply() {
     states_[job].phase = JobPhase::kWaiting;
     remove_running(job);
   }
-  was_running_.assign(decision_.start.size(), false);
+  changes_.assign(decision_.start.size(), Change::kStarts);
   for (std::size_t i = 0; i < decision_.start.size(); ++i) {
     const Decision::Start& start = decision_.start[i];
     GPEMU_TRY(check_start(start));
-    was_running_[i] = states_[start.job].phase == JobPhase::kRunning;
-    if (!was_running_[i]) continue;
+    if (states_[start.job].phase != JobPhase::kRunning) continue;
     if (states_[start.job].gpus.empty()) return defect(start.job, "starts twice");
+    const bool stays =
+        states_[start.job].gpus == start.gpus && states_[start.job].group == start.group;
+    changes_[i] = stays ? Change::kStays : Change::kMoves;
     touch(start.job);
     release(start.job);
   }
   for (std::size_t i = 0; i < decision_.start.size(); ++i) {
     const Decision::Start& start = decision_.start[i];
     if (!take(start)) return defect(start.job, "gives GPUs that are not free to");
-    place(start, was_running_[i]);
+    place(start, changes_[i]);
   }
   settle_groups();
   ask_again_s_ = decision_.ask_again_s;
@@ -370,14 +407,42 @@ Result<SimulationResult> Simulation::run() {
       .jobs = std::move(states_), .decisions = decisions_, .held_gpu_s = held_gpu_s_};
 }
 
+/// Returns an error if even the whole fleet has not what the job asks for; nothing if it has.
+std::optional<std::unexpected<Error>> why_never(const Fleet& fleet, const Job& job) {
+  std::uint64_t gpus = 0;
+  bool host = false;
+  for (std::uint32_t server = 0; server < fleet.servers().size(); ++server) {
+    if ((job.demand.kinds >> fleet.kind_of(server) & 1U) == 0) continue;
+    gpus += fleet.servers()[server].gpus;
+    host = host || job.demand.host.fits_in(fleet.servers()[server].host);
+  }
+  if (job.demand.gpus > gpus) {
+    return fail(ErrorCode::kInvalidArgument, "job {} needs {} GPUs, and the fleet has {}{}", job.id,
+                job.demand.gpus, gpus,
+                gpus == fleet.gpus() ? "" : " of the kinds that it may have");
+  }
+  if (host || job.demand.gpus > 1) return std::nullopt;  // A policy may spread it or give it less.
+  return fail(ErrorCode::kInvalidArgument,
+              "job {} needs {} cores and {} MiB of memory, which no server that it may have has",
+              job.id, static_cast<double>(job.demand.host.millicores) / 1000,
+              job.demand.host.memory_mib);
+}
+
 }  // namespace
 
 Result<SimulationResult> simulate(const Fleet& fleet, std::span<const Job> jobs, Policy& policy,
                                   const SimulationOptions& options) {
+  FreeResources all(fleet);
+  std::set<Demand> possible;
   for (const Job& job : jobs) {
-    if (job.gpus <= fleet.gpus()) continue;
-    return fail(ErrorCode::kInvalidArgument, "job {} needs {} GPUs, and the fleet has {}", job.id,
-                job.gpus, fleet.gpus());
+    if (possible.contains(job.demand)) continue;
+    const std::optional<GpuSet> gpus = all.take_together(job.demand);
+    if (gpus) {
+      all.give_back(*gpus, job.demand);
+    } else if (auto why = why_never(fleet, job)) {
+      return *std::move(why);
+    }
+    possible.insert(job.demand);
   }
   return Simulation(fleet, jobs, policy, options).run();
 }

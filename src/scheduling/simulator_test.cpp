@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include "random_draws.hpp"
 #include "run_jobs.hpp"
 
 namespace gpemu::scheduling {
@@ -27,7 +28,7 @@ TEST(SimulatorTest, ChargesAllRunningJobsAtEachChangeAsMuri) {
 TEST(SimulatorTest, ComputesTheFigures) {
   const Fleet fleet = Fleet::uniform(1, 2).value();
   const std::vector<Job> jobs{job_of(10, 1, 4), job_of(10, 2, 2), job_of(11, 1, 2)};
-  const auto fifo = find_policy("fifo").value()->make();
+  const auto fifo = find_policy("fifo").value()->make({});
   const SimulationResult result = simulate(fleet, jobs, *fifo).value();
   const ScheduleMetrics metrics = metrics_of(fleet, jobs, result);
   EXPECT_EQ(ends_of(result), (std::vector<double>{14, 16, 18}));
@@ -108,26 +109,30 @@ TEST(SimulatorTest, AsksAgainWhenThePolicyWants) {
 
 /// Jobs at random, from a fixed seed.
 std::vector<Job> random_jobs(std::size_t count, std::uint64_t seed) {
-  std::uint64_t state = seed;
-  const auto draw = [&](std::uint64_t below) {
-    state = state * 6364136223846793005U + 1442695040888963407U;
-    return (state >> 33U) % below;
-  };
+  RandomDraws draw(seed);
   std::vector<Job> jobs;
   double now_s = 0;
   for (std::size_t i = 0; i < count; ++i) {
     now_s += static_cast<double>(draw(100));
     jobs.push_back(job_of(now_s, std::uint32_t{1} << draw(5), static_cast<double>(1 + draw(2000)),
                           static_cast<double>(draw(20))));
+    jobs.back().user = static_cast<std::uint32_t>(draw(4));
   }
+  return jobs;
+}
+
+/// Returns jobs that the policy can serve.
+std::vector<Job> jobs_for(const PolicyEntry& policy, std::vector<Job> jobs) {
+  if (policy.scope != PolicyScope::kSingleGpus) return jobs;
+  for (Job& job : jobs) job.demand.gpus = 1;
   return jobs;
 }
 
 TEST(SimulatorTest, EveryPolicyDoesAllWorkOnce) {
   const Fleet fleet = Fleet::uniform(4, 8).value();
-  const std::vector<Job> jobs = random_jobs(2000, 1);
   for (const PolicyEntry& entry : policies()) {
-    const auto policy = entry.make();
+    const std::vector<Job> jobs = jobs_for(entry, random_jobs(2000, 1));
+    const auto policy = entry.make({});
     SimulationOptions options;
     options.accounting = Accounting::kFree;
     const SimulationResult result = simulate(fleet, jobs, *policy, options).value();
@@ -141,10 +146,10 @@ TEST(SimulatorTest, EveryPolicyDoesAllWorkOnce) {
 
 TEST(SimulatorTest, GivesTheSameResultsAgain) {
   const Fleet fleet = Fleet::uniform(4, 8).value();
-  const std::vector<Job> jobs = random_jobs(1000, 2);
   for (const PolicyEntry& entry : policies()) {
-    const auto first = entry.make();
-    const auto second = entry.make();
+    const std::vector<Job> jobs = jobs_for(entry, random_jobs(1000, 2));
+    const auto first = entry.make({});
+    const auto second = entry.make({});
     EXPECT_EQ(ends_of(simulate(fleet, jobs, *first).value()),
               ends_of(simulate(fleet, jobs, *second).value()));
   }

@@ -17,7 +17,7 @@ RunFaults::RunFaults(const StepPlan& plan, std::span<device::Device* const> devi
   };
   const int count = static_cast<int>(devices_.size());
   const int in_machine = std::max(plan.gpus_per_node, 1);
-  for (const Fault& fault : node_->faults()) {
+  for (const Fault& fault : node_->faults().planned()) {
     Known known{.fault = fault, .gpu = gpu_of(fault.gpu)};
     if (known.gpu == count) continue;
     const bool is_of_link =
@@ -45,7 +45,7 @@ void RunFaults::count_exchange(TimePoint time) {
         static_cast<std::ptrdiff_t>(i)) {
       continue;
     }
-    node_->count_collective_ahead(known.fault.gpu, time);
+    node_->faults().count_collective_ahead(known.fault.gpu, time);
   }
 }
 
@@ -54,8 +54,8 @@ double RunFaults::link_share(TimePoint now) const {
   for (const Known& known : faults_) {
     if (known.fault.kind != FaultKind::kSlowLink) continue;
     share = std::min(
-        share, node_->link_share(known.fault.gpu, devices_[static_cast<std::size_t>(known.peer)],
-                                 link_, now));
+        share, node_->faults().link_share(
+                   known.fault.gpu, devices_[static_cast<std::size_t>(known.peer)], link_, now));
   }
   return share;
 }
@@ -64,7 +64,7 @@ std::optional<RunFailure> RunFaults::broken_link(TimePoint now) const {
   for (const Known& known : faults_) {
     if (known.fault.kind != FaultKind::kBrokenLink) continue;
     const int peer = devices_[static_cast<std::size_t>(known.peer)];
-    if (!node_->nvlink_is_broken(known.fault.gpu, peer, now)) continue;
+    if (!node_->faults().nvlink_is_broken(known.fault.gpu, peer, now)) continue;
     return RunFailure{.kind = FaultKind::kBrokenLink, .gpu = known.gpu, .time = now};
   }
   return std::nullopt;
@@ -78,8 +78,8 @@ std::optional<RunFailure> RunFaults::first_between(TimePoint from, TimePoint end
     // A node of the run's own was made for it; on others, what was before concerned other
     // processes.
     const TimePoint since = node_->temporary() ? TimePoint::min() : from;
-    const TimePoint begin =
-        is_kill ? node_->killed_at(known.fault.gpu, since) : node_->lost_from(known.fault.gpu);
+    const TimePoint begin = is_kill ? node_->faults().killed_at(known.fault.gpu, since)
+                                    : node_->faults().lost_from(known.fault.gpu);
     const TimePoint time = std::max(begin, from);
     if (time >= (first ? first->time : end)) continue;
     first = {.kind = known.fault.kind, .gpu = known.gpu, .time = time};

@@ -493,7 +493,7 @@ Result<Trainer> Trainer::create(const StepPlan& plan, const TrainOptions& option
     state->exchange_stream = devices.front()->create_stream(device::StreamKind::kNonBlocking);
     state->copies_stream = devices.front()->create_stream(device::StreamKind::kNonBlocking);
   }
-  if (!devices.front()->node().faults().empty()) state->faults.emplace(plan, devices);
+  if (!devices.front()->node().faults().planned().empty()) state->faults.emplace(plan, devices);
   return Trainer(std::move(state));
 }
 

@@ -121,7 +121,7 @@ TEST_F(NodeKillTest, TemporaryNodesOfTheKilledAreGone) {
       while (true) static_cast<void>(Node::create(config(true), directory_));
     });
     ASSERT_TRUE(Node::create(config(true), directory_)) << "its name is free, after kill " << i;
-    ASSERT_TRUE(Node::list(directory_)->empty()) << "after kill " << i;
+    ASSERT_TRUE(list_nodes(directory_)->empty()) << "after kill " << i;
   }
   EXPECT_TRUE(std::filesystem::is_empty(directory_));
 }
@@ -172,28 +172,28 @@ TEST_F(NodeKillTest, InstancesOfAGpuStayWholeAndUsable) {
     kill_while([&] {
       const auto own = Node::open("n", directory_).value();
       while (true) {
-        static_cast<void>(own->change_mig(0, profiles, make_all));
-        for (const MigDevice& mig_device : own->mig_layout(0, profiles).devices(0, "GPU-1")) {
+        static_cast<void>(own->mig(0).change(profiles, make_all));
+        for (const MigDevice& mig_device : own->mig(0).layout(profiles).devices(0, "GPU-1")) {
           const auto device = Device::open(own, mig_device, clock_);
           if (device) static_cast<void>((*device)->allocate(kMemory / 8));
         }
-        static_cast<void>(own->change_mig(0, profiles, destroy_all));
+        static_cast<void>(own->mig(0).change(profiles, destroy_all));
       }
     });
     // The survivor makes, uses and destroys what it likes.
-    const Result<void> made = node->change_mig(0, profiles, make_all);
+    const Result<void> made = node->mig(0).change(profiles, make_all);
     ASSERT_TRUE(made) << "after kill " << i << ": " << made.error().message;
-    const auto devices = node->mig_layout(0, profiles).devices(0, "GPU-1");
+    const auto devices = node->mig(0).layout(profiles).devices(0, "GPU-1");
     ASSERT_EQ(devices.size(), 4U) << "after kill " << i;
     {
       const auto device = Device::open(node, devices[static_cast<std::size_t>(i) % 4], clock_);
       ASSERT_TRUE(device) << "after kill " << i << ": " << device.error().message;
       ASSERT_TRUE((*device)->allocate(kMemory / 4)) << "after kill " << i;
-      ASSERT_FALSE(node->change_mig(0, profiles, destroy_all)) << "after kill " << i;
+      ASSERT_FALSE(node->mig(0).change(profiles, destroy_all)) << "after kill " << i;
     }
-    const Result<void> destroyed = node->change_mig(0, profiles, destroy_all);
+    const Result<void> destroyed = node->mig(0).change(profiles, destroy_all);
     ASSERT_TRUE(destroyed) << "after kill " << i << ": " << destroyed.error().message;
-    ASSERT_TRUE(node->mig_layout(0, profiles).instances().empty()) << "after kill " << i;
+    ASSERT_TRUE(node->mig(0).layout(profiles).instances().empty()) << "after kill " << i;
   }
 }
 
@@ -228,7 +228,7 @@ class SharersKillTest : public NodeKillTest {
                                              std::size_t instance, sim::Clock& clock) {
     if (node->policy() != SharingPolicy::kMig) return Device::open(node, 0, clock).value();
     const int gpu = static_cast<int>(instance / 4);
-    const auto devices = node->mig_layout(gpu, halves_and_quarters()).devices(gpu, "GPU-1");
+    const auto devices = node->mig(gpu).layout(halves_and_quarters()).devices(gpu, "GPU-1");
     return Device::open(node, devices.at(instance % 4), clock).value();
   }
 
@@ -291,7 +291,7 @@ void SharersKillTest::kill_sharers(SharingPolicy policy) {
   shared.policy = policy;
   const auto node = Node::create(shared, directory_).value();
   for (int gpu = 0; mig && gpu < 2; ++gpu) {
-    ASSERT_TRUE(node->change_mig(gpu, halves_and_quarters(), make_quarters));
+    ASSERT_TRUE(node->mig(gpu).change(halves_and_quarters(), make_quarters));
   }
   const std::size_t lives = kills + sharers;
   auto* const logs = static_cast<Log*>(::mmap(nullptr, lives * sizeof(Log), PROT_READ | PROT_WRITE,

@@ -85,7 +85,7 @@ class Node {
       }
       return {};
     };
-    if (mig_parties > 0) first_->change_mig(0, spec_.mig_profiles, divide).value();
+    if (mig_parties > 0) first_->mig(0).change(spec_.mig_profiles, divide).value();
   }
   ~Node() {
     first_.reset();
@@ -160,7 +160,7 @@ class Node {
     if (node->policy() != SharingPolicy::kMig) {
       return device::Device::open(node, 0, clock, client).value();
     }
-    const auto layout = node->mig_layout(0, spec_.mig_profiles);
+    const auto layout = node->mig(0).layout(spec_.mig_profiles);
     const auto devices = layout.devices(0, node->device_snapshot(0, TimePoint{}).uuid);
     return device::Device::open(node, devices.at(number), clock).value();
   }
@@ -255,7 +255,7 @@ std::vector<Outcome> run_in_each_way(SharingPolicy policy, const std::vector<Rol
   for (const Way way : kWays) {
     Node node(policy, policy == SharingPolicy::kMig ? static_cast<int>(roles.size()) : 0);
     if (power_limit_w > 0) {
-      EXPECT_TRUE(node.node().set_power_limit(0, power_limit_w, TimePoint{}));
+      EXPECT_TRUE(node.node().settings(0).set_power_limit(power_limit_w, TimePoint{}));
     }
     std::vector<Outcome> outcomes = node.run(way, roles);
     if (way == kWays.front()) {

@@ -114,7 +114,7 @@ Result<void> act(std::span<char*> words) {
 }  // namespace gpemu::device
 
 int main(int count, char** words) {
-  gpemu::device::Node::end_when_cut_short();
+  gpemu::device::end_when_cut_short();
   const gpemu::Result<void> result = gpemu::device::act({words, static_cast<std::size_t>(count)});
   if (result) return 0;
   fmt::print(stderr, "{}\n", result.error().message);

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/remote_calls.hpp"
 
-#include <charconv>
 #include <cstdint>
-#include <system_error>
 
 #include "gpemu/base/text.hpp"
+#include "gpemu/net/address.hpp"
 
 namespace gpemu::tools {
 
@@ -15,16 +14,11 @@ Result<service::Rpc*> remote_calls(const World& world) {
 }
 
 Result<void> check_address(std::string_view what, std::string_view address, bool listens) {
-  const std::size_t colon = address.rfind(':');
-  std::uint16_t port = 0;
-  if (colon != std::string_view::npos && colon > 0) {
-    const char* end = address.data() + address.size();
-    const auto read = std::from_chars(address.data() + colon + 1, end, port);
-    if (read.ec == std::errc() && read.ptr == end && (listens || port > 0)) return {};
-  }
+  const std::uint16_t lowest = listens ? 0 : 1;
+  if (net::parse_host_port(address, lowest)) return {};
   return fail(ErrorCode::kInvalidArgument,
               "{} '{}': write HOST:PORT, e.g. 127.0.0.1:5050, with a port from {} to 65535", what,
-              printable(address), listens ? 0 : 1);
+              printable(address), lowest);
 }
 
 }  // namespace gpemu::tools

@@ -67,7 +67,7 @@ World real_world(sim::Clock& clock) {
   std::error_code none;
   const std::filesystem::path temporary = std::filesystem::temp_directory_path(none);
   const std::filesystem::path current = std::filesystem::current_path(none);
-  return {.nodes = device::Node::default_directory(),
+  return {.nodes = device::default_node_folder(),
           .profiles = profiles,
           .topologies = profiles.installed.parent_path() / "topologies",
           .storage = profiles.installed.parent_path() / "storage",

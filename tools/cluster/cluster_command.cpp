@@ -96,7 +96,7 @@ Result<void> take_down(const Remains& remains, const Patience& patience, const W
     if (exists_namespace(space)) note(run_tool({"ip", "netns", "delete", space}, patience, world));
   }
   if (remains.has_node) {
-    const auto removed = device::Node::remove(remains.name, true, world.nodes);
+    const auto removed = device::remove_node(remains.name, true, world.nodes);
     if (!removed && removed.error().code != ErrorCode::kNotFound) note(removed);
   }
   if (!first) return first;

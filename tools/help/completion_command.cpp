@@ -72,7 +72,7 @@ complete -c gpemu -f -a '(__gpemu_words)'
 /// Returns the names known on this host. An unreadable file contributes none.
 std::vector<std::string> known_values(std::string_view name, const World& world) {
   if (name == "--node" || name == "node" || name == "name") {
-    const auto nodes = device::Node::list(world.nodes).value_or(std::vector<device::NodeEntry>());
+    const auto nodes = device::list_nodes(world.nodes).value_or(std::vector<device::NodeEntry>());
     std::vector<std::string> names;
     for (const device::NodeEntry& node : nodes) {
       // Damaged nodes too, because they can be removed.

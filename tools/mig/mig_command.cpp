@@ -95,8 +95,8 @@ using Change = std::function<Result<void>(MigLayout& layout)>;
 /// `doing`, and returns false.
 Done apply(device::Node& node, MigGpu& gpu, const Change& change, const std::string& doing,
            std::string_view reason) {
-  const Result<void> changed = node.change_mig(gpu.index, gpu.profiles, change);
-  gpu.layout = node.mig_layout(gpu.index, gpu.profiles);
+  const Result<void> changed = node.mig(gpu.index).change(gpu.profiles, change);
+  gpu.layout = node.mig(gpu.index).layout(gpu.profiles);
   if (changed) return true;
   if (changed.error().code != ErrorCode::kUnavailable) return std::unexpected(changed.error());
   report::print_out("Unable to {}: {}\n", doing, reason);
@@ -271,7 +271,7 @@ Result<int> change(const MigOptions& options, std::vector<MigGpu>& gpus, const s
 Result<int> run_mig(const MigOptions& options, const World& world) {
   GPEMU_ASSIGN(
       const std::string name,
-      device::Node::default_name(
+      device::default_node_name(
           options.node.empty() ? world.variable(variable::kNode).value_or("") : options.node,
           world.nodes));
   GPEMU_ASSIGN(const auto view, device::NodeView::open(name, world.nodes));

@@ -157,7 +157,7 @@ TEST_F(MigCommandTest, DestroysWhatNoProcessUses) {
     const auto node = device::Node::open("n", made_up_.world.nodes).value();
     const auto profiles = profile::load_gpu_spec(kFile).value().mig_profiles;
     const device::MigDevice mig_device =
-        node->mig_layout(0, profiles).devices(0, node->device_snapshot(0, {}).uuid).front();
+        node->mig(0).layout(profiles).devices(0, node->device_snapshot(0, {}).uuid).front();
     EXPECT_TRUE(mig({"-L"}).output.ends_with(
         fmt::format("\n  MIG 3g.20gb     Device  0: (UUID: {})\n", mig_device.uuid)));
     const auto device = device::Device::open(node, mig_device, made_up_.clock).value();

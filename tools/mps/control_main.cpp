@@ -74,7 +74,7 @@ Result<std::string> own_machine() {
   };
   const std::string node = variable_of(variable::kNode);
   const std::string key = node.empty() ? ""
-                                       : machine_key(device::Node::default_directory() / node,
+                                       : machine_key(device::default_node_folder() / node,
                                                      variable_of(variable::kDevices));
   if (!key.empty()) return key;
   return fail(ErrorCode::kNotFound,

@@ -138,7 +138,7 @@ Result<json> describe(const std::string& name, const World& world) {
 }
 
 Result<void> list_nodes(const NodeOptions& options, const World& world) {
-  GPEMU_ASSIGN(const std::vector<device::NodeEntry> entries, device::Node::list(world.nodes));
+  GPEMU_ASSIGN(const std::vector<device::NodeEntry> entries, device::list_nodes(world.nodes));
   json nodes = json::array();
   report::TextTable table({"node", "devices", "first gpu", "sharing"});
   std::string problems;
@@ -274,7 +274,7 @@ void add_node_command(Command app, const World& world) {
               "Remove it even if processes use it, or if it is not a node");
   remove.notes("Examples:\n  gpemu node remove n0\n  gpemu node remove n0 --force");
   remove.on_run([options, &world] {
-    return device::Node::remove(options->name, options->force, world.nodes);
+    return device::remove_node(options->name, options->force, world.nodes);
   });
 }
 

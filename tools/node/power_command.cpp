@@ -30,8 +30,8 @@ Result<void> change(const PowerOptions& options, const World& world) {
   for (int i = 0; i < node->device_count(); ++i) {
     if (options.device >= 0 && i != options.device) continue;
     const TimePoint now = node->clock().now();
-    if (options.limit_w >= 0) GPEMU_TRY(node->set_power_limit(i, options.limit_w, now));
-    if (options.clock_mhz >= 0) GPEMU_TRY(node->lock_clock(i, options.clock_mhz, now));
+    if (options.limit_w >= 0) GPEMU_TRY(node->settings(i).set_power_limit(options.limit_w, now));
+    if (options.clock_mhz >= 0) GPEMU_TRY(node->settings(i).lock_clock(options.clock_mhz, now));
   }
   return {};
 }

@@ -224,7 +224,7 @@ class NvidiaSmi {
   [[nodiscard]] Result<SmiGpus> gpus() const {
     GPEMU_ASSIGN(
         std::string node,
-        device::Node::default_name(world_.variable(variable::kNode).value_or(""), world_.nodes));
+        device::default_node_name(world_.variable(variable::kNode).value_or(""), world_.nodes));
     GPEMU_TRY(device::NodeView::open(node, world_.nodes));
     return SmiGpus(std::move(node), world_);
   }

@@ -73,7 +73,7 @@ Result<std::string> change_compute_mode(device::Node& node, std::span<const SmiD
       text += fmt::format("Compute mode is already set to {} for GPU {}.\n", mode.word, gpu);
       continue;
     }
-    GPEMU_TRY(node.set_compute_mode(device.now.index, mode.value));
+    GPEMU_TRY(node.settings(device.now.index).set_compute_mode(mode.value));
     text += fmt::format("Set compute mode to {} for GPU {}.\n", mode.word, gpu);
   }
   return text;
@@ -87,7 +87,7 @@ Result<std::string> switch_mig(device::Node& node, const SmiDevice& device, bool
     return fmt::format("Disabled MIG Mode for GPU {}\n", gpu);
   }
   GPEMU_ASSIGN(const profile::GpuSpec spec, find_gpu_spec(device.now.gpu, world));
-  const auto mode = node.set_mig_mode(device.now.index, spec.mig_profiles, on);
+  const auto mode = node.mig(device.now.index).set_mode(spec.mig_profiles, on);
   if (mode && mode->divided == on) {
     return fmt::format("{} MIG Mode for GPU {}\n", on ? "Enabled" : "Disabled", gpu);
   }
@@ -154,7 +154,7 @@ Result<std::string> change_power_limit(device::Node& node, std::span<const SmiDe
           "{:.2f} W and {:.2f} W for GPU {}",
           limit_w, power.min_limit_w, device.now.max_power_w, gpu);
     }
-    GPEMU_TRY(node.set_power_limit(device.now.index, limit_w, node.clock().now()));
+    GPEMU_TRY(node.settings(device.now.index).set_power_limit(limit_w, node.clock().now()));
     text += fmt::format("Power limit for GPU {} was set to {:.2f} W from {:.2f} W.\n", gpu, limit_w,
                         power.limit_w);
   }
@@ -222,7 +222,7 @@ Result<SmiChange> change_time_slice(device::Node& node, std::span<const SmiDevic
   SmiChange change;
   for (const SmiDevice& device : devices) {
     const std::string gpu = bus_id_text(device.now);
-    const Result<void> changed = node.set_time_slice(device.now.index, length.value);
+    const Result<void> changed = node.settings(device.now.index).set_time_slice(length.value);
     if (!changed && changed.error().code != ErrorCode::kUnsupported) {
       return std::unexpected(changed.error());
     }

@@ -68,10 +68,13 @@ Result<std::shared_ptr<device::Node>> open_node(const RunProgramOptions& options
                                                 const std::string& toml,
                                                 const profile::Database& database,
                                                 const World& world) {
-  device::Node::end_when_cut_short();
+  device::end_when_cut_short();
   if (!options.node.empty()) return device::Node::open(options.node, world.nodes);
-  if (options.gpus.empty())
-    return device::Node::open_default(world.variable(variable::kNode).value_or(""), world.nodes);
+  if (options.gpus.empty()) {
+    const std::string named = world.variable(variable::kNode).value_or("");
+    GPEMU_ASSIGN(const std::string name, device::default_node_name(named, world.nodes));
+    return device::Node::open(name, world.nodes);
+  }
   device::NodeConfig config{.name = fmt::format("run-{}", ::getpid()), .temporary = true};
   GPEMU_ASSIGN(config.devices, read_device_list(database, options.gpus));
   config.topology = toml;
@@ -163,7 +166,7 @@ nlohmann::ordered_json facts_of(const RunProgramOptions& options, int code) {
 /// Has the node's clock run faster than this host's, so that the host counts as slower. Requires:
 /// no process uses the node yet.
 void slow_host_down(const device::Node& node, double slowdown) {
-  node.clock_page().pace = {
+  node.clock().page().pace = {
       .since_ns = to_ns(node.clock().host_now()),
       .permille = static_cast<std::uint32_t>(std::lround(slowdown * sim::HostPace::kSame)),
       .unused = 0};
@@ -301,7 +304,7 @@ class SkippingSoon {
 /// Returns nothing, after a message, if the run must take its real time.
 std::unique_ptr<skip::Skipper> skip_waiting(const std::shared_ptr<device::Node>& node, pid_t root,
                                             const World& world) {
-  auto skipper = skip::Skipper::start(node->clock_page(),
+  auto skipper = skip::Skipper::start(node->clock().page(),
                                       {.root = root,
                                        .segment = node->place_of_clock().first,
                                        .host_clock = world.clock,
@@ -349,7 +352,7 @@ Result<int> run_on_gpus(RunProgramOptions options, const World& world) {
   if (options.clock == "virtual") {
     follow_clock(*node, world, settings);
     if (options.host_slowdown != 1) slow_host_down(*node, options.host_slowdown);
-    soon.emplace(node->clock_page());
+    soon.emplace(node->clock().page());
   }
   GPEMU_ASSIGN(const std::filesystem::path shims, world.shims());
   const std::vector<std::string> environment = run::changed(

@@ -254,17 +254,17 @@ TEST_F(RunCommandTest, LeavesTheNodesClockAloneIfTheProgramCannotBeStarted) {
   const auto node = device::Node::open("n", made_up_.world.nodes).value();
   const std::vector<std::string> options = {"--node", "n", "--clock", "virtual", "--quiet"};
   made_up_.world.run_program = [&node](const auto&...) -> Result<int> {
-    EXPECT_EQ(node->clock_page().skipping, 1U) << "before the program starts";
+    EXPECT_EQ(node->clock().page().skipping, 1U) << "before the program starts";
     return fail(ErrorCode::kIo, "cannot start 'sh': too large");
   };
   EXPECT_EQ(run(options).code, 7);
-  EXPECT_EQ(node->clock_page().skipping, 0U);
+  EXPECT_EQ(node->clock().page().skipping, 0U);
   made_up_.world.shims = [] { return fail(ErrorCode::kNotFound, "no shims"); };
   EXPECT_EQ(run(options).code, 3);
-  EXPECT_EQ(node->clock_page().skipping, 0U);
-  node->clock_page().skipping = 1;
+  EXPECT_EQ(node->clock().page().skipping, 0U);
+  node->clock().page().skipping = 1;
   EXPECT_EQ(run(options).code, 3);
-  EXPECT_EQ(node->clock_page().skipping, 1U) << "of another run";
+  EXPECT_EQ(node->clock().page().skipping, 1U) << "of another run";
 }
 
 TEST_F(RunCommandTest, TakesEitherGpusOrANode) {
@@ -296,7 +296,7 @@ TEST_F(RunCommandTest, SlowsTheHostDownOnTheVirtualClock) {
   made_up_.program = [this](const StartedProgram& program) {
     started_ = program;
     const auto node = device::Node::open(variable("GPEMU_NODE"), made_up_.world.nodes);
-    EXPECT_EQ(node.value()->clock_page().pace.permille, 2300U);
+    EXPECT_EQ(node.value()->clock().page().pace.permille, 2300U);
     return 0;
   };
   const Outcome outcome =

@@ -13,6 +13,7 @@
 #include "gpemu/report/output_file.hpp"
 #include "gpemu/report/progress.hpp"
 #include "gpemu/report/terminal.hpp"
+#include "gpemu/scheduling/fleet_table.hpp"
 #include "gpemu/scheduling/job_table.hpp"
 #include "gpemu/scheduling/registry.hpp"
 #include "gpemu/scheduling/simulator.hpp"
@@ -34,8 +35,11 @@ constexpr auto kAccountings = std::to_array<std::string_view>({"change", "muri",
 struct ScheduleOptions {
   std::vector<std::string> tables;
   std::vector<std::string> policies;
+  std::filesystem::path fleet;
   std::uint64_t servers = 0;
   std::uint64_t gpus = 8;
+  std::filesystem::path speeds;
+  std::optional<double> round_s;
   std::string accounting{kAccountings.front()};
   double restart_s = 0;
   std::filesystem::path restarts;
@@ -54,8 +58,22 @@ std::vector<std::string_view> policy_names() {
   return names;
 }
 
-Result<std::vector<Job>> read_table(const ScheduleOptions& options, const std::string& table) {
-  scheduling::JobTableOptions reading{.restart_s = options.restart_s};
+Result<Fleet> fleet_of(const ScheduleOptions& options) {
+  if (!options.fleet.empty()) return scheduling::read_fleet(options.fleet);
+  if (options.servers == 0) {
+    return fail(ErrorCode::kInvalidArgument, "which fleet? Give --servers COUNT, or --fleet FILE");
+  }
+  return Fleet::uniform(options.servers, options.gpus);
+}
+
+Result<std::vector<Job>> read_table(const ScheduleOptions& options, const Fleet& fleet,
+                                    const std::string& table) {
+  scheduling::JobTableOptions reading{.fleet = &fleet, .restart_s = options.restart_s};
+  scheduling::SpeedTable speeds;
+  if (!options.speeds.empty()) {
+    GPEMU_ASSIGN(speeds, scheduling::read_speeds(options.speeds, fleet));
+    reading.speeds = &speeds;
+  }
   if (options.accounting == "muri") reading.iteration_factor = scheduling::kMuriIterationFactor;
   if (options.restarts.empty()) return scheduling::read_jobs(table, reading);
   GPEMU_ASSIGN(const scheduling::RestartTimes restarts,
@@ -65,15 +83,19 @@ Result<std::vector<Job>> read_table(const ScheduleOptions& options, const std::s
 }
 
 Result<std::vector<ScheduleRow>> simulate_all(const ScheduleOptions& options, const World& world) {
-  GPEMU_ASSIGN(const Fleet fleet, Fleet::uniform(options.servers, options.gpus));
+  GPEMU_ASSIGN(const Fleet fleet, fleet_of(options));
   const InterruptGuard interrupt;
   std::vector<ScheduleRow> rows;
   for (const std::string& table : options.tables) {
-    GPEMU_ASSIGN(const std::vector<Job> jobs, read_table(options, table));
+    GPEMU_ASSIGN(const std::vector<Job> jobs, read_table(options, fleet, table));
     for (const PolicyEntry& entry : scheduling::policies()) {
       const bool wanted = options.policies.empty() ||
                           std::ranges::find(options.policies, entry.name) != options.policies.end();
       if (!wanted) continue;
+      if (auto can = scheduling::check_policy(entry, fleet, jobs); !can) {
+        if (options.policies.empty()) continue;
+        return std::unexpected(std::move(can).error());
+      }
       report::Progress progress({.label = std::string(entry.name), .unit = "jobs"},
                                 static_cast<std::int64_t>(jobs.size()), options.quiet,
                                 world.progress_host());
@@ -81,7 +103,7 @@ Result<std::vector<ScheduleRow>> simulate_all(const ScheduleOptions& options, co
           .accounting = accounting_of(options.accounting),
           .progress = [&](std::size_t ended) { progress.update(static_cast<std::int64_t>(ended)); },
           .stop = &interrupt.flag()};
-      const std::unique_ptr<scheduling::Policy> policy = entry.make();
+      const std::unique_ptr<scheduling::Policy> policy = entry.make({.round_s = options.round_s});
       const Result<scheduling::SimulationResult> result =
           scheduling::simulate(fleet, jobs, *policy, how);
       progress.clear();
@@ -133,15 +155,28 @@ void add_schedule_command(Command app, const World& world) {
       .option("TABLE", options->tables,
               "CSV files of jobs, also compressed by gzip (docs/reference/job-tables.md)")
       .required();
-  command.option("--servers", options->servers, "How many servers the fleet has").required();
+  command.option("--servers", options->servers, "How many servers the fleet has");
   command.option("--gpus", options->gpus, "How many GPUs each of them has").show_default();
-  command.option("--policy", options->policies, "The policies; by default all")
+  command
+      .option("--fleet", options->fleet,
+              "A CSV file of servers with different GPUs, cores and memory "
+              "(docs/reference/fleet-tables.md)")
+      .excludes("--servers")
+      .excludes("--gpus");
+  command.option("--speeds", options->speeds,
+                 "A CSV file of how fast models are on which GPUs, with how many cores");
+  command
+      .option("--policy", options->policies, "The policies; by default all that can serve the jobs")
       .one_of(policy_names());
   command.option("--accounting", options->accounting, "When jobs pay their restart time")
       .one_of(kAccountings)
       .show_default();
   command.option("--restart", options->restart_s, "The restart time of every job, in seconds")
       .non_negative();
+  command
+      .option("--round", options->round_s,
+              "The length of rounds, in seconds; by default as in the policy's paper")
+      .positive();
   command
       .option("--restarts", options->restarts,
               "A CSV file of restart times, by model and number of GPUs")

@@ -93,7 +93,7 @@ json describe(const SmiDevice& device) {
 /// Reports why a file that is listed as a node cannot be used.
 void warn_of_damaged(const SmiOptions& options, const World& world) {
   if (!options.node.empty()) return;
-  const auto nodes = device::Node::list(world.nodes);
+  const auto nodes = device::list_nodes(world.nodes);
   if (!nodes) return;
   for (const device::NodeEntry& node : *nodes) {
     if (node.problem) log(LogLevel::kWarning, "{}", node.problem->message);
@@ -173,7 +173,7 @@ Result<void> show_topology(const SmiOptions& options, const World& world) {
   if (!name.empty()) {
     names.push_back(name);
   } else {
-    GPEMU_ASSIGN(const std::vector<device::NodeEntry> nodes, device::Node::list(world.nodes));
+    GPEMU_ASSIGN(const std::vector<device::NodeEntry> nodes, device::list_nodes(world.nodes));
     for (const device::NodeEntry& node : nodes) {
       if (!node.problem) names.push_back(node.name);
     }

@@ -65,7 +65,7 @@ Result<std::vector<SmiMigDevice>> SmiWatch::mig_devices(const device::NodeView& 
 
 Result<std::vector<std::string>> SmiWatch::node_names() const {
   if (!options_.node.empty()) return std::vector{options_.node};
-  GPEMU_ASSIGN(const std::vector<device::NodeEntry> nodes, device::Node::list(options_.folder));
+  GPEMU_ASSIGN(const std::vector<device::NodeEntry> nodes, device::list_nodes(options_.folder));
   std::vector<std::string> names;
   for (const device::NodeEntry& node : nodes) {
     if (!node.problem) names.push_back(node.name);

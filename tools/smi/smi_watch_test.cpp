@@ -72,7 +72,7 @@ TEST_F(SmiWatchTest, FollowsNodesThatComeAndGo) {
   EXPECT_EQ(shown(watch), "a/0 a/1 run/0");
   run.reset();
   EXPECT_EQ(shown(watch), "a/0 a/1");
-  ASSERT_TRUE(device::Node::remove("a", true, folder_));
+  ASSERT_TRUE(device::remove_node("a", true, folder_));
   EXPECT_EQ(shown(watch), "");
 }
 

@@ -61,7 +61,7 @@ Result<std::optional<topology::Fabric>> fabric_of_run(const profile::TopologySpe
 }  // namespace
 
 Result<void> TrainingSession::attach(const GpuOptions& options, const World& world) {
-  device::Node::end_when_cut_short();
+  device::end_when_cut_short();
   GPEMU_ASSIGN(node_, device::Node::open(options.node, world.nodes));
   const std::string priority = world.variable(variable::kGpuPriority).value_or("");
   GPEMU_ASSIGN(const auto own,

@@ -41,7 +41,7 @@ class TrainingSession {
   [[nodiscard]] sim::Clock& clock() const { return *clock_; }
   [[nodiscard]] const train::StepPlan& plan() const { return plan_; }
   /// Returns what goes wrong with the node's devices, and when the node was made.
-  [[nodiscard]] std::span<const profile::Fault> faults() const { return node_->faults(); }
+  [[nodiscard]] std::span<const profile::Fault> faults() const { return node_->faults().planned(); }
   /// Returns the host CPU time that waits have spent spinning.
   [[nodiscard]] Duration spun() const { return clock_->spun() - spun_before_; }
 

@@ -10,6 +10,8 @@
 
 #include "gpemu/base/error.hpp"
 #include "gpemu/base/units.hpp"
+#include "gpemu/device/fault_table.hpp"
+#include "gpemu/device/mig_layout.hpp"
 #include "gpemu/device/node.hpp"
 #include "gpemu/sim/clock.hpp"
 
@@ -26,7 +28,7 @@ class NodeView {
   ///
   /// Errors: kNotFound, also for a node of a run that has ended; kIncompatible; kCorruptData.
   [[nodiscard]] static Result<std::shared_ptr<NodeView>> open(
-      std::string_view name, const std::filesystem::path& directory = Node::default_directory());
+      std::string_view name, const std::filesystem::path& directory = default_node_folder());
 
   /// Watches a node in which this process takes part.
   [[nodiscard]] static std::shared_ptr<NodeView> of(std::shared_ptr<Node> node);
@@ -43,7 +45,7 @@ class NodeView {
   [[nodiscard]] const profile::TopologySpec* topology() const;
 
   /// Returns the instances into which MIG divides a device; none if it does not divide it.
-  /// `profiles`: as for Node::mig_layout. Errors: as device_snapshot.
+  /// `profiles`: as for DeviceMig::layout. Errors: as device_snapshot.
   [[nodiscard]] Result<MigLayout> mig_layout(int index,
                                              std::span<const profile::MigProfile> profiles) const;
 
@@ -58,11 +60,9 @@ class NodeView {
   /// long as this view.
   [[nodiscard]] sim::Clock& clock() const;
 
-  /// Returns what faults do to a device at time `now`. Errors: as device_snapshot.
-  [[nodiscard]] Result<DeviceHealth> health(int index, TimePoint now) const;
-  /// As Node::nvlink_is_broken and Node::xids.
-  [[nodiscard]] Result<bool> nvlink_is_broken(int index, int peer, TimePoint now) const;
-  [[nodiscard]] Result<std::vector<DeviceXid>> xids(int index, TimePoint now) const;
+  /// Returns what goes wrong with the devices, as far as it is known now. Errors: as
+  /// device_snapshot.
+  [[nodiscard]] Result<FaultTable> faults() const;
 
   /// Returns the state of a device at time `now`. Requires: 0 <= index < device_count().
   ///

@@ -21,10 +21,11 @@ struct HostPort {
   [[nodiscard]] std::string str() const;
 };
 
-/// Reads HOST:PORT, with or without brackets around the host. The port is not 0.
+/// Reads HOST:PORT, with or without brackets around the host. `lowest`: 0 where somebody listens,
+/// who then gets any port that is free.
 ///
 /// Errors: kInvalidArgument, saying what is wrong as in "it is not ADDRESS:PORT".
-[[nodiscard]] Result<HostPort> parse_host_port(std::string_view text);
+[[nodiscard]] Result<HostPort> parse_host_port(std::string_view text, std::uint16_t lowest = 1);
 
 /// The address of a socket; of IPv4 and IPv6.
 struct SocketAddress {

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <map>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -26,10 +27,26 @@ using RestartTimes = std::map<std::pair<std::string, std::uint32_t>, double>;
 /// Source: itertime_overhead_list in simulator/jobs.py of github.com/Rivendile/Muri.
 inline constexpr double kMuriIterationFactor = 1.015;
 
+/// How fast models train on what, by name. Source of each: a table of speeds.
+using SpeedTable = std::map<std::string, std::shared_ptr<const SpeedProfile>>;
+
+/// Reads a CSV file with the columns model and speed, and gpu, or cores and memory_gib for each GPU
+/// (docs/reference/job-tables.md), which may be compressed by gzip.
+///
+/// Errors: kIo; kCorruptData with file and line, or if a model has no speed for a kind of the
+/// fleet.
+[[nodiscard]] Result<SpeedTable> read_speeds(const std::filesystem::path& path, const Fleet& fleet);
+
+/// Reads speeds from the text of such a file; messages call it `name`.
+[[nodiscard]] Result<SpeedTable> parse_speeds(std::string_view text, const std::string& name,
+                                              const Fleet& fleet);
+
 /// What the reader of jobs adds to the file.
 struct JobTableOptions {
-  double iteration_factor = 1;  ///< iterations take so many times what the file says.
-  double restart_s = 0;         ///< of jobs whose file does not say it, without `restarts`.
+  const Fleet* fleet = nullptr;        ///< has the kinds of GPUs that jobs name; null: it has none.
+  const SpeedTable* speeds = nullptr;  ///< has all models of the file; null: none are known.
+  double iteration_factor = 1;         ///< iterations take so many times what the file says.
+  double restart_s = 0;                ///< of jobs whose file does not say it, without `restarts`.
   const RestartTimes* restarts = nullptr;  ///< has all models of the file; null: none are known.
 };
 

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <limits>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -18,7 +19,7 @@ inline constexpr double kNever = std::numeric_limits<double>::infinity();
 struct Snapshot {
   double now_s = 0;
   const Fleet* fleet = nullptr;
-  const FreeGpus* free = nullptr;
+  const FreeResources* free = nullptr;
   std::span<const Job> jobs;          ///< by JobIndex; a policy looks only at those that arrived.
   std::span<const JobState> states;   ///< by JobIndex.
   std::span<const JobIndex> arrived;  ///< since the last decision, in the order of arrival.
@@ -32,6 +33,8 @@ struct Snapshot {
   [[nodiscard]] double work_left_s(JobIndex job) const {
     return iterations_left(job) * jobs[job].iteration_s;
   }
+  /// Returns when a job that runs will end, if nothing changes for it.
+  [[nodiscard]] double end_s(JobIndex job) const;
   /// Returns for how long the job had GPUs until now.
   [[nodiscard]] double held_s(JobIndex job) const;
 };
@@ -45,12 +48,20 @@ struct Decision {
     /// Jobs with the same number share their GPUs in turns (interleaving.hpp); 0: it shares none.
     /// The jobs of a group are kMostInGroup or fewer, have the same GPUs, and known stages.
     std::uint32_t group = 0;
+    /// The cores and memory that it gets; nothing: what it asks for.
+    std::optional<HostShare> host{};
   };
   std::vector<JobIndex> preempt;
   std::vector<Start> start;
   double ask_again_s = kNever;  ///< ask at this time even if nothing changes before.
 
   void clear();
+};
+
+/// What a user may set.
+struct PolicySettings {
+  /// How long the rounds of a policy are that has rounds. Units: seconds; nothing: as in its paper.
+  std::optional<double> round_s;
 };
 
 /// Decides which jobs get which GPUs. It has no effects: drivers act on its decisions.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <string_view>
@@ -10,12 +11,26 @@
 
 namespace gpemu::scheduling {
 
+/// For which jobs and fleets a policy is made.
+enum class PolicyScope : std::uint8_t {
+  kAll,
+  kWholeGpus,   ///< whole GPUs of one kind: no shares, cores, memory or speeds.
+  kSingleGpus,  ///< jobs of one whole GPU, of any kind.
+};
+
 /// A policy that the command knows.
 struct PolicyEntry {
   std::string_view name;     ///< as in the field's papers, e.g. "srtf".
   std::string_view meaning;  ///< in one line, for lists.
-  std::unique_ptr<Policy> (*make)();
+  std::unique_ptr<Policy> (*make)(const PolicySettings& settings);
+  PolicyScope scope = PolicyScope::kAll;
 };
+
+/// Checks that a policy can serve such jobs on such a fleet.
+///
+/// Errors: kInvalidArgument with the first job, or what the fleet has, for which it is not made.
+[[nodiscard]] Result<void> check_policy(const PolicyEntry& policy, const Fleet& fleet,
+                                        std::span<const Job> jobs);
 
 /// Returns all policies, by name.
 [[nodiscard]] std::span<const PolicyEntry> policies();

@@ -35,6 +35,8 @@ class SharedClock final : public Clock {
   /// Returns the host's CLOCK_MONOTONIC, also in a program whose time functions follow the page.
   [[nodiscard]] TimePoint host_now() const;
 
+  [[nodiscard]] ClockPage& page() const { return page_; }
+
  private:
   void sleep_until(TimePoint time);
   [[nodiscard]] TimedWait* publish_wait(WaitKind kind, TimePoint until);

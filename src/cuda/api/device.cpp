@@ -34,7 +34,7 @@ gpemu_cuda_status gpemu_cuda_get_compute_mode(int32_t device, int32_t* mode) try
   GPEMU_CUDA_TRY(process::attach());
   if (device < 0 || device >= process::device_count()) return GPEMU_CUDA_ERROR_INVALID_DEVICE;
   const gpemu::device::Node& node = *process::process().node;
-  *mode = static_cast<int32_t>(node.compute_mode(process::device_at(device).index));
+  *mode = static_cast<int32_t>(node.settings(process::device_at(device).index).compute_mode());
   return GPEMU_CUDA_SUCCESS;
 }
 GPEMU_CUDA_CATCH

@@ -13,11 +13,12 @@ class Fifo final : public Policy {
  public:
   void decide(const Snapshot& snapshot, Decision& decision) override {
     waiting_.insert(waiting_.end(), snapshot.arrived.begin(), snapshot.arrived.end());
-    if (waiting_.empty() || snapshot.free->count() < snapshot.jobs[waiting_.front()].gpus) return;
+    if (waiting_.empty() || snapshot.free->count() < snapshot.jobs[waiting_.front()].demand.gpus)
+      return;
     room_ = *snapshot.free;
     while (!waiting_.empty()) {
       const JobIndex first = waiting_.front();
-      std::optional<GpuSet> gpus = room_->take_together(snapshot.jobs[first].gpus);
+      std::optional<GpuSet> gpus = room_->take_together(snapshot.jobs[first].demand);
       if (!gpus) return;
       decision.start.push_back({.job = first, .gpus = *std::move(gpus)});
       waiting_.pop_front();
@@ -26,12 +27,12 @@ class Fifo final : public Policy {
 
  private:
   std::deque<JobIndex> waiting_;
-  std::optional<FreeGpus> room_;  ///< what is left during a decision.
+  std::optional<FreeResources> room_;  ///< what is left during a decision.
 };
 
 }  // namespace
 
-std::unique_ptr<Policy> make_fifo() {
+std::unique_ptr<Policy> make_fifo(const PolicySettings& /*settings*/) {
   return std::make_unique<Fifo>();
 }
 

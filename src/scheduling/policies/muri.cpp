@@ -62,7 +62,7 @@ class Muri final : public Policy {
   SharedUse use_;
   HeaviestPairs pairs_;
   std::vector<double> weights_;
-  std::optional<FreeGpus> room_;
+  std::optional<FreeResources> room_;
 };
 
 /// A job that never ran is taken to need what its table says, even if its iterations need more, as
@@ -74,7 +74,7 @@ double Muri::rank(const Snapshot& snapshot, JobIndex job) const {
     const bool ran = snapshot.states[job].first_start_s >= 0;
     time_s = ran || asked.stated_s == 0 ? snapshot.work_left_s(job) : asked.stated_s;
   }
-  return time_s * asked.gpus;
+  return time_s * asked.demand.gpus;
 }
 
 void Muri::sort_jobs(const Snapshot& snapshot) {
@@ -99,7 +99,7 @@ Muri::Groups Muri::choose(const Snapshot& snapshot, std::uint64_t& wanted) {
   std::vector<Class> classes;
   std::vector<std::size_t> class_of(jobs_.size());
   for (std::size_t i = 0; i < jobs_.size(); ++i) {
-    const std::uint32_t gpus = snapshot.jobs[jobs_[i]].gpus;
+    const std::uint32_t gpus = snapshot.jobs[jobs_[i]].demand.gpus;
     const auto found = std::ranges::find(classes, gpus, &Class::gpus);
     class_of[i] = static_cast<std::size_t>(found - classes.begin());
     if (found == classes.end()) classes.push_back({.gpus = gpus});
@@ -109,7 +109,7 @@ Muri::Groups Muri::choose(const Snapshot& snapshot, std::uint64_t& wanted) {
   for (const std::size_t index : class_of) {
     Class& same = classes[index];
     if (same.seen++ < same.chosen || same.full) continue;
-    same.full = !room_->take_together(same.gpus);
+    same.full = !room_->take_together({.gpus = same.gpus});
     if (!same.full) same.chosen = std::min(same.chosen + kMostInGroup, same.jobs.size());
   }
   Groups groups;
@@ -197,7 +197,8 @@ std::vector<Muri::Group> Muri::ranked(const Snapshot& snapshot, const Groups& gr
   std::ranges::stable_sort(all, {}, &Group::rank);
   if (!options_.splits_slow_groups) return all;
   room_.emplace(*snapshot.fleet);
-  std::erase_if(all, [&](const Group& group) { return !room_->take_together(group.gpus); });
+  std::erase_if(all,
+                [&](const Group& group) { return !room_->take_together({.gpus = group.gpus}); });
   return all;
 }
 
@@ -206,7 +207,7 @@ void Muri::fill(const Snapshot& snapshot, std::vector<Group> groups, Decision& d
   room_.emplace(*snapshot.fleet);
   std::vector<bool> runs(snapshot.jobs.size());
   for (const Group& group : groups) {
-    const std::optional<GpuSet> gpus = room_->take_together(group.gpus);
+    const std::optional<GpuSet> gpus = room_->take_together({.gpus = group.gpus});
     if (!gpus) continue;
     const std::uint32_t number = group.jobs.front() + 1;
     for (const JobIndex job : group.jobs) {
@@ -233,24 +234,24 @@ void Muri::decide(const Snapshot& snapshot, Decision& decision) {
   }
   fill(snapshot, ranked(snapshot, groups), decision);
   std::ranges::stable_sort(jobs_, std::ranges::greater{},
-                           [&](JobIndex job) { return snapshot.jobs[job].gpus; });
+                           [&](JobIndex job) { return snapshot.jobs[job].demand.gpus; });
 }
 
 }  // namespace
 
-std::unique_ptr<Policy> make_muri_l() {
+std::unique_ptr<Policy> make_muri_l(const PolicySettings& /*settings*/) {
   return std::make_unique<Muri>(MuriOptions{});
 }
 
-std::unique_ptr<Policy> make_muri_l_split() {
+std::unique_ptr<Policy> make_muri_l_split(const PolicySettings& /*settings*/) {
   return std::make_unique<Muri>(MuriOptions{.splits_slow_groups = true});
 }
 
-std::unique_ptr<Policy> make_muri_s() {
+std::unique_ptr<Policy> make_muri_s(const PolicySettings& /*settings*/) {
   return std::make_unique<Muri>(MuriOptions{.knows_durations = true});
 }
 
-std::unique_ptr<Policy> make_muri_s_split() {
+std::unique_ptr<Policy> make_muri_s_split(const PolicySettings& /*settings*/) {
   return std::make_unique<Muri>(MuriOptions{.knows_durations = true, .splits_slow_groups = true});
 }
 

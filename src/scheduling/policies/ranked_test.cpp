@@ -40,7 +40,7 @@ TEST(RankedPolicyTest, RunningJobsMoveIfAJobWouldNotFitOtherwise) {
   // the last job needs two GPUs of one.
   const std::vector<Job> jobs{job_of(0, 1, 5, 1), job_of(0, 1, 20, 1), job_of(1, 1, 1, 1),
                               job_of(1, 1, 30, 1), job_of(7, 2, 5, 1)};
-  const auto srtf = find_policy("srtf").value()->make();
+  const auto srtf = find_policy("srtf").value()->make({});
   const SimulationResult result = simulate(fleet, jobs, *srtf).value();
   EXPECT_EQ(result.jobs[4].first_start_s, 7);
   EXPECT_EQ(result.jobs[1].moves + result.jobs[3].moves, 1U);

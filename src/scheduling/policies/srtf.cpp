@@ -15,7 +15,7 @@ class Srtf final : public RankedPolicy {
 
 }  // namespace
 
-std::unique_ptr<Policy> make_srtf() {
+std::unique_ptr<Policy> make_srtf(const PolicySettings& /*settings*/) {
   return std::make_unique<Srtf>();
 }
 

@@ -44,7 +44,7 @@ class Tiresias final : public Policy {
 
   std::array<Queue, kQueueLimits.size() + 1> queues_;
   std::vector<JobIndex> starting_;
-  std::optional<FreeGpus> room_;
+  std::optional<FreeResources> room_;
 };
 
 void Tiresias::note_changes(const Snapshot& snapshot) {
@@ -64,7 +64,7 @@ void Tiresias::demote(const Snapshot& snapshot) {
   for (std::size_t q = 0; q < kQueueLimits.size(); ++q) {
     const auto leaves = [&](const Entry& entry) {
       return entry.runs &&
-             snapshot.held_s(entry.job) * snapshot.jobs[entry.job].gpus >= kQueueLimits[q];
+             snapshot.held_s(entry.job) * snapshot.jobs[entry.job].demand.gpus >= kQueueLimits[q];
     };
     std::ranges::copy_if(queues_[q], std::back_inserter(leaving[q]), leaves);
     std::erase_if(queues_[q], leaves);
@@ -81,8 +81,8 @@ void Tiresias::choose(const Snapshot& snapshot, Decision& decision) {
   starting_.clear();
   for (Queue& queue : queues_) {
     for (Entry& entry : queue) {
-      const bool fits = snapshot.jobs[entry.job].gpus <= room;
-      if (fits) room -= snapshot.jobs[entry.job].gpus;
+      const bool fits = snapshot.jobs[entry.job].demand.gpus <= room;
+      if (fits) room -= snapshot.jobs[entry.job].demand.gpus;
       if (fits && !entry.runs) starting_.push_back(entry.job);
       if (!fits && entry.runs) decision.preempt.push_back(entry.job);
       entry.runs = fits;
@@ -93,9 +93,10 @@ void Tiresias::choose(const Snapshot& snapshot, Decision& decision) {
 void Tiresias::assign(const Snapshot& snapshot, Decision& decision) {
   if (starting_.empty()) return;
   room_ = *snapshot.free;
-  for (const JobIndex job : decision.preempt) room_->give_back(snapshot.states[job].gpus);
+  for (const JobIndex job : decision.preempt)
+    room_->give_back(snapshot.states[job].gpus, snapshot.jobs[job].demand);
   for (const JobIndex job : starting_) {
-    std::optional<GpuSet> gpus = room_->take_anywhere(snapshot.jobs[job].gpus);
+    std::optional<GpuSet> gpus = room_->take_anywhere(snapshot.jobs[job].demand.gpus);
     GPEMU_CHECK(gpus.has_value(), "the jobs that run need more GPUs than there are");
     decision.start.push_back({.job = job, .gpus = *std::move(gpus)});
   }
@@ -108,7 +109,7 @@ double Tiresias::next_demotion_s(const Snapshot& snapshot) const {
   for (std::size_t q = 0; q < kQueueLimits.size(); ++q) {
     for (const Entry& entry : queues_[q]) {
       if (!entry.runs) break;  // Those that run come first.
-      const double limit_s = std::ceil(kQueueLimits[q] / snapshot.jobs[entry.job].gpus);
+      const double limit_s = std::ceil(kQueueLimits[q] / snapshot.jobs[entry.job].demand.gpus);
       next_s = std::min(next_s, limit_s - snapshot.held_s(entry.job) + snapshot.now_s);
     }
   }
@@ -118,7 +119,7 @@ double Tiresias::next_demotion_s(const Snapshot& snapshot) const {
 
 }  // namespace
 
-std::unique_ptr<Policy> make_tiresias() {
+std::unique_ptr<Policy> make_tiresias(const PolicySettings& /*settings*/) {
   return std::make_unique<Tiresias>();
 }
 

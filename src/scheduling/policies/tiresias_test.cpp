@@ -23,7 +23,7 @@ TEST(TiresiasTest, JobsOfTheSameQueueDoNotPreemptEachOther) {
 TEST(TiresiasTest, AJobMayHaveGpusOfSeveralServers) {
   const Fleet fleet = Fleet::uniform(2, 2).value();
   const std::vector<Job> jobs{job_of(0, 1, 10), job_of(0, 1, 10), job_of(0, 2, 10)};
-  const auto tiresias = find_policy("tiresias").value()->make();
+  const auto tiresias = find_policy("tiresias").value()->make({});
   EXPECT_EQ(ends_of(simulate(fleet, jobs, *tiresias).value()), (std::vector<double>{10, 10, 10}));
 }
 

@@ -1,30 +1,36 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
+#include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "gpemu/base/units.hpp"
 #include "gpemu/device/node_state.hpp"
 #include "gpemu/profile/fault_plan.hpp"
 
-#include "layout.hpp"
-#include "segment_file.hpp"
-
 namespace gpemu::device {
+namespace layout {
+struct FaultRecord;  ///< what has come of a fault that begins by count.
+}
 
 /// The faults of a node, as far as it is known when they begin. Times are those of the node's
 /// clock; the last TimePoint means "not by what is known now".
 ///
-/// Refers to the node's facts and to its segment, or a copy of it, in which nothing is trusted.
+/// Refers to the node or the view that returned it, which outlives it. What the segment says of
+/// them is not trusted. Thread safety: any thread.
 class FaultTable {
  public:
-  FaultTable(const NodeFacts& facts, std::span<const layout::FaultRecord> records)
-      : faults_(facts.faults.faults), records_(records), made_(facts.made) {}
+  /// `plan` outlives it. `made`: when the node was. `records`: kMostFaults, in the segment or a
+  /// copy of it.
+  FaultTable(const profile::FaultPlan& plan, TimePoint made,
+             std::shared_ptr<const layout::FaultRecord[]> records)
+      : faults_(plan.faults), records_(std::move(records)), made_(made) {}
 
-  [[nodiscard]] std::span<const profile::Fault> faults() const { return faults_; }
+  /// Returns what goes wrong with the devices (NodeConfig::faults).
+  [[nodiscard]] std::span<const profile::Fault> planned() const { return faults_; }
 
   /// Returns whether there is a fault of a device, or of a link that may lead to it.
   [[nodiscard]] bool has_any(int device) const;
@@ -46,13 +52,6 @@ class FaultTable {
   /// Returns whether NVLinks between a device and a peer are broken; peer -1: all of the device.
   [[nodiscard]] bool nvlink_is_broken(int device, int peer, TimePoint now) const;
 
-  /// Which faults begin with a collective.
-  struct Begun {
-    bool any = false, kill = false;
-  };
-  /// Counts a collective of a device at a time, in the records from which this table was made.
-  Begun count(int device, TimePoint time, std::span<layout::FaultRecord> records) const;
-
   /// Returns what a driver would have reported of a device by `now`, in the order of time.
   [[nodiscard]] std::vector<DeviceXid> xids(int device, TimePoint now) const;
 
@@ -70,24 +69,8 @@ class FaultTable {
   [[nodiscard]] std::vector<Span> slow_spans(int device) const;
 
   std::span<const profile::Fault> faults_;
-  std::span<const layout::FaultRecord> records_;
+  std::shared_ptr<const layout::FaultRecord[]> records_;
   TimePoint made_;
-};
-
-/// How long work takes on a device that faults may disturb. Outlives no segment.
-struct Speed {
-  FaultTable faults;
-  int device = 0;
-
-  /// `engine`: of all devices'. A GPU's clock makes no difference to copies.
-  [[nodiscard]] Duration time_of(std::size_t engine, TimePoint start, Duration cost) const {
-    if (engine % kEngineCount == static_cast<std::size_t>(Engine::kCompute)) {
-      return faults.time_of(device, start, cost);
-    }
-    const TimePoint lost = lost_from();
-    return lost <= start ? Duration() : std::min(cost, lost - start);
-  }
-  [[nodiscard]] TimePoint lost_from() const { return faults.lost_from(device); }
 };
 
 }  // namespace gpemu::device

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "gpemu/base/text.hpp"
+#include "gpemu/scheduling/job_table.hpp"
+
+#include "csv_rows.hpp"
+
+namespace gpemu::scheduling {
+namespace {
+
+constexpr double kMostSpeed = 1e6;
+/// The most cores, and GiB, for a GPU.
+constexpr double kMostForGpu = 1e6;
+
+/// What the rows say of one model so far.
+struct Model {
+  std::map<std::string, double> by_kind;  ///< also of kinds that the fleet has not.
+  SpeedProfile profile;
+};
+
+struct SpeedColumns {
+  std::size_t model = 0;
+  std::size_t speed = 0;
+  std::optional<std::size_t> kind;
+  std::optional<std::size_t> cores;
+  std::optional<std::size_t> memory;
+};
+
+/// Reads cores or memory for a GPU; 0 if the row has none.
+Result<std::uint64_t> amount_for_gpu(const CsvRows& rows, std::optional<std::size_t> column,
+                                     double per_unit) {
+  if (!column || rows.cell(*column).empty()) return 0;
+  return rows.amount(*column, kMostForGpu, per_unit);
+}
+
+Result<void> read_speed(const CsvRows& rows, const SpeedColumns& columns, Model& model) {
+  GPEMU_ASSIGN(const double speed, rows.number(columns.speed, 0, kMostSpeed));
+  const std::string_view kind = columns.kind ? rows.cell(*columns.kind) : std::string_view();
+  HostShare host;
+  GPEMU_ASSIGN(host.millicores, amount_for_gpu(rows, columns.cores, kMillicoresPerCore));
+  GPEMU_ASSIGN(host.memory_mib, amount_for_gpu(rows, columns.memory, kMibPerGib));
+  if (kind.empty() == (host == HostShare{})) {
+    return rows.fault("a row has a gpu, or cores and memory_gib for each GPU");
+  }
+  if (kind.empty()) {
+    model.profile.by_host.push_back({.per_gpu = host, .speed = speed});
+  } else if (!model.by_kind.try_emplace(printable(kind), speed).second) {
+    return rows.fault("this model and gpu have a speed already");
+  }
+  return {};
+}
+
+Result<void> settle_kinds(const CsvRows& rows, const std::string& name, const Fleet& fleet,
+                          Model& model) {
+  if (model.by_kind.empty()) return {};
+  for (const std::string& kind : fleet.kinds()) {
+    const auto found = model.by_kind.find(kind);
+    if (found == model.by_kind.end()) {
+      return rows.fault(fmt::format(
+          "model {} has no speed on gpu \"{}\" of the fleet; 0 says that it cannot run there", name,
+          kind));
+    }
+    model.profile.by_kind.push_back(found->second);
+  }
+  if (std::ranges::max(model.profile.by_kind) > 0) return {};
+  return rows.fault(fmt::format("model {} can run on no GPU of the fleet", name));
+}
+
+}  // namespace
+
+Result<SpeedTable> parse_speeds(std::string_view text, const std::string& name,
+                                const Fleet& fleet) {
+  GPEMU_ASSIGN(CsvRows rows, CsvRows::open(text, name));
+  if (!rows.column("model") || !rows.column("speed")) {
+    return rows.fault("speeds need the columns model and speed, and gpu, cores or memory_gib");
+  }
+  const SpeedColumns columns{.model = *rows.column("model"),
+                             .speed = *rows.column("speed"),
+                             .kind = rows.column("gpu"),
+                             .cores = rows.column("cores"),
+                             .memory = rows.column("memory_gib")};
+  std::map<std::string, Model> models;
+  for (;;) {
+    GPEMU_ASSIGN(const bool more, rows.next());
+    if (!more) break;
+    GPEMU_TRY(read_speed(rows, columns, models[printable(rows.cell(columns.model))]));
+  }
+  SpeedTable speeds;
+  for (auto& [model, read] : models) {
+    GPEMU_TRY(settle_kinds(rows, model, fleet, read));
+    speeds.emplace(model, std::make_shared<const SpeedProfile>(std::move(read.profile)));
+  }
+  if (speeds.empty()) return rows.fault("no speeds follow");
+  return speeds;
+}
+
+Result<SpeedTable> read_speeds(const std::filesystem::path& path, const Fleet& fleet) {
+  GPEMU_ASSIGN(const std::string text, read_maybe_compressed(path));
+  return parse_speeds(text, path.string(), fleet);
+}
+
+}  // namespace gpemu::scheduling
