@@ -81,6 +81,11 @@ TEST(PublishedSchedulesTest, Muri) {
       1e-9);
 }
 
+/// In Muri's simulator of AntMan, an end and an arrival are one change only if they are equal.
+TEST(PublishedSchedulesTest, AntMan) {
+  expect_published("AntMan", "antman", 1e-6);
+}
+
 TEST(PublishedSchedulesTest, Srtf) {
   expect_published("SRTF", "srtf", 1e-9);
 }

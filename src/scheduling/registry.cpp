@@ -14,6 +14,8 @@ constexpr auto kPolicies = std::to_array<PolicyEntry>({
     {"allox",
      "for single GPUs of several kinds: the least average JCT by matching jobs and machines",
      make_allox, PolicyScope::kSingleGpus},
+    {"antman", "nothing is preempted; opportunistic jobs run beside others and give way to them",
+     make_antman, PolicyScope::kWholeGpus},
     {"conservative",
      "backfilling: a job overtakes if no other starts later for it; durations are known",
      make_conservative},

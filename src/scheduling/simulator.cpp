@@ -26,6 +26,13 @@ bool is_same_for_muri(double end_s, double arrival_s) {
   return std::abs(end_s - arrival_s) <= tolerance;
 }
 
+bool overlap(const ServerGpus& part, const GpuSet& gpus) {
+  for (std::size_t i = 0; i < gpus.parts(); ++i) {
+    if (gpus.part(i).server == part.server && (gpus.part(i).gpus & part.gpus) != 0) return true;
+  }
+  return false;
+}
+
 /// Asking for progress, or whether to stop, at each decision would take longer than most decisions.
 constexpr std::uint64_t kDecisionsBetweenCalls = 4096;
 
@@ -91,6 +98,9 @@ class Simulation {
   [[nodiscard]] bool take(const Decision::Start& start);
   /// Gives the jobs of groups that changed their new speed.
   void settle_groups();
+  /// Gives the jobs that run beside others their speed.
+  void settle_beside();
+  [[nodiscard]] double slowest_beside_s(JobIndex job) const;
   /// Returns the cores and memory that a start gives.
   [[nodiscard]] HostShare host_of(const Decision::Start& start) const {
     return start.host.value_or(jobs_[start.job].demand.host);
@@ -132,6 +142,9 @@ class Simulation {
   /// The jobs of each group that runs.
   std::unordered_map<std::uint32_t, std::vector<JobIndex>> groups_;
   std::vector<std::uint32_t> changed_groups_;
+  std::size_t beside_ = 0;  ///< how many jobs run beside others.
+  /// Those that do not, by server; only kept while others run beside them.
+  std::vector<std::vector<JobIndex>> on_server_;
   std::vector<std::uint32_t> versions_;  ///< of a job's entry in ends_.
   std::vector<std::uint32_t> places_;    ///< of a running job in running_.
   std::priority_queue<End, std::vector<End>, std::greater<>> ends_;  ///< unless charges_changes_.
@@ -232,7 +245,9 @@ void Simulation::touch(JobIndex job) {
 void Simulation::release(JobIndex job) {
   JobState& state = states_[job];
   ++versions_[job];
-  if (state.group != 0) {
+  if (state.beside) {
+    --beside_;
+  } else if (state.group != 0) {
     std::vector<JobIndex>& members = groups_[state.group];
     std::erase(members, job);
     changed_groups_.push_back(state.group);
@@ -246,11 +261,16 @@ void Simulation::release(JobIndex job) {
   state.gpus.clear();
   state.host = {};
   state.group = 0;
+  state.beside = false;
   state.iteration_s = jobs_[job].iteration_s;
   charges_s_[job] = jobs_[job].restart_s;
 }
 
 bool Simulation::take(const Decision::Start& start) {
+  if (start.beside) {
+    ++beside_;
+    return true;
+  }
   if (start.group == 0) {
     return free_.take(start.gpus, demand_of(start.job, host_of(start)));
   }
@@ -276,7 +296,9 @@ void Simulation::settle_groups() {
       charge_s += jobs_[job].restart_s;
     }
     const double iteration_s =
-        members.size() == 1 ? jobs_[members.front()].iteration_s : interleaved_iteration_s(stages);
+        members.size() == 1
+            ? iteration_s_with(fleet_, jobs_[members.front()], states_[members.front()].gpus, {})
+            : interleaved_iteration_s(stages);
     for (const JobIndex job : members) {
       touch(job);
       charges_s_[job] = charge_s;
@@ -286,6 +308,43 @@ void Simulation::settle_groups() {
     }
   }
   changed_groups_.clear();
+}
+
+/// Returns how long an iteration of a job takes beside those that have its GPUs.
+double Simulation::slowest_beside_s(JobIndex job) const {
+  const Iteration own{.stages = jobs_[job].stages_s, .time_s = jobs_[job].iteration_s};
+  double slowest_s = own.time_s;
+  const GpuSet& gpus = states_[job].gpus;
+  for (std::size_t i = 0; i < gpus.parts(); ++i) {
+    for (const JobIndex other : on_server_[gpus.part(i).server]) {
+      if (!overlap(gpus.part(i), states_[other].gpus)) continue;
+      slowest_s =
+          std::max(slowest_s, iteration_beside_s(own, {.stages = jobs_[other].stages_s,
+                                                       .time_s = jobs_[other].iteration_s}));
+    }
+  }
+  return slowest_s;
+}
+
+void Simulation::settle_beside() {
+  if (beside_ == 0) return;
+  on_server_.resize(fleet_.servers().size());
+  for (std::vector<JobIndex>& jobs : on_server_) jobs.clear();
+  for (const JobIndex job : running_) {
+    if (states_[job].beside) continue;
+    for (std::size_t i = 0; i < states_[job].gpus.parts(); ++i) {
+      on_server_[states_[job].gpus.part(i).server].push_back(job);
+    }
+  }
+  for (const JobIndex job : running_) {
+    if (!states_[job].beside) continue;
+    const double iteration_s = slowest_beside_s(job);
+    if (iteration_s == states_[job].iteration_s) continue;
+    touch(job);
+    states_[job].iteration_s = iteration_s;
+    ++versions_[job];
+    queue_end(job);
+  }
 }
 
 void Simulation::queue_end(JobIndex job) {
@@ -308,8 +367,9 @@ Result<void> Simulation::check_start(const Decision::Start& start) const {
   if (start.gpus.empty() || start.gpus.count() != job.demand.gpus) {
     return defect(start.job, "gives another number of GPUs than it needs to");
   }
+  if (start.beside && start.group != 0) return defect(start.job, "groups and runs beside others");
   const bool asks_for_more = job.demand.shares_gpus() || job.demand.host != HostShare{};
-  if (start.group != 0 && asks_for_more) {
+  if ((start.group != 0 || start.beside) && asks_for_more) {
     return defect(start.job, "groups what needs a share of a GPU, cores or memory:");
   }
   if (!std::isfinite(iteration_s_with(fleet_, job, start.gpus, host_of(start)))) {
@@ -324,6 +384,7 @@ void Simulation::place(const Decision::Start& start, Change change) {
   state.host = host_of(start);
   state.iteration_s = iteration_s_with(fleet_, jobs_[start.job], start.gpus, state.host);
   state.group = start.group;
+  state.beside = start.beside;
   if (change != Change::kStays) {
     const bool pays = options_.accounting == Accounting::kChange;
     state.progress_from_s = now_s_ + (pays ? jobs_[start.job].restart_s : 0);
@@ -370,6 +431,7 @@ Result<void> Simulation::apply() {
     place(start, changes_[i]);
   }
   settle_groups();
+  settle_beside();
   ask_again_s_ = decision_.ask_again_s;
   return {};
 }

@@ -55,6 +55,7 @@ struct JobState {
   GpuSet gpus;                 ///< those that it has; empty unless it runs.
   HostShare host;              ///< cores and memory that it has.
   std::uint32_t group = 0;     ///< of jobs that share its GPUs; 0: it shares none.
+  bool beside = false;         ///< it gives way to other jobs on its GPUs.
   double iterations_left = 0;  ///< at `as_of_s`.
   double iteration_s = 0;      ///< of one iteration where it runs now.
   double held_s = 0;           ///< for how long it had GPUs until `as_of_s`.

@@ -11,6 +11,7 @@ namespace gpemu::scheduling {
 inline constexpr double kSynergyRoundS = 300;
 
 [[nodiscard]] std::unique_ptr<Policy> make_allox(const PolicySettings& settings);
+[[nodiscard]] std::unique_ptr<Policy> make_antman(const PolicySettings& settings);
 [[nodiscard]] std::unique_ptr<Policy> make_conservative(const PolicySettings& settings);
 [[nodiscard]] std::unique_ptr<Policy> make_drf_fifo(const PolicySettings& settings);
 [[nodiscard]] std::unique_ptr<Policy> make_drf_sjf(const PolicySettings& settings);
