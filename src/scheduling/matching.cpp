@@ -143,7 +143,7 @@ bool HeaviestPairs::look_around(Node thing) {
        other = next_of_interest(thing, other + 1)) {
     const Node outer = outer_[other];
     if (outer == outer_[thing]) continue;
-    const Link direct{.from = thing, .to = other, .exists = true};
+    const Link direct = link(thing, other);
     if (slack(direct) > 0) {
       consider(thing, outer);
       continue;
@@ -330,13 +330,14 @@ void HeaviestPairs::add_to_ring(Node ring, Node from, Node root) {
 void HeaviestPairs::link_ring(Node ring) {
   for (Node node = 1; node <= nodes_; ++node) {
     ring_link(ring, node).exists = false;
-    if (is_ring(node)) ring_link(node, ring).exists = false;
+    if (is_ring(node) && outer_[node] != 0) ring_link(node, ring).exists = false;
     ring_slack_[node] = kInfinity;
   }
   std::fill_n(&member_with(ring, 0), row_, Node{0});
   for (const Node member : rings_[ring]) {
     if (!is_ring(member)) link_ring_by_thing(ring, member);
     for (Node node = is_ring(member) ? 1 : things_ + 1; node <= nodes_; ++node) {
+      if (outer_[node] == 0) continue;
       const Link way = link(member, node);
       const double distance = slack(way);
       if (distance < ring_slack_[node]) set_ring_link(ring, node, way, distance);
@@ -365,7 +366,7 @@ void HeaviestPairs::link_ring_by_thing(Node ring, Node member) {
 void HeaviestPairs::set_ring_link(Node ring, Node node, const Link& way, double distance) {
   ring_link(ring, node) = way;
   ring_slack_[node] = way.exists ? distance : kInfinity;
-  if (is_ring(node)) ring_link(node, ring) = {.from = way.to, .to = way.from, .exists = way.exists};
+  if (is_ring(node)) ring_link(node, ring) = way.reversed();
 }
 
 void HeaviestPairs::note_members(Node ring, Node member) {
@@ -442,15 +443,6 @@ void HeaviestPairs::find_nearest(Node node) {
 void HeaviestPairs::forget_nearest(Node node) {
   nearest_[node] = 0;
   distance_[node] = kInfinity;
-}
-
-HeaviestPairs::Link HeaviestPairs::link(Node a, Node b) const {
-  if (is_ring(a)) return ring_link(a, b);
-  if (is_ring(b)) {
-    const Link& way = ring_link(b, a);
-    return {.from = way.to, .to = way.from, .exists = way.exists};
-  }
-  return {.from = a, .to = b, .exists = doubled_[std::size_t{a} * row_ + b] > 0};
 }
 
 }  // namespace gpemu::scheduling

@@ -37,9 +37,11 @@ class HeaviestPairs {
   /// The best way from a thing in one node to a thing in another. `exists` is false if they are no
   /// pair, whose weight is 0.
   struct Link {
-    Node from = 0;
-    Node to = 0;
+    std::uint16_t from = 0;
+    std::uint16_t to = 0;
     bool exists = false;
+
+    [[nodiscard]] Link reversed() const { return {.from = to, .to = from, .exists = exists}; }
   };
 
   void prepare(std::size_t count, std::span<const double> weights);
@@ -82,7 +84,13 @@ class HeaviestPairs {
   [[nodiscard]] double bound_of(Node node) const;
   void lower_bounds(Node node, double bound);
 
-  [[nodiscard]] Link link(Node a, Node b) const;
+  [[nodiscard]] Link link(Node a, Node b) const {
+    if (is_ring(a)) return ring_link(a, b);
+    if (is_ring(b)) return ring_link(b, a).reversed();
+    return {.from = static_cast<std::uint16_t>(a),
+            .to = static_cast<std::uint16_t>(b),
+            .exists = doubled_[std::size_t{a} * row_ + b] > 0};
+  }
   /// Returns how far the labels are from making the link tight.
   [[nodiscard]] double slack(const Link& link) const {
     return labels_[link.from] + labels_[link.to] -
