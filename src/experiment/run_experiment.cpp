@@ -13,6 +13,8 @@
 #include "gpemu/profile/host_spec.hpp"
 #include "gpemu/step/step_cost.hpp"
 
+#include "schedule_run.hpp"
+
 namespace gpemu::experiment {
 namespace {
 
@@ -67,13 +69,13 @@ Result<Value> in_column(const profile::ExperimentSpec& spec, const RowResult& ro
   }
   const std::size_t dot = name.find('.');
   const auto variant = std::ranges::find(spec.variants, name.substr(0, dot));
-  const auto quantity =
-      dot == std::string_view::npos ? std::nullopt : place_of(kQuantities, name.substr(dot + 1));
-  if (variant == spec.variants.end() || !quantity) {
-    return unknown_name(name, "an earlier column or VARIANT.QUANTITY");
+  std::optional<double> value;
+  if (dot != std::string_view::npos && variant != spec.variants.end()) {
+    const auto run = static_cast<std::size_t>(variant - spec.variants.begin());
+    value = row.runs[run].value(name.substr(dot + 1));
   }
-  const auto run = static_cast<std::size_t>(variant - spec.variants.begin());
-  return Value{kQuantities[*quantity].of(row.runs[run])};
+  if (!value) return unknown_name(name, "an earlier column or VARIANT.QUANTITY");
+  return Value{*value};
 }
 
 /// Returns the value of a name in a check: a column, "paper" or "gpemu", of all rows or of one.
@@ -114,6 +116,24 @@ std::span<const Quantity> quantities() {
   return kQuantities;
 }
 
+RunResult::RunResult(const EpochResult& epoch) {
+  for (const Quantity& quantity : kQuantities) {
+    values_.emplace_back(quantity.name, quantity.of(epoch));
+  }
+}
+
+RunResult::RunResult(const scheduling::ScheduleMetrics& metrics) {
+  for (const ScheduleQuantity& quantity : schedule_quantities()) {
+    values_.emplace_back(quantity.name, quantity.of(metrics));
+  }
+}
+
+std::optional<double> RunResult::value(std::string_view name) const {
+  const auto found = std::ranges::find(values_, name, &std::pair<std::string_view, double>::first);
+  if (found == values_.end()) return std::nullopt;
+  return found->second;
+}
+
 struct ExperimentRunner::State {
   Folders folders;
   const profile::Database& database;
@@ -121,7 +141,7 @@ struct ExperimentRunner::State {
   std::map<std::string, profile::DatasetSpec> datasets;
   std::map<std::pair<std::string, std::string>, step::StepCostModel> costs;  ///< by model, GPU.
   /// Runs that several rows or variants share.
-  std::vector<std::pair<profile::ExperimentRun, EpochResult>> known;
+  std::vector<std::pair<profile::ExperimentRun, RunResult>> known;
 
   Result<const profile::HostSpec*> host(const std::string& name) {
     if (!hosts.contains(name)) {
@@ -184,23 +204,32 @@ struct ExperimentRunner::State {
     return {};
   }
 
-  Result<pipeline::EpochResult> simulated(const profile::ExperimentRun& run,
-                                          ExperimentRunner& runner, const std::atomic<bool>& stop) {
+  Result<RunResult> simulated(const profile::ExperimentRun& run,
+                              const std::filesystem::path& folder, ExperimentRunner& runner,
+                              const std::atomic<bool>& stop) {
     const auto found =
-        std::ranges::find(known, run, &std::pair<profile::ExperimentRun, EpochResult>::first);
+        std::ranges::find(known, run, &std::pair<profile::ExperimentRun, RunResult>::first);
     if (found != known.end()) return found->second;
-    EpochResult result;
-    if (run.cpus > 0) {
-      GPEMU_ASSIGN(const pipeline::ServiceSetup setup, runner.service_setup(run));
-      result = pipeline::simulate_service(setup);
-    } else {
-      GPEMU_ASSIGN(const pipeline::PipelineSetup setup, runner.setup(run));
-      const std::vector<EpochResult> epochs = pipeline::simulate(setup, &stop);
-      if (stop) return fail(ErrorCode::kInterrupted, "interrupted");
-      result = epochs.back();
-    }
+    GPEMU_ASSIGN(const RunResult result, simulated_anew(run, folder, runner, stop));
     known.emplace_back(run, result);
     return result;
+  }
+
+  static Result<RunResult> simulated_anew(const profile::ExperimentRun& run,
+                                          const std::filesystem::path& folder,
+                                          ExperimentRunner& runner, const std::atomic<bool>& stop) {
+    if (!run.jobs.empty()) {
+      GPEMU_ASSIGN(const scheduling::ScheduleMetrics metrics, run_schedule(run, folder, stop));
+      return RunResult(metrics);
+    }
+    if (run.cpus > 0) {
+      GPEMU_ASSIGN(const pipeline::ServiceSetup setup, runner.service_setup(run));
+      return RunResult(pipeline::simulate_service(setup));
+    }
+    GPEMU_ASSIGN(const pipeline::PipelineSetup setup, runner.setup(run));
+    const std::vector<EpochResult> epochs = pipeline::simulate(setup, &stop);
+    if (stop) return fail(ErrorCode::kInterrupted, "interrupted");
+    return RunResult(epochs.back());
   }
 };
 
@@ -306,9 +335,9 @@ Result<ExperimentResult> ExperimentRunner::run(profile::ExperimentSpec spec,
   for (const profile::ExperimentRow& row : result.spec.rows) {
     RowResult made;
     for (const profile::ExperimentRun& run : row.runs) {
-      Result<EpochResult> epoch = state_->simulated(run, *this, stop);
-      if (!epoch) return in_context(epoch.error(), name, "row " + row.name);
-      made.runs.push_back(*epoch);
+      const Result<RunResult> measured = state_->simulated(run, result.spec.folder, *this, stop);
+      if (!measured) return in_context(measured.error(), name, "row " + row.name);
+      made.runs.push_back(*measured);
       done(++runs);
     }
     for (const profile::ExperimentColumn& column : result.spec.columns) {

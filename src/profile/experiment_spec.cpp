@@ -33,7 +33,7 @@ struct RealKey {
 };
 
 /// The bounds only catch slips.
-const std::array<WordKey, 10> kWordKeys = {{
+const std::array<WordKey, 16> kWordKeys = {{
     {"host", &ExperimentRun::host, {}},
     {"loader", &ExperimentRun::loader, {}},
     {"storage", &ExperimentRun::storage, {}},
@@ -44,8 +44,14 @@ const std::array<WordKey, 10> kWordKeys = {{
     {"peers", &ExperimentRun::peers, {"none", "partitioned", "locality"}},
     {"copy", &ExperimentRun::copy, {"pinned", "pageable"}},
     {"offload", &ExperimentRun::offload, {"none", "all", "fastflow"}},
+    {"jobs", &ExperimentRun::jobs, {}},
+    {"policy", &ExperimentRun::policy, {}},
+    {"fleet", &ExperimentRun::fleet, {}},
+    {"speeds", &ExperimentRun::speeds, {}},
+    {"restarts", &ExperimentRun::restarts, {}},
+    {"accounting", &ExperimentRun::accounting, {"change", "muri", "free"}},
 }};
-constexpr std::array<CountKey, 12> kCountKeys = {{
+constexpr std::array<CountKey, 14> kCountKeys = {{
     {"gpus", &ExperimentRun::gpus, 1, 1024},
     {"batch", &ExperimentRun::batch, 1, 1'000'000},
     {"nodes", &ExperimentRun::nodes, 1, 4096},
@@ -58,11 +64,15 @@ constexpr std::array<CountKey, 12> kCountKeys = {{
     {"remote_workers", &ExperimentRun::remote_workers, 0, 4096},
     {"remote_cpus", &ExperimentRun::remote_cpus, 1, 4096},
     {"epochs", &ExperimentRun::epochs, 1, 1000},
+    {"servers", &ExperimentRun::servers, 1, 1'000'000},
+    {"first_jobs", &ExperimentRun::first_jobs, 0, 100'000'000},
 }};
-constexpr std::array<RealKey, 3> kRealKeys = {{
+constexpr std::array<RealKey, 5> kRealKeys = {{
     {"cache_share", &ExperimentRun::cache_share, 0, 100},
     {"step_ms", &ExperimentRun::step_ms, 0, 1e9},
     {"copy_ms", &ExperimentRun::copy_ms, -1, 1e9},
+    {"restart_s", &ExperimentRun::restart_s, 0, 1e9},
+    {"round_s", &ExperimentRun::round_s, 0, 1e9},
 }};
 
 /// NaN is not.
@@ -238,8 +248,9 @@ class ExperimentReader {
       if (variants_[i] != nullptr) {
         GPEMU_TRY(read_run(*variants_[i], "variant " + spec_.variants[i], {}, run));
       }
-      if (run.host.empty() || run.dataset.empty()) {
-        return file_.fault(table, field, "no host or no dataset, here and in [run]");
+      if (run.jobs.empty() ? run.host.empty() || run.dataset.empty() : run.policy.empty()) {
+        return file_.fault(table, field, "no {}, here and in [run]",
+                           run.jobs.empty() ? "host or no dataset" : "policy");
       }
       row.runs.push_back(std::move(run));
     }
@@ -346,7 +357,9 @@ Result<DatasetSpec> parse_dataset_spec(std::string_view toml, std::string_view o
 
 Result<ExperimentSpec> parse_experiment_spec(std::string_view toml, std::string_view origin) {
   GPEMU_ASSIGN(const toml::table root, parse_toml(toml, origin));
-  return ExperimentReader(root, origin).read();
+  GPEMU_ASSIGN(ExperimentSpec spec, ExperimentReader(root, origin).read());
+  spec.folder = std::filesystem::path(origin).parent_path();
+  return spec;
 }
 
 std::vector<std::string> experiment_names(const std::filesystem::path& folder) {

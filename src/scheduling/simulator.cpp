@@ -529,7 +529,9 @@ ScheduleMetrics metrics_of(const Fleet& fleet, std::span<const Job> jobs,
   const auto percentile = [&](double share) {
     return jct[std::min(jct.size() - 1, static_cast<std::size_t>(std::floor(share * count)))];
   };
+  metrics.p40_jct_s = percentile(0.4);
   metrics.median_jct_s = percentile(0.5);
+  metrics.p90_jct_s = percentile(0.9);
   metrics.p95_jct_s = percentile(0.95);
   metrics.p99_jct_s = percentile(0.99);
   metrics.makespan_s = last_s - jobs.front().arrival_s;

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cmath>
+#include <span>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -56,9 +57,8 @@ nlohmann::ordered_json row_json(const ExperimentResult& result, std::size_t row)
   json["paper"] = number_json(spec.rows[row].paper);
   json["gpemu"] = number_json(spec.rows[row].gpemu);
   for (std::size_t i = 0; i < spec.variants.size(); ++i) {
-    for (const experiment::Quantity& quantity : experiment::quantities()) {
-      json["runs"][spec.variants[i]][std::string(quantity.name)] =
-          number_json(quantity.of(result.rows[row].runs[i]));
+    for (const auto& [name, value] : result.rows[row].runs[i].values()) {
+      json["runs"][spec.variants[i]][std::string(name)] = number_json(value);
     }
   }
   return json;
@@ -86,32 +86,43 @@ nlohmann::ordered_json experiment_json(const ExperimentResult& result) {
   return json;
 }
 
+/// A part of a bar.
+struct TimePart {
+  std::string_view name;
+  std::string_view quantity;
+  report::Colour colour;
+};
+constexpr auto kEpochParts = std::to_array<TimePart>({
+    {"computing", "step_s", report::Colour::kCompute},
+    {"copying", "copy_s", report::Colour::kCopy},
+    {"waiting for batches", "wait_s", report::Colour::kHostWait},
+    {"waiting for other nodes", "others_s", report::Colour::kOthers},
+});
+constexpr auto kScheduleParts = std::to_array<TimePart>({
+    {"running", "average_run_s", report::Colour::kCompute},
+    {"waiting for GPUs", "average_wait_s", report::Colour::kHostWait},
+});
+
 report::StackedBars time_bars(const ExperimentResult& result) {
-  using pipeline::EpochResult;
-  struct Part {
-    std::string_view name;
-    double EpochResult::* seconds;
-    report::Colour colour;
-  };
-  constexpr std::array<Part, 4> kParts = {{
-      {"computing", &EpochResult::step_s, report::Colour::kCompute},
-      {"copying", &EpochResult::copy_s, report::Colour::kCopy},
-      {"waiting for batches", &EpochResult::wait_s, report::Colour::kHostWait},
-      {"waiting for other nodes", &EpochResult::others_s, report::Colour::kOthers},
-  }};
-  report::StackedBars bars{.title = "Where an epoch's time goes",
-                           .x_label = "time",
-                           .unit = "s",
-                           .parts = {},
-                           .bars = {}};
-  for (const Part& part : kParts) bars.parts.push_back({std::string(part.name), part.colour});
+  const bool schedules = !result.spec.rows.front().runs.front().jobs.empty();
+  const std::span<const TimePart> parts =
+      schedules ? std::span<const TimePart>(kScheduleParts) : std::span(kEpochParts);
+  report::StackedBars bars{
+      .title = schedules ? "Where a job's time goes, on average" : "Where an epoch's time goes",
+      .x_label = "time",
+      .unit = "s",
+      .parts = {},
+      .bars = {}};
+  for (const TimePart& part : parts) bars.parts.push_back({std::string(part.name), part.colour});
   for (std::size_t row = 0; row < result.rows.size(); ++row) {
     for (std::size_t i = 0; i < result.spec.variants.size(); ++i) {
       const std::string& label = result.spec.rows[row].label;
       report::StackedBar bar{.label = result.spec.variants.size() == 1
                                           ? label
                                           : fmt::format("{}: {}", label, result.spec.variants[i])};
-      for (const Part& part : kParts) bar.values.push_back(result.rows[row].runs[i].*part.seconds);
+      for (const TimePart& part : parts) {
+        bar.values.push_back(result.rows[row].runs[i].value(part.quantity).value_or(0));
+      }
       bars.bars.push_back(std::move(bar));
     }
   }
@@ -195,7 +206,7 @@ nlohmann::ordered_json experiments_json(std::span<const ExperimentResult> result
 
 std::string experiments_page(std::span<const ExperimentResult> results,
                              const report::Provenance& provenance) {
-  report::Page page("Results of papers, on described hosts");
+  report::Page page("Results of papers, on described hosts and fleets");
   page.verdict(counts_text(count_checks(results)));
   for (const ExperimentResult& result : results) add_experiment(page, result);
   report::add_provenance(page, provenance);

@@ -6,9 +6,11 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "gpemu/base/error.hpp"
@@ -18,10 +20,11 @@
 #include "gpemu/profile/database.hpp"
 #include "gpemu/profile/experiment_spec.hpp"
 #include "gpemu/profile/host_spec.hpp"
+#include "gpemu/scheduling/simulator.hpp"
 
 namespace gpemu::experiment {
 
-/// A quantity of a run that expressions can use.
+/// A quantity of a run on described hosts that expressions can use.
 struct Quantity {
   std::string_view name;     ///< e.g. "epoch_s".
   std::string_view meaning;  ///< for the documentation.
@@ -29,8 +32,32 @@ struct Quantity {
 };
 [[nodiscard]] std::span<const Quantity> quantities();
 
+/// A quantity of a run in which a policy schedules jobs.
+struct ScheduleQuantity {
+  std::string_view name;  ///< e.g. "average_jct_s".
+  std::string_view meaning;
+  double (*of)(const scheduling::ScheduleMetrics& metrics);
+};
+[[nodiscard]] std::span<const ScheduleQuantity> schedule_quantities();
+
+/// What a run measured: the value of each quantity of its kind.
+class RunResult {
+ public:
+  explicit RunResult(const pipeline::EpochResult& epoch);
+  explicit RunResult(const scheduling::ScheduleMetrics& metrics);
+
+  [[nodiscard]] const std::vector<std::pair<std::string_view, double>>& values() const {
+    return values_;
+  }
+  /// Returns the value of this name; nothing if runs of this kind have none.
+  [[nodiscard]] std::optional<double> value(std::string_view name) const;
+
+ private:
+  std::vector<std::pair<std::string_view, double>> values_;
+};
+
 struct RowResult {
-  std::vector<pipeline::EpochResult> runs;  ///< one for each variant: its last epoch.
+  std::vector<RunResult> runs;  ///< one for each variant; of epochs, the last one.
   std::vector<double> columns;
 };
 
@@ -45,7 +72,8 @@ struct ExperimentResult {
   std::vector<CheckResult> checks;
 };
 
-/// Runs experiments on described hosts. The database must outlive it. Thread safety: none.
+/// Runs experiments on described hosts and fleets. The database must outlive it. Thread safety:
+/// none.
 class ExperimentRunner {
  public:
   struct Folders {

@@ -24,8 +24,8 @@ struct DatasetSpec {
   std::string source;
 };
 
-/// One run of an experiment: described hosts that train. The names of the keys are those of the
-/// fields.
+/// One run of an experiment: described hosts that train or, with `jobs`, a policy that schedules.
+/// The names of the keys are those of the fields.
 struct ExperimentRun {
   std::string host;
   std::string loader;   ///< of the host; empty: its first.
@@ -53,6 +53,16 @@ struct ExperimentRun {
   std::string offload = "none";  ///< to remote workers: "all", or what FastFlow decides.
   int epochs = 2;                ///< the last one counts.
   std::uint64_t seed = 0;
+  std::string jobs;    ///< a table of jobs; this and the files below: beside the experiment's file.
+  std::string policy;  ///< as `gpemu schedule` names it.
+  std::string fleet;   ///< a table of servers; empty: `servers` with `gpus` each.
+  std::string speeds;  ///< a table of speeds; empty: models are everywhere the same.
+  std::string restarts;               ///< a table of restart times; empty: `restart_s`.
+  std::string accounting = "change";  ///< of restarts.
+  int servers = 1;
+  double restart_s = 0;
+  double round_s = 0;  ///< 0: as in the policy's paper.
+  int first_jobs = 0;  ///< so many of the jobs; 0: all.
 
   bool operator==(const ExperimentRun&) const = default;
 };
@@ -84,6 +94,7 @@ struct ExperimentSpec {
   std::string name;
   std::string title;
   std::string paper;                  ///< the citation of the paper and of GPEmu's numbers.
+  std::filesystem::path folder;       ///< where its file lies; tables of runs lie there, too.
   std::vector<std::string> variants;  ///< of which every row has a run, e.g. "cached".
   std::vector<ExperimentColumn> columns;
   std::vector<ExperimentRow> rows;

@@ -53,7 +53,9 @@ struct SimulationResult {
 /// The figures by which simulations are compared. Units: seconds.
 struct ScheduleMetrics {
   double average_jct_s = 0;
+  double p40_jct_s = 0;
   double median_jct_s = 0;
+  double p90_jct_s = 0;
   double p95_jct_s = 0;
   double p99_jct_s = 0;
   double makespan_s = 0;      ///< from the first arrival to the last end.

@@ -41,8 +41,8 @@ class Synergy final : public Policy {
   bool place_all(const Snapshot& snapshot, const std::vector<JobIndex>& jobs, bool in_place);
   bool place(const Snapshot& snapshot, JobIndex job, const GpuSet* where);
   bool take(const Snapshot& snapshot, JobIndex job, const GpuSet* where, const HostShare& host);
-  /// Lets jobs on a server that have more than their share have their share. Returns whether any
-  /// had.
+  /// Lets the job on a server that has the most cores for a GPU have no more than its share.
+  /// Returns whether one had more.
   bool demote_on(const Snapshot& snapshot, std::uint32_t server);
   void fill(const Snapshot& snapshot, Decision& decision);
 
@@ -152,35 +152,39 @@ bool Synergy::take(const Snapshot& snapshot, JobIndex job, const GpuSet* where,
 }
 
 bool Synergy::demote_on(const Snapshot& snapshot, std::uint32_t server) {
-  bool any = false;
+  Placed* greediest = nullptr;
+  std::uint64_t most = 0;
   for (Placed& placed : placed_) {
     bool here = false;
     for (std::size_t i = 0; i < placed.gpus.parts(); ++i) {
       here = here || placed.gpus.part(i).server == server;
     }
-    const HostShare share = share_of(snapshot, placed.job);
-    if (!here || placed.host.fits_in(share)) continue;
     const Job& job = snapshot.jobs[placed.job];
-    room_->give_back(placed.gpus, demand_with(job, placed.host));
-    placed.host = {.millicores = std::min(placed.host.millicores, share.millicores),
-                   .memory_mib = std::min(placed.host.memory_mib, share.memory_mib)};
-    GPEMU_CHECK(room_->take(placed.gpus, demand_with(job, placed.host)), "less does not fit");
-    any = true;
+    const std::uint64_t cores = placed.host.millicores / std::max(job.demand.gpus, 1U);
+    if (!here || placed.host.fits_in(share_of(snapshot, placed.job)) || cores < most) continue;
+    greediest = &placed;
+    most = cores;
   }
-  return any;
+  if (greediest == nullptr) return false;
+  const Job& job = snapshot.jobs[greediest->job];
+  const HostShare share = share_of(snapshot, greediest->job);
+  room_->give_back(greediest->gpus, demand_with(job, greediest->host));
+  greediest->host = {.millicores = std::min(greediest->host.millicores, share.millicores),
+                     .memory_mib = std::min(greediest->host.memory_mib, share.memory_mib)};
+  GPEMU_CHECK(room_->take(greediest->gpus, demand_with(job, greediest->host)), "less does not fit");
+  return true;
 }
 
 bool Synergy::place(const Snapshot& snapshot, JobIndex job, const GpuSet* where) {
   const HostShare share = share_of(snapshot, job);
   if (take(snapshot, job, where, best_for(snapshot, job))) return true;
   if (take(snapshot, job, where, share)) return true;
-  if (where != nullptr) {
-    for (std::size_t i = 0; i < where->parts(); ++i) demote_on(snapshot, where->part(i).server);
-    return take(snapshot, job, where, share);
-  }
-  for (std::uint32_t server = 0; server < snapshot.fleet->servers().size(); ++server) {
-    if (room_->on(server) == 0 || !demote_on(snapshot, server)) continue;
-    if (take(snapshot, job, nullptr, share)) return true;
+  const auto servers = static_cast<std::uint32_t>(snapshot.fleet->servers().size());
+  for (std::uint32_t server = 0; server < servers; ++server) {
+    if (room_->on(server) == 0) continue;
+    while (demote_on(snapshot, server)) {
+      if (take(snapshot, job, where, share)) return true;
+    }
   }
   return false;
 }
