@@ -104,7 +104,7 @@ TEST(ParseExperimentSpec, RunsWithJobsHaveAPolicyOrAPlacement) {
   EXPECT_EQ(experiment_fault(old, "jobs = \"j\"\nfleet = \"f\"\n"),
             "toy.toml:16: row one: no policy and no placement, here and in [run]");
   EXPECT_EQ(experiment_fault(old, "jobs = \"j\"\npolicy = \"fifo\"\nplacement = \"fgd\"\n"),
-            "toy.toml:16: row one: a run has a policy or a placement");
+            "toy.toml:17: row one: a run has a policy or a placement");
 }
 
 const std::string kToyDataset = R"(name = "d"
