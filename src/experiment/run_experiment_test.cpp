@@ -148,11 +148,10 @@ profile::ExperimentSpec filling(const std::filesystem::path& folder) {
   EXPECT_TRUE(write_file_atomically(folder / "servers.csv", "server,gpus\ns,2\n"));
   EXPECT_TRUE(write_file_atomically(folder / "pods.csv",
                                     "name,cpu_milli,memory_mib,num_gpu,gpu_milli\na,1,1,2,1000\n"));
-  profile::ExperimentSpec spec{
-      .name = "toy", .title = "", .paper = "", .folder = folder, .variants = {"run"}};
+  profile::ExperimentSpec spec{.name = "toy", .title = "", .paper = "", .variants = {"run"}};
   profile::ExperimentRun run;
-  run.fleet = "servers.csv";
-  run.jobs = "pods.csv";
+  run.fleet = folder / "servers.csv";
+  run.jobs = folder / "pods.csv";
   run.placement = "best-fit";
   run.load = 2;
   run.seeds = 2;
@@ -173,16 +172,24 @@ TEST_F(RunExperiment, FillsAFleet) {
   EXPECT_EQ(result.rows[0].columns, (std::vector<double>{100, 0, 50}));
 }
 
-/// The same run in another folder is another one.
-TEST_F(RunExperiment, KnowsTablesByTheirFolders) {
+/// Two jobs of 10 s, one after the other.
+TEST_F(RunExperiment, SchedulesJobs) {
   const TemporaryFolder folder =
       TemporaryFolder::create(testing::TempDir(), "gpemu-experiment-").value();
-  const profile::ExperimentSpec spec = filling(folder.path());
+  const std::filesystem::path jobs = folder.path() / "jobs.csv";
+  EXPECT_TRUE(
+      write_file_atomically(jobs, "job,arrival_s,gpus,duration_s\na,0,2,10\nb,0,1,10\n"));
+  profile::ExperimentRun run;
+  run.jobs = jobs;
+  run.gpus = 2;
+  run.policy = "fifo";
+  run.restart_s = 1;
+  profile::ExperimentSpec spec{.name = "toy", .title = "", .paper = "", .variants = {"run"}};
+  spec.rows = {{.name = "a", .label = "", .runs = {run}}};
+  spec.columns = {{"jct", "", "run.average_jct_s"}, {"wait", "", "run.average_wait_s"}};
   const std::atomic<bool> stop{false};
-  EXPECT_TRUE(runner_.run(spec, stop, [](std::size_t) {}));
-  profile::ExperimentSpec elsewhere = spec;
-  elsewhere.folder /= "elsewhere";
-  EXPECT_EQ(runner_.run(elsewhere, stop, [](std::size_t) {}).error().code, ErrorCode::kNotFound);
+  const ExperimentResult result = runner_.run(spec, stop, [](std::size_t) {}).value();
+  EXPECT_EQ(result.rows[0].columns, (std::vector<double>{16.5, 5.5}));
 }
 
 TEST(Experiments, FgdsTablesAreThoseOfTheEvidence) {

@@ -100,11 +100,11 @@ TEST(ParseExperimentSpec, RunsWithJobsHaveAPolicyOrAPlacement) {
   EXPECT_EQ(experiment_fault(old, "jobs = \"j\"\nplacement = \"fgd\"\nfleet = \"f\"\n"),
             "no fault");
   EXPECT_EQ(experiment_fault(old, "jobs = \"j\"\nplacement = \"fgd\"\n"),
-            "toy.toml:16: row one: no fleet, here and in [run]");
+            "toy.toml:16: row one: no fleet or no jobs, here and in [run]");
   EXPECT_EQ(experiment_fault(old, "jobs = \"j\"\nfleet = \"f\"\n"),
             "toy.toml:16: row one: no policy and no placement, here and in [run]");
   EXPECT_EQ(experiment_fault(old, "jobs = \"j\"\npolicy = \"fifo\"\nplacement = \"fgd\"\n"),
-            "toy.toml:17: row one: no choice of policy and placement, here and in [run]");
+            "toy.toml:16: row one: a run has a policy or a placement");
 }
 
 const std::string kToyDataset = R"(name = "d"

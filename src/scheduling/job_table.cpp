@@ -42,6 +42,7 @@ enum class Field : std::uint8_t {
   kStage2,
   kModel,
   kPriority,
+  kStatedTime,
   kGpuShare,
   kGpuMilli,
   kGpuKinds,
@@ -84,6 +85,7 @@ constexpr std::array kMuriColumns{
     Column{"submit_time", Field::kArrival, 1000},
     Column{"iterations", Field::kIterations},
     Column{"model_name", Field::kModel},
+    Column{"duration", Field::kStatedTime, 1000, false},
     Column{"iteration_time", Field::kIterationTime, 1000},
     Column{"resource_time_0", Field::kStage0, 1000},
     Column{"resource_time_1", Field::kStage1, 1000},
@@ -260,6 +262,9 @@ void set_time(Field field, double value, Job& job) {
       return;
     case Field::kRestart:
       job.restart_s = value;
+      return;
+    case Field::kStatedTime:
+      job.stated_s = value;
       return;
     case Field::kStage0:
     case Field::kStage1:

@@ -32,6 +32,7 @@ TEST(JobTableTest, ReadsMurisColumnsInMilliseconds) {
   EXPECT_EQ(second.demand.gpus, 8U);
   EXPECT_EQ(second.iterations, 50);
   EXPECT_EQ(second.iteration_s, 0.2);
+  EXPECT_EQ(second.stated_s, 0.009);
   EXPECT_EQ(second.stages_s, (std::array{0.09, 0.06, 0.045}));
   EXPECT_EQ(second.model, "vgg16");
   EXPECT_TRUE(second.opportunistic);

@@ -104,7 +104,7 @@ constexpr auto kScheduleParts = std::to_array<TimePart>({
 });
 
 report::StackedBars time_bars(const ExperimentResult& result) {
-  const bool schedules = !result.spec.rows.front().runs.front().jobs.empty();
+  const bool schedules = !result.spec.rows.front().runs.front().policy.empty();
   const std::span<const TimePart> parts =
       schedules ? std::span<const TimePart>(kScheduleParts) : std::span(kEpochParts);
   report::StackedBars bars{
