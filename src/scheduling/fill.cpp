@@ -109,7 +109,7 @@ class Filling {
     result_.left_out += chosen ? 0 : 1;
     ++result_.arrived;
     const auto gpus = static_cast<double>(fleet_.gpus());
-    constexpr double kSharesInPercent = kWholeGpu / 100;
+    constexpr double kSharesInPercent = kWholeGpu / 100.0;
     // In this order, which decides about numbers between two per cents, as in FGD's analysis.
     const double percent = static_cast<double>(asked_) / gpus / kSharesInPercent;
     const auto place = static_cast<std::size_t>(std::nearbyint(percent));

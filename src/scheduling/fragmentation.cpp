@@ -7,6 +7,8 @@
 #include <tuple>
 #include <utility>
 
+#include <fmt/ranges.h>
+
 namespace gpemu::scheduling {
 namespace {
 
@@ -50,6 +52,7 @@ std::vector<TypicalDemand> typical_demands(const Fleet& fleet, std::span<const J
     counts[demand] += 1;
   }
   std::vector<TypicalDemand> typical;
+  typical.reserve(counts.size());
   for (const auto& [demand, count] : counts) typical.push_back({demand, count});
   // The most frequent first; of equally frequent ones, those that ask for more.
   std::ranges::sort(typical, std::greater<>(), [&](const TypicalDemand& one) {

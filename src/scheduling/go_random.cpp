@@ -83,8 +83,8 @@ GoRandom::State far_state() {
 }  // namespace
 
 GoRandom::GoRandom(std::int64_t seed) : state_(seeded(seed, 20)) {
-  static const State kFar = far_state();
-  for (std::size_t i = 0; i < kLength; ++i) state_[i] ^= kFar[i];
+  static const State far = far_state();
+  for (std::size_t i = 0; i < kLength; ++i) state_[i] ^= far[i];
 }
 
 std::uint64_t GoRandom::bits() {

@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -59,7 +58,7 @@ struct PlaceRun {
   const std::vector<Job>* jobs = nullptr;
   const PlacementEntry* placement = nullptr;
   std::uint64_t seed = 0;
-  std::optional<Result<FillResult>> result;
+  Result<FillResult> result{};
 };
 
 /// The tables, and the fillings of which each is a part.
@@ -113,14 +112,14 @@ Result<std::vector<PlaceRow>> place_all(const PlaceOptions& options, const World
   progress.clear();
   std::vector<PlaceRow> rows;
   for (PlaceRun& run : all.runs) {
-    if (!*run.result) {
-      const Error& error = run.result->error();
+    if (!run.result) {
+      const Error& error = run.result.error();
       return fail(error.code, "{}: {}", *run.table, error.message);
     }
     rows.push_back({.table = *run.table,
                     .placement = std::string(run.placement->name),
                     .seed = run.seed,
-                    .result = **std::move(run.result)});
+                    .result = *std::move(run.result)});
   }
   return rows;
 }
