@@ -65,4 +65,25 @@ double interleaved_iteration_s(std::span<const Stages> jobs) {
   return best * kInterference[jobs.size()];
 }
 
+double iteration_beside_s(const Iteration& job, const Iteration& other) {
+  const Stages& theirs = other.stages;
+  // How long the other leaves storage, GPUs and network to a job in each of its iterations.
+  const Stages gaps{theirs[1] + theirs[2], theirs[0] + theirs[2], theirs[0] + theirs[1]};
+  if (std::ranges::min(gaps) <= 0) return job.time_s * 2;
+  Stages left = job.stages;
+  double iterations = std::floor(left[0] / gaps[0]);
+  if (const double rest = std::fmod(left[0], gaps[0]); rest > 0) {
+    ++iterations;  // In what is left of its last gap, it computes.
+    left[1] -= std::min({left[1], theirs[2], gaps[0] - rest});
+  }
+  iterations += std::floor(left[1] / gaps[1]);
+  if (const double rest = std::fmod(left[1], gaps[1]); rest > 0) {
+    ++iterations;
+    if (rest < theirs[0]) left[2] -= std::min(left[2], gaps[2] - rest);
+  }
+  iterations += std::floor(left[2] / gaps[2]);
+  if (std::fmod(left[2], gaps[2]) > theirs[0]) ++iterations;
+  return std::max(job.time_s, iterations * other.time_s);
+}
+
 }  // namespace gpemu::scheduling

@@ -25,5 +25,20 @@ TEST(InterleavingTest, TheOrderInWhichTheyAreNamedDoesNotMatter) {
   EXPECT_EQ(interleaved_iteration_s(jobs), interleaved_iteration_s(others));
 }
 
+TEST(InterleavingTest, AJobBesideAnotherTakesWholeIterationsOfTheOther) {
+  // It reads in one iteration of the other, and computes in the next.
+  EXPECT_EQ(
+      iteration_beside_s({.stages = {3, 1, 0}, .time_s = 4}, {.stages = {1, 3, 0}, .time_s = 4}),
+      8);
+  // It reads for 2 s of the first gap of 4 s, computes for 1 s of it, and goes on in the next.
+  EXPECT_EQ(
+      iteration_beside_s({.stages = {2, 2, 1}, .time_s = 5}, {.stages = {1, 3, 1}, .time_s = 5}),
+      10);
+  EXPECT_EQ(
+      iteration_beside_s({.stages = {1, 1, 1}, .time_s = 9}, {.stages = {4, 4, 4}, .time_s = 2}),
+      9);
+  EXPECT_EQ(iteration_beside_s({.stages = {}, .time_s = 4}, {.stages = {}, .time_s = 1}), 8);
+}
+
 }  // namespace
 }  // namespace gpemu::scheduling

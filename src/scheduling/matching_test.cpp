@@ -29,14 +29,20 @@ double best_sum(const std::vector<std::vector<double>>& weights, std::vector<boo
 
 TEST(MatchingTest, FindsTheHeaviestPairsOf10000SmallInstances) {
   RandomDraws draw(1);
+  HeaviestPairs pairs;
   for (int instance = 0; instance < 10000; ++instance) {
     const std::size_t count = 2 + draw(6);
     std::vector<std::vector<double>> weights(count, std::vector<double>(count));
     for (auto& row : weights) {
       for (double& weight : row) weight = draw(3) == 0 ? 0 : static_cast<double>(draw(1000)) / 1000;
     }
-    const auto partners =
-        heaviest_pairs(count, [&](std::size_t a, std::size_t b) { return weights[a][b]; });
+    std::vector<double> matrix;
+    for (std::size_t a = 0; a < count; ++a) {
+      for (std::size_t b = 0; b < count; ++b) {
+        matrix.push_back(weights[std::min(a, b)][std::max(a, b)]);
+      }
+    }
+    const auto partners = pairs.find(count, matrix);
     double sum = 0;
     for (std::size_t i = 0; i < count; ++i) {
       if (!partners[i]) continue;

@@ -15,8 +15,23 @@
 namespace gpemu::scheduling {
 namespace {
 
-/// Muri's simulator compares times by Python's math.isclose(), whose tolerance this is.
+/// Muri's simulator compares times by Python's math.isclose(), whose tolerance this is, relative to
+/// the times; and, if an end meets an arrival, with this one in seconds.
 constexpr double kMuriSameTime = 1e-9;
+constexpr double kMuriSameTimeS = 1e-4;
+
+bool is_same_for_muri(double end_s, double arrival_s) {
+  if (end_s == kNever || arrival_s == kNever) return false;
+  const double tolerance = std::max(kMuriSameTime * std::max(end_s, arrival_s), kMuriSameTimeS);
+  return std::abs(end_s - arrival_s) <= tolerance;
+}
+
+bool overlap(const ServerGpus& part, const GpuSet& gpus) {
+  for (std::size_t i = 0; i < gpus.parts(); ++i) {
+    if (gpus.part(i).server == part.server && (gpus.part(i).gpus & part.gpus) != 0) return true;
+  }
+  return false;
+}
 
 /// Asking for progress, or whether to stop, at each decision would take longer than most decisions.
 constexpr std::uint64_t kDecisionsBetweenCalls = 4096;
@@ -69,7 +84,8 @@ class Simulation {
   [[nodiscard]] double next_end_s();
   /// Advances the time to the next change, or to when the policy wants to be asked.
   Result<void> advance();
-  void end_jobs();
+  /// Ends the jobs that end at `end_s`, which is the time, or almost.
+  void end_jobs(double end_s);
   void end_job(JobIndex job);
   void charge_running();
   /// Brings a running job's state up to the present.
@@ -82,6 +98,9 @@ class Simulation {
   [[nodiscard]] bool take(const Decision::Start& start);
   /// Gives the jobs of groups that changed their new speed.
   void settle_groups();
+  /// Gives the jobs that run beside others their speed.
+  void settle_beside();
+  [[nodiscard]] double slowest_beside_s(JobIndex job) const;
   /// Returns the cores and memory that a start gives.
   [[nodiscard]] HostShare host_of(const Decision::Start& start) const {
     return start.host.value_or(jobs_[start.job].demand.host);
@@ -123,6 +142,9 @@ class Simulation {
   /// The jobs of each group that runs.
   std::unordered_map<std::uint32_t, std::vector<JobIndex>> groups_;
   std::vector<std::uint32_t> changed_groups_;
+  std::size_t beside_ = 0;  ///< how many jobs run beside others.
+  /// Those that do not, by server; only kept while others run beside them.
+  std::vector<std::vector<JobIndex>> on_server_;
   std::vector<std::uint32_t> versions_;  ///< of a job's entry in ends_.
   std::vector<std::uint32_t> places_;    ///< of a running job in running_.
   std::priority_queue<End, std::vector<End>, std::greater<>> ends_;  ///< unless charges_changes_.
@@ -162,7 +184,8 @@ std::unexpected<Error> Simulation::stalled() const {
 Result<void> Simulation::advance() {
   const double end_s = next_end_s();
   const double arrival_s = next_arrival_s();
-  const double change_s = std::min(end_s, arrival_s);
+  const bool both = charges_changes_ ? is_same_for_muri(end_s, arrival_s) : end_s == arrival_s;
+  const double change_s = both ? arrival_s : std::min(end_s, arrival_s);
   new_arrived_.clear();
   new_ended_.clear();
   if (change_s == kNever && ask_again_s_ == kNever) return stalled();
@@ -170,7 +193,7 @@ Result<void> Simulation::advance() {
   now_s_ = std::max(now_s_, std::min(change_s, ask_again_s_));
   held_gpu_s_ += static_cast<double>(fleet_.gpus() - free_.count()) * (now_s_ - before_s);
   if (ask_again_s_ < change_s) return {};
-  if (end_s == change_s) end_jobs();
+  if (both || end_s == change_s) end_jobs(end_s);
   if (arrival_s != change_s) return {};
   for (; next_arrival_s() == change_s; ++arrived_) {
     const auto job = static_cast<JobIndex>(arrived_);
@@ -181,15 +204,15 @@ Result<void> Simulation::advance() {
   return {};
 }
 
-void Simulation::end_jobs() {
+void Simulation::end_jobs(double end_s) {
   if (!charges_changes_) {
-    for (const double end_s = ends_.top().end_s; next_end_s() == end_s;) {
+    while (next_end_s() == end_s) {
       new_ended_.push_back(ends_.top().job);
       end_job(new_ended_.back());
     }
     return;
   }
-  const double last_s = now_s_ + now_s_ * kMuriSameTime;
+  const double last_s = end_s + end_s * kMuriSameTime;
   for (const JobIndex job : running_) {
     if (end_s_of(job) <= last_s) new_ended_.push_back(job);
   }
@@ -222,7 +245,9 @@ void Simulation::touch(JobIndex job) {
 void Simulation::release(JobIndex job) {
   JobState& state = states_[job];
   ++versions_[job];
-  if (state.group != 0) {
+  if (state.beside) {
+    --beside_;
+  } else if (state.group != 0) {
     std::vector<JobIndex>& members = groups_[state.group];
     std::erase(members, job);
     changed_groups_.push_back(state.group);
@@ -236,11 +261,16 @@ void Simulation::release(JobIndex job) {
   state.gpus.clear();
   state.host = {};
   state.group = 0;
+  state.beside = false;
   state.iteration_s = jobs_[job].iteration_s;
   charges_s_[job] = jobs_[job].restart_s;
 }
 
 bool Simulation::take(const Decision::Start& start) {
+  if (start.beside) {
+    ++beside_;
+    return true;
+  }
   if (start.group == 0) {
     return free_.take(start.gpus, demand_of(start.job, host_of(start)));
   }
@@ -265,18 +295,56 @@ void Simulation::settle_groups() {
       stages.push_back(jobs_[job].stages_s);
       charge_s += jobs_[job].restart_s;
     }
+    const double iteration_s =
+        members.size() == 1
+            ? iteration_s_with(fleet_, jobs_[members.front()], states_[members.front()].gpus, {})
+            : interleaved_iteration_s(stages);
     for (const JobIndex job : members) {
       touch(job);
       charges_s_[job] = charge_s;
-      states_[job].iteration_s =
-          members.size() == 1
-              ? iteration_s_with(fleet_, jobs_[job], states_[job].gpus, states_[job].host)
-              : interleaved_iteration_s(stages);
+      states_[job].iteration_s = iteration_s;
       ++versions_[job];
       queue_end(job);
     }
   }
   changed_groups_.clear();
+}
+
+/// Returns how long an iteration of a job takes beside those that have its GPUs.
+double Simulation::slowest_beside_s(JobIndex job) const {
+  const Iteration own{.stages = jobs_[job].stages_s, .time_s = jobs_[job].iteration_s};
+  double slowest_s = own.time_s;
+  const GpuSet& gpus = states_[job].gpus;
+  for (std::size_t i = 0; i < gpus.parts(); ++i) {
+    for (const JobIndex other : on_server_[gpus.part(i).server]) {
+      if (!overlap(gpus.part(i), states_[other].gpus)) continue;
+      slowest_s =
+          std::max(slowest_s, iteration_beside_s(own, {.stages = jobs_[other].stages_s,
+                                                       .time_s = jobs_[other].iteration_s}));
+    }
+  }
+  return slowest_s;
+}
+
+void Simulation::settle_beside() {
+  if (beside_ == 0) return;
+  on_server_.resize(fleet_.servers().size());
+  for (std::vector<JobIndex>& jobs : on_server_) jobs.clear();
+  for (const JobIndex job : running_) {
+    if (states_[job].beside) continue;
+    for (std::size_t i = 0; i < states_[job].gpus.parts(); ++i) {
+      on_server_[states_[job].gpus.part(i).server].push_back(job);
+    }
+  }
+  for (const JobIndex job : running_) {
+    if (!states_[job].beside) continue;
+    const double iteration_s = slowest_beside_s(job);
+    if (iteration_s == states_[job].iteration_s) continue;
+    touch(job);
+    states_[job].iteration_s = iteration_s;
+    ++versions_[job];
+    queue_end(job);
+  }
 }
 
 void Simulation::queue_end(JobIndex job) {
@@ -299,8 +367,9 @@ Result<void> Simulation::check_start(const Decision::Start& start) const {
   if (start.gpus.empty() || start.gpus.count() != job.demand.gpus) {
     return defect(start.job, "gives another number of GPUs than it needs to");
   }
+  if (start.beside && start.group != 0) return defect(start.job, "groups and runs beside others");
   const bool asks_for_more = job.demand.shares_gpus() || job.demand.host != HostShare{};
-  if (start.group != 0 && asks_for_more) {
+  if ((start.group != 0 || start.beside) && asks_for_more) {
     return defect(start.job, "groups what needs a share of a GPU, cores or memory:");
   }
   if (!std::isfinite(iteration_s_with(fleet_, job, start.gpus, host_of(start)))) {
@@ -315,6 +384,7 @@ void Simulation::place(const Decision::Start& start, Change change) {
   state.host = host_of(start);
   state.iteration_s = iteration_s_with(fleet_, jobs_[start.job], start.gpus, state.host);
   state.group = start.group;
+  state.beside = start.beside;
   if (change != Change::kStays) {
     const bool pays = options_.accounting == Accounting::kChange;
     state.progress_from_s = now_s_ + (pays ? jobs_[start.job].restart_s : 0);
@@ -361,6 +431,7 @@ Result<void> Simulation::apply() {
     place(start, changes_[i]);
   }
   settle_groups();
+  settle_beside();
   ask_again_s_ = decision_.ask_again_s;
   return {};
 }

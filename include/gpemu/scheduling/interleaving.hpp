@@ -22,4 +22,16 @@ using Stages = std::array<double, 3>;
 /// Requires: 2 to kMostInGroup jobs.
 [[nodiscard]] double interleaved_iteration_s(std::span<const Stages> jobs);
 
+/// What an iteration of a job consists of. Units: seconds.
+struct Iteration {
+  Stages stages{};
+  double time_s = 0;  ///< with GPUs of its own; it may be more or less than its stages' sum.
+};
+
+/// Returns how long an iteration of a job takes that runs only while `other`, which has the same
+/// GPUs, uses other resources: as many whole iterations of the other as its stages need. That is at
+/// least its own time, and twice that if the stages are not known. Source: how Muri's simulator
+/// (SIGCOMM'22, run_sim.py) models opportunistic jobs of AntMan.
+[[nodiscard]] double iteration_beside_s(const Iteration& job, const Iteration& other);
+
 }  // namespace gpemu::scheduling

@@ -25,6 +25,8 @@ struct Job {
   /// How fast it is on which GPUs, with which cores and memory; null: everywhere the same.
   std::shared_ptr<const SpeedProfile> speed;
   double restart_s = 0;  ///< after it starts, resumes or moves, until it makes progress.
+  /// How long it runs according to who asked for it, which need not be work_s(); 0: not known.
+  double stated_s = 0;
   /// The parts of an iteration in which it uses storage and processors, GPUs, and the network; all
   /// 0: not known.
   std::array<double, 3> stages_s{};
@@ -53,6 +55,7 @@ struct JobState {
   GpuSet gpus;                 ///< those that it has; empty unless it runs.
   HostShare host;              ///< cores and memory that it has.
   std::uint32_t group = 0;     ///< of jobs that share its GPUs; 0: it shares none.
+  bool beside = false;         ///< it gives way to other jobs on its GPUs.
   double iterations_left = 0;  ///< at `as_of_s`.
   double iteration_s = 0;      ///< of one iteration where it runs now.
   double held_s = 0;           ///< for how long it had GPUs until `as_of_s`.

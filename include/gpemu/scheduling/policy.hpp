@@ -48,6 +48,9 @@ struct Decision {
     /// Jobs with the same number share their GPUs in turns (interleaving.hpp); 0: it shares none.
     /// The jobs of a group are kMostInGroup or fewer, have the same GPUs, and known stages.
     std::uint32_t group = 0;
+    /// It shares its GPUs with whatever jobs have them, and gives way to these
+    /// (iteration_beside_s()). Others may get its GPUs while it runs.
+    bool beside = false;
     /// The cores and memory that it gets; nothing: what it asks for.
     std::optional<HostShare> host{};
   };

@@ -14,16 +14,24 @@
 
 #include "matching.hpp"
 #include "policies/policies.hpp"
+#include "shared_use.hpp"
 
 namespace gpemu::scheduling {
 namespace {
+
+struct MuriOptions {
+  bool knows_durations = false;
+  /// A group that is slower together than one after the other is split, and the most urgent groups
+  /// that fit run, instead of the largest ones. Muri's simulator has this since after its paper.
+  bool splits_slow_groups = false;
+};
 
 /// Muri (SIGCOMM'22): jobs that use different resources at different times share their GPUs. Jobs
 /// with the same number of GPUs are matched so that their resources are used as much as possible,
 /// as often as it takes until they fit on the fleet.
 class Muri final : public Policy {
  public:
-  explicit Muri(bool knows_durations) : knows_durations_(knows_durations) {}
+  explicit Muri(MuriOptions options) : options_(options) {}
   void decide(const Snapshot& snapshot, Decision& decision) override;
 
  private:
@@ -31,6 +39,7 @@ class Muri final : public Policy {
   struct Group {
     std::vector<JobIndex> jobs;
     std::uint32_t gpus = 0;
+    SharedUse::Mix mix = 0;
     double rank = 0;
   };
   /// Groups by their number of GPUs, in the order in which the first job of that number was looked
@@ -38,63 +47,34 @@ class Muri final : public Policy {
   using Groups = std::vector<std::pair<std::uint32_t, std::vector<Group>>>;
 
   void sort_jobs(const Snapshot& snapshot);
+  [[nodiscard]] double rank(const Snapshot& snapshot, JobIndex job) const;
   [[nodiscard]] Groups choose(const Snapshot& snapshot, std::uint64_t& wanted);
   /// Merges groups that go well together, while more GPUs are wanted than there are.
   void merge(const Snapshot& snapshot, Groups& groups, std::uint64_t& wanted);
-  [[nodiscard]] std::vector<Group> those_that_fit(const Snapshot& snapshot, const Groups& groups);
+  [[nodiscard]] std::vector<std::optional<std::size_t>> partners_of(
+      const std::vector<Group>& groups);
+  [[nodiscard]] std::vector<Group> ranked(const Snapshot& snapshot, const Groups& groups);
   void fill(const Snapshot& snapshot, std::vector<Group> groups, Decision& decision);
 
-  [[nodiscard]] double iteration_s(const Snapshot& snapshot, const std::vector<JobIndex>& jobs);
-  /// Returns which share of the resources two groups would use together, on average.
-  [[nodiscard]] double used_share(const Snapshot& snapshot, const Group& a, const Group& b);
-  [[nodiscard]] std::uint64_t kind_of(const Snapshot& snapshot, JobIndex job);
-
-  bool knows_durations_;
+  MuriOptions options_;
   std::vector<JobIndex> jobs_;  ///< those that wait or run, in the order of the last decision.
   std::vector<double> ranks_;   ///< by job.
-  std::map<Stages, std::uint64_t> kinds_;
-  std::vector<std::uint64_t> kind_of_;                 ///< by job; 0: not looked up.
-  std::unordered_map<std::uint64_t, double> periods_;  ///< of groups, by their kinds.
+  SharedUse use_;
+  HeaviestPairs pairs_;
+  std::vector<double> weights_;
   std::optional<FreeResources> room_;
 };
 
-std::uint64_t Muri::kind_of(const Snapshot& snapshot, JobIndex job) {
-  if (kind_of_.size() < snapshot.jobs.size()) kind_of_.resize(snapshot.jobs.size());
-  if (kind_of_[job] == 0) {
-    kind_of_[job] =
-        kinds_.try_emplace(snapshot.jobs[job].stages_s, kinds_.size() + 1).first->second;
+/// A job that never ran is taken to need what its table says, even if its iterations need more, as
+/// in Muri's simulator.
+double Muri::rank(const Snapshot& snapshot, JobIndex job) const {
+  const Job& asked = snapshot.jobs[job];
+  double time_s = snapshot.held_s(job);
+  if (options_.knows_durations) {
+    const bool ran = snapshot.states[job].first_start_s >= 0;
+    time_s = ran || asked.stated_s == 0 ? snapshot.work_left_s(job) : asked.stated_s;
   }
-  return kind_of_[job];
-}
-
-double Muri::iteration_s(const Snapshot& snapshot, const std::vector<JobIndex>& jobs) {
-  if (jobs.size() == 1) return snapshot.jobs[jobs.front()].iteration_s;
-  std::array<std::uint64_t, kMostInGroup> kinds{};
-  for (std::size_t i = 0; i < jobs.size(); ++i) kinds[i] = kind_of(snapshot, jobs[i]);
-  std::ranges::sort(kinds);
-  std::uint64_t key = 0;
-  for (const std::uint64_t kind : kinds) key = key << 16U | kind;
-  const auto [found, is_new] = periods_.try_emplace(key, 0);
-  if (is_new) {
-    std::vector<Stages> stages;
-    for (const JobIndex job : jobs) stages.push_back(snapshot.jobs[job].stages_s);
-    found->second = interleaved_iteration_s(stages);
-  }
-  return found->second;
-}
-
-double Muri::used_share(const Snapshot& snapshot, const Group& a, const Group& b) {
-  std::vector<JobIndex> jobs = a.jobs;
-  jobs.insert(jobs.end(), b.jobs.begin(), b.jobs.end());
-  if (jobs.size() > kMostInGroup) return 0;
-  double used = 0;
-  for (const JobIndex job : jobs) {
-    const Stages& stages = snapshot.jobs[job].stages_s;
-    const double busy = std::accumulate(stages.begin(), stages.end(), 0.0);
-    if (busy <= 0) return 0;  // Its stages are not known.
-    used += busy;
-  }
-  return used / (iteration_s(snapshot, jobs) * static_cast<double>(kMostInGroup));
+  return time_s * asked.demand.gpus;
 }
 
 void Muri::sort_jobs(const Snapshot& snapshot) {
@@ -104,10 +84,7 @@ void Muri::sort_jobs(const Snapshot& snapshot) {
   }
   jobs_.insert(jobs_.end(), snapshot.arrived.begin(), snapshot.arrived.end());
   ranks_.resize(snapshot.jobs.size());
-  for (const JobIndex job : jobs_) {
-    const double time_s = knows_durations_ ? snapshot.work_left_s(job) : snapshot.held_s(job);
-    ranks_[job] = time_s * snapshot.jobs[job].demand.gpus;
-  }
+  for (const JobIndex job : jobs_) ranks_[job] = rank(snapshot, job);
   std::ranges::stable_sort(jobs_, {}, [&](JobIndex job) { return ranks_[job]; });
 }
 
@@ -139,7 +116,9 @@ Muri::Groups Muri::choose(const Snapshot& snapshot, std::uint64_t& wanted) {
   for (const Class& same : classes) {
     std::vector<Group> single;
     for (std::size_t i = 0; i < same.chosen; ++i) {
-      single.push_back({.jobs = {same.jobs[i]}, .gpus = same.gpus});
+      single.push_back({.jobs = {same.jobs[i]},
+                        .gpus = same.gpus,
+                        .mix = use_.of(snapshot.jobs[same.jobs[i]].stages_s)});
     }
     wanted += same.chosen * same.gpus;
     groups.emplace_back(same.gpus, std::move(single));
@@ -147,12 +126,32 @@ Muri::Groups Muri::choose(const Snapshot& snapshot, std::uint64_t& wanted) {
   return groups;
 }
 
+/// Few groups differ, so the shares of those that do are looked up once.
+std::vector<std::optional<std::size_t>> Muri::partners_of(const std::vector<Group>& groups) {
+  std::vector<SharedUse::Mix> mixes;
+  std::vector<std::size_t> places;
+  for (const Group& group : groups) {
+    const auto found = std::ranges::find(mixes, group.mix);
+    places.push_back(static_cast<std::size_t>(found - mixes.begin()));
+    if (found == mixes.end()) mixes.push_back(group.mix);
+  }
+  std::vector<double> shares(mixes.size() * mixes.size());
+  for (std::size_t a = 0; a < mixes.size(); ++a) {
+    for (std::size_t b = 0; b < mixes.size(); ++b) {
+      shares[a * mixes.size() + b] = use_.share(mixes[a], mixes[b]);
+    }
+  }
+  weights_.clear();
+  for (const std::size_t a : places) {
+    for (const std::size_t b : places) weights_.push_back(shares[a * mixes.size() + b]);
+  }
+  return pairs_.find(groups.size(), weights_);
+}
+
 void Muri::merge(const Snapshot& snapshot, Groups& groups, std::uint64_t& wanted) {
   const std::uint64_t gpus_of_fleet = snapshot.fleet->gpus();
   for (auto& [gpus, same] : groups) {
-    const auto partners = heaviest_pairs(same.size(), [&](std::size_t a, std::size_t b) {
-      return used_share(snapshot, same[a], same[b]);
-    });
+    const std::vector<std::optional<std::size_t>> partners = partners_of(same);
     std::vector<Group> merged;
     for (std::size_t i = 0; i < same.size(); ++i) {
       if (partners[i] && *partners[i] > i) continue;  // With the other one, below.
@@ -167,6 +166,7 @@ void Muri::merge(const Snapshot& snapshot, Groups& groups, std::uint64_t& wanted
         continue;
       }
       first.jobs.insert(first.jobs.end(), same[i].jobs.begin(), same[i].jobs.end());
+      first.mix = use_.together(first.mix, same[i].mix);
       merged.push_back(std::move(first));
       wanted -= gpus;
     }
@@ -174,19 +174,20 @@ void Muri::merge(const Snapshot& snapshot, Groups& groups, std::uint64_t& wanted
   }
 }
 
-/// Groups that are slower together than one after the other are divided again. The most urgent ones
-/// that fit run.
-std::vector<Muri::Group> Muri::those_that_fit(const Snapshot& snapshot, const Groups& groups) {
+/// Returns the groups in the order in which they get GPUs.
+std::vector<Muri::Group> Muri::ranked(const Snapshot& snapshot, const Groups& groups) {
   std::vector<Group> all;
   for (const auto& [gpus, same] : groups) {
     for (const Group& group : same) {
       double in_turn = 0;
       for (const JobIndex job : group.jobs) in_turn += snapshot.jobs[job].iteration_s;
-      if (iteration_s(snapshot, group.jobs) > in_turn) {
-        for (const JobIndex job : group.jobs) all.push_back({.jobs = {job}, .gpus = gpus});
-      } else {
+      const bool splits = options_.splits_slow_groups && group.jobs.size() > 1 &&
+                          use_.iteration_s(group.mix) > in_turn;
+      if (!splits) {
         all.push_back(group);
+        continue;
       }
+      for (const JobIndex job : group.jobs) all.push_back({.jobs = {job}, .gpus = gpus});
     }
   }
   for (Group& group : all) {
@@ -194,6 +195,7 @@ std::vector<Muri::Group> Muri::those_that_fit(const Snapshot& snapshot, const Gr
     for (const JobIndex job : group.jobs) group.rank = std::min(group.rank, ranks_[job]);
   }
   std::ranges::stable_sort(all, {}, &Group::rank);
+  if (!options_.splits_slow_groups) return all;
   room_.emplace(*snapshot.fleet);
   std::erase_if(all,
                 [&](const Group& group) { return !room_->take_together({.gpus = group.gpus}); });
@@ -230,7 +232,7 @@ void Muri::decide(const Snapshot& snapshot, Decision& decision) {
     merge(snapshot, groups, wanted);
     if (wanted <= snapshot.fleet->gpus()) break;
   }
-  fill(snapshot, those_that_fit(snapshot, groups), decision);
+  fill(snapshot, ranked(snapshot, groups), decision);
   std::ranges::stable_sort(jobs_, std::ranges::greater{},
                            [&](JobIndex job) { return snapshot.jobs[job].demand.gpus; });
 }
@@ -238,11 +240,19 @@ void Muri::decide(const Snapshot& snapshot, Decision& decision) {
 }  // namespace
 
 std::unique_ptr<Policy> make_muri_l(const PolicySettings& /*settings*/) {
-  return std::make_unique<Muri>(false);
+  return std::make_unique<Muri>(MuriOptions{});
+}
+
+std::unique_ptr<Policy> make_muri_l_split(const PolicySettings& /*settings*/) {
+  return std::make_unique<Muri>(MuriOptions{.splits_slow_groups = true});
 }
 
 std::unique_ptr<Policy> make_muri_s(const PolicySettings& /*settings*/) {
-  return std::make_unique<Muri>(true);
+  return std::make_unique<Muri>(MuriOptions{.knows_durations = true});
+}
+
+std::unique_ptr<Policy> make_muri_s_split(const PolicySettings& /*settings*/) {
+  return std::make_unique<Muri>(MuriOptions{.knows_durations = true, .splits_slow_groups = true});
 }
 
 }  // namespace gpemu::scheduling

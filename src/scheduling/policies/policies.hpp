@@ -11,6 +11,7 @@ namespace gpemu::scheduling {
 inline constexpr double kSynergyRoundS = 300;
 
 [[nodiscard]] std::unique_ptr<Policy> make_allox(const PolicySettings& settings);
+[[nodiscard]] std::unique_ptr<Policy> make_antman(const PolicySettings& settings);
 [[nodiscard]] std::unique_ptr<Policy> make_conservative(const PolicySettings& settings);
 [[nodiscard]] std::unique_ptr<Policy> make_drf_fifo(const PolicySettings& settings);
 [[nodiscard]] std::unique_ptr<Policy> make_drf_sjf(const PolicySettings& settings);
@@ -22,7 +23,9 @@ inline constexpr double kSynergyRoundS = 300;
 [[nodiscard]] std::unique_ptr<Policy> make_las_proportional(const PolicySettings& settings);
 [[nodiscard]] std::unique_ptr<Policy> make_las_synergy(const PolicySettings& settings);
 [[nodiscard]] std::unique_ptr<Policy> make_muri_l(const PolicySettings& settings);
+[[nodiscard]] std::unique_ptr<Policy> make_muri_l_split(const PolicySettings& settings);
 [[nodiscard]] std::unique_ptr<Policy> make_muri_s(const PolicySettings& settings);
+[[nodiscard]] std::unique_ptr<Policy> make_muri_s_split(const PolicySettings& settings);
 [[nodiscard]] std::unique_ptr<Policy> make_sjf(const PolicySettings& settings);
 [[nodiscard]] std::unique_ptr<Policy> make_srsf(const PolicySettings& settings);
 [[nodiscard]] std::unique_ptr<Policy> make_srtf(const PolicySettings& settings);
