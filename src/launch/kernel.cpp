@@ -94,7 +94,7 @@ const kernels::KernelTraits& traits_of(gpemu_cuda_kernel& kernel) {
       kernel.effect = kernels::kernel_effect(
           kernel.name, [&kernel] { return facts_of_code(kernel); },
           process::writer_id(kernel.name));
-      // Names of newer versions do not say it.
+      // Names of newer versions do not give the layout of lists; the code does.
       const auto* const lists = std::get_if<kernels::ListsEffect>(&kernel.effect.recognised);
       if (lists != nullptr) kernel.traits.tensor_lists = lists->layout;
       kernel.analysed.store(true, std::memory_order_release);

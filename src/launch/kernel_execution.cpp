@@ -185,7 +185,7 @@ void perform_launch(const kernels::KernelEffect& effect, const gpemu_cuda_launch
       return;
     }
   }
-  // Its memory is used again.
+  // One for each thread, so that its memory is used again.
   if (KernelWork* const work = PerThread<KernelWork>::get(); work != nullptr) {
     perform_with(work, effect, launch, stream);
   } else {

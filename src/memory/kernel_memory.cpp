@@ -89,7 +89,7 @@ void fill_by_kernel(std::uint64_t address, const void* value, Bytes element_byte
     side.shared ? clear_pages(address, bytes) : drop(address, bytes, Content::kZeros);
     return;
   }
-  // The host reads sizes, flags and scalars.
+  // What the host reads are sizes, flags and scalars, which are small.
   constexpr Bytes kMaxFilled = 256 * kKiB;
   if (bytes > kMaxFilled && !side.on_host()) {
     side.shared ? clear_shared(address, bytes, writer)
@@ -109,7 +109,7 @@ void leave_uncomputed(std::uint64_t address, Bytes bytes, Uncomputed how,
   auto* const recent = PerThread<RecentFinds>::get();
   if (recent != nullptr && recent->left.contain(range)) return;
   const Side side = side_of(address, bytes);
-  // A writable pointer to the host's memory is as likely to be only read.
+  // A kernel that takes a writable pointer to the host's memory may only read there.
   if (side.on_host() ? how == Uncomputed::kBounded : !side.is_written_by_kernels()) return;
   Bytes covered = std::min(bytes, side.covered);
   if (how == Uncomputed::kSomewhere && covered > 0) covered = contents.part(address, covered).bytes;

@@ -93,8 +93,8 @@ bool arrive(Memory& state, std::uint64_t start, std::size_t index, process::Devi
   return true;
 }
 
-/// Moves the pages of a part to a place, and returns how many bytes that were. A part that does not
-/// fit is there as far as it does.
+/// Moves the pages of a part to a place, and returns how many bytes moved. Of a part that does not
+/// fit, as many pages move as do.
 Bytes move_to(Memory& state, const Part& part, std::int32_t place) GPEMU_REQUIRES(state.mutex) {
   Bytes moved = 0;
   if (part.block->pages.empty()) return 0;

@@ -23,8 +23,8 @@ std::string short_text(const std::string& text) {
   return printable(text).substr(0, kMostName);
 }
 
-/// Returns the limits that a client asks for. What it cannot mean limits nothing: the client has
-/// checked its own environment.
+/// Returns the limits that a client asks for. A value that is malformed limits nothing, because the
+/// client has already checked its own environment.
 Limits limits_in(const Message& hello) {
   Limits limits;
   limits.active_thread_percentage = parse_percentage(hello.value("percentage")).value_or(100);
@@ -66,7 +66,7 @@ Server::Answer Server::grant(int client, const Message& message) {
   const auto users = std::ranges::count_if(clients_, [&](const auto& other) {
     return other.first != client && other.second.devices.contains(device);
   });
-  // What no client sends is not a limit of any GPU.
+  // The client knows the limit of its GPU. Without one, nobody may.
   const auto most = static_cast<std::ptrdiff_t>(message.number("most_clients").value_or(0));
   if (users >= most || asking.devices.size() >= kMostDevices) {
     return {client, with_status("refused", kMaxClientsReached)};
@@ -77,7 +77,8 @@ Server::Answer Server::grant(int client, const Message& message) {
   return {client, {.kind = "granted", .values = {}, .text = {}}};
 }
 
-/// Tells all clients of all GPUs that share a client with the faulty client's.
+/// Ends the clients that a fault reaches: those with a context on one of the faulty client's GPUs,
+/// or on a GPU of another client that shares one with it.
 std::vector<Server::Answer> Server::spread_fault(int client, const Message& message) {
   std::set<std::string> devices = clients_[client].devices;
   for (const auto& [number, other] : clients_) {

@@ -21,7 +21,8 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// More connections than nodes of a group that have said nothing yet; the oldest one makes room.
+/// The most connections that have said nothing yet, more than a group has nodes. Beyond it, the
+/// oldest one is dropped.
 constexpr std::size_t kMostSilent = 128;
 
 /// Errors: kUnavailable naming the place.
@@ -33,7 +34,7 @@ Result<std::vector<SocketAddress>> find(const HostPort& place) {
 
 template <typename T>
 void set(const FileDescriptor& socket, int level, int option, T value) {
-  // Without them the connection works, too.
+  // The connection also works without the option.
   static_cast<void>(::setsockopt(socket.get(), level, option, &value, sizeof value));
 }
 
@@ -207,7 +208,7 @@ Result<void> move_all(const FileDescriptor& socket, std::span<Byte> bytes, short
       return fail(ErrorCode::kUnavailable, "{} has ended the connection", peer_of(socket).str());
     }
     if (bytes.empty()) break;
-    // Also after some bytes: whoever sends one now and then does not come to an end.
+    // Checked after each part, because a peer may send one byte now and then for ever.
     GPEMU_TRY(check_time(socket, events, bytes.size(), wait));
     pollfd polled{.fd = socket.get(), .events = events, .revents = 0};
     if (moved < 0) static_cast<void>(::poll(&polled, 1, milliseconds(wait)));

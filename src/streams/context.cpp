@@ -74,7 +74,7 @@ process::Status make_context(process::DeviceState& device) {
   return device.active.load(std::memory_order_acquire) ? GPEMU_CUDA_SUCCESS : make_context(device);
 }
 
-/// Yields the first device whose compute mode allows this process, as a thread gets that has chosen
+/// Yields the first device whose compute mode allows this process: that of a thread that has chosen
 /// none. Source: CUDA C++ Programming Guide, Compute Modes.
 [[gnu::noinline]] process::Status first_available(process::DeviceState** device) {
   process::Status status = GPEMU_CUDA_ERROR_DEVICE_UNAVAILABLE;

@@ -96,7 +96,7 @@ class HostFunctions {
     }
   }
 
-  /// Like device::Stream does for times.
+  /// Makes a stream depend on host functions as device::Stream makes it depend on times.
   void follow_locked(gpemu_cuda_stream& stream, const HostCalls& others) GPEMU_REQUIRES(mutex_) {
     DeviceCalls& device = devices_[stream.device];
     merge(stream.host_calls, others);

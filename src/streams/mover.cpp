@@ -176,7 +176,7 @@ void Mover::wake(Woken woken) {
 
 bool Mover::ensure_thread(Lane lane) {
   if (lane == Lane::kEither) {
-    // Each thread does jobs for either lane, but one that is busy may be so for long.
+    // Each thread does jobs of either lane, but one that is busy may stay busy for long.
     const auto has_started = [](const Thread& one) { return one.thread.joinable(); };
     if (std::ranges::all_of(threads_, has_started)) return true;
     const auto first = std::ranges::find_if(threads_, has_started);
@@ -199,8 +199,8 @@ Mover::Entry* Mover::find_ready(const Thread& thread) {
 }
 
 void Mover::run(Thread& thread) {
-  // Whom the last job's end concerns. They are told once the mutex is free, after this thread has
-  // chosen what it does next.
+  // The threads for which the end of the last job matters. They are woken once the mutex is free,
+  // after this thread has chosen what it does next.
   bool is_awaited = false;
   Woken woken{};
   const auto tell = [&] {

@@ -261,7 +261,7 @@ void add_cost_collectives_command(Command cost, const World& world) {
       .separated_by(',');
   command
       .option("--eval", options->measured,
-              "Folder of measured collectives to compare with, e.g. collectives")
+              "Folder of measured collectives to compare with, e.g. evidence/published/collectives")
       .placeholder("FOLDER")
       .excludes("--topology");
   command.flag("--fit", options->fit, "With --eval: print the constants that fit best");

@@ -164,7 +164,7 @@ void add_cost_eval_command(Command cost, const World& world) {
   command.flag("--json", options->as_json, "Print each step as JSON");
   command
       .option("--write", options->gpus_folder,
-              "Folder of the GPU files in which to write the bars, e.g. gpus")
+              "Folder of the GPU files in which to write the bars, e.g. catalog/gpus")
       .placeholder("FOLDER")
       .excludes("--protocol");
   command.flag("--check", options->check,
@@ -176,7 +176,7 @@ void add_cost_eval_command(Command cost, const World& world) {
       .excludes("--check");
   command
       .flag("--published", options->published,
-            "Compare the steps of a folder such as published, without a fit")
+            "Compare the steps of a folder such as evidence/published, without a fit")
       .excludes("--protocol")
       .excludes("--by")
       .excludes("--write")

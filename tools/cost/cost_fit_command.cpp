@@ -165,12 +165,12 @@ void add_cost_fit_command(Command cost, const World& world) {
       .required();
   command
       .option("--write", options->gpus_folder,
-              "Folder of the GPU files in which to write the parameters, e.g. gpus")
+              "Folder of the GPU files in which to write the parameters, e.g. catalog/gpus")
       .placeholder("FOLDER");
   command.flag("--json", options->as_json, "Print JSON");
   command
       .flag("--published", options->published,
-            "Fit one GPU to the steps and operations of a folder such as published")
+            "Fit one GPU to the steps and operations of a folder such as evidence/published")
       .excludes("--json");
   command
       .option("--gpu", options->gpu,

@@ -10,9 +10,9 @@
 
 namespace gpemu::tools {
 
-/// Compares the operation cost model with the published steps of a folder such as published, and
-/// prints the errors and how many steps lie within their bars. `gpu_out`: no steps of a GPU take
-/// part in its predictions.
+/// Compares the operation cost model with the published steps of a folder such as
+/// evidence/published, and prints the errors and how many steps lie within their bars. `gpu_out`:
+/// no steps of a GPU take part in its predictions.
 [[nodiscard]] Result<void> evaluate_published(const std::string& folder,
                                               const profile::Database& database, bool gpu_out,
                                               bool as_json, const World& world);

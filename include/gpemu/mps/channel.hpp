@@ -21,7 +21,7 @@ class Channel {
   Channel() = default;
   explicit Channel(FileDescriptor socket) : socket_(std::move(socket)) {}
 
-  /// What came.
+  /// A message, and what came with it.
   struct Received {
     Message message;
     FileDescriptor descriptor;  ///< if one came with it.

@@ -20,14 +20,14 @@ struct Limits {
 
   /// Returns the stricter of both, for each limit.
   [[nodiscard]] Limits tightened(const Limits& other) const;
-  /// Returns the limit of a device's memory, given its number and its UUID; the last number if
+  /// Returns the limit of a device's memory, given its number and its UUID; the largest Bytes if
   /// there is none.
   [[nodiscard]] Bytes memory_of(int number, const std::string& uuid) const;
 };
 
 /// Errors: kInvalidArgument for anything but a number above 0, up to 100.
 [[nodiscard]] Result<double> parse_percentage(std::string_view text);
-/// Returns it as nvidia-cuda-mps-control shows it, e.g. "50.0".
+/// Returns a percentage as nvidia-cuda-mps-control shows it, e.g. "50.0".
 [[nodiscard]] std::string percentage_text(double percentage);
 
 /// Reads a size such as "4G", "4096M" or, in bytes, "4294967296". Errors: kInvalidArgument.

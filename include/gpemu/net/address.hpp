@@ -27,15 +27,15 @@ struct HostPort {
 /// Errors: kInvalidArgument, saying what is wrong as in "it is not ADDRESS:PORT".
 [[nodiscard]] Result<HostPort> parse_host_port(std::string_view text, std::uint16_t lowest = 1);
 
-/// The address of a socket; of IPv4 and IPv6.
+/// The address of a socket, of IPv4 or IPv6.
 struct SocketAddress {
   std::uint16_t family = 0;
   std::uint16_t port = 0;
   std::uint32_t scope = 0;                ///< of IPv6.
-  std::array<std::uint8_t, 16> number{};  ///< in the order of the network.
+  std::array<std::uint8_t, 16> number{};  ///< in network byte order.
 
   bool operator==(const SocketAddress&) const = default;
-  /// Returns whether the family is one of the two. Addresses may come from other processes.
+  /// Returns whether the family is IPv4 or IPv6, as that of another process may not be.
   [[nodiscard]] bool is_usable() const;
   /// Returns the address as text, for messages.
   [[nodiscard]] std::string to_string() const;
@@ -59,7 +59,7 @@ struct SystemAddress {
 /// Errors: kUnavailable, with the system's message.
 [[nodiscard]] Result<std::vector<SocketAddress>> resolve(const HostPort& place);
 
-/// Returns whether the host is a number, which needs not be looked up.
+/// Returns whether the host is a number, so that nothing has to be looked up.
 [[nodiscard]] bool is_number(const HostPort& place);
 
 /// Returns the address that a text names: IPV4:PORT, [IPV6]:PORT or HOST:PORT. Asks the system for

@@ -14,8 +14,8 @@
 
 namespace gpemu::net {
 
-/// For how long a connection survives a network that is cut: some times what a read from a busy
-/// disk takes.
+/// For how long a connection survives a network that is cut: several times as long as a read from a
+/// busy disk takes.
 inline constexpr int kCutNetworkS = 10;
 
 using sim::Wait;
@@ -23,8 +23,8 @@ using sim::Wait;
 /// Errors: kUnavailable naming the address.
 [[nodiscard]] Result<FileDescriptor> listen_at(const HostPort& address);
 
-/// Takes the first message of whoever connects. A connection that says only a part of it, or
-/// nothing, keeps nobody waiting: the oldest of them makes room.
+/// Takes the first message of each peer that connects. A peer that sends only a part of it, or
+/// nothing, does not keep others waiting: if there are many, the oldest is dropped.
 ///
 /// Thread safety: none.
 class Greeter {
@@ -45,7 +45,8 @@ class Greeter {
     FileDescriptor socket;
     std::vector<std::byte> bytes;  ///< of the message with its size.
   };
-  /// Reads what has come. Returns whether the caller is done: its message is complete, or none.
+  /// Reads what has come. Returns whether nothing more can come: the message is complete, or the
+  /// caller has gone or sends something else.
   [[nodiscard]] bool read(Caller& caller) const;
   [[nodiscard]] Result<void> accept(const FileDescriptor& listener);
 
@@ -58,13 +59,13 @@ class Greeter {
 /// Errors: kUnavailable naming the address.
 [[nodiscard]] Result<FileDescriptor> connect_to(const HostPort& address, const Wait& wait);
 
-/// Return the numbers of the socket's other and own end.
+/// Return the address of the socket's other end and of its own, with the host as a number.
 [[nodiscard]] HostPort peer_of(const FileDescriptor& socket);
 [[nodiscard]] HostPort own_of(const FileDescriptor& socket);
 
-/// Move all bytes before the wait is over.
+/// Send or receive all bytes before the wait is over.
 ///
-/// Errors: kUnavailable, saying what has not come of whom; kInterrupted.
+/// Errors: kUnavailable, which names the other end and says what is missing; kInterrupted.
 [[nodiscard]] Result<void> send_all(const FileDescriptor& socket, std::span<const std::byte> bytes,
                                     const Wait& wait);
 [[nodiscard]] Result<void> receive_all(const FileDescriptor& socket, std::span<std::byte> bytes,

@@ -30,10 +30,10 @@ struct Listener {
 [[nodiscard]] Result<FileDescriptor> call_peer(const SocketAddress& address);
 
 /// Takes a call that has come. Later calls on the socket block for kSocketSeconds at most. Returns
-/// none, with errno, if there is none.
+/// a descriptor that is not valid, with errno, if no call has come.
 [[nodiscard]] FileDescriptor accept_peer(const Listener& listener);
 
-/// Send or receive all of some bytes. Return whether they could.
+/// Send or receive all bytes. Return whether that succeeded.
 [[nodiscard]] bool send_all(int socket, const void* data, std::size_t bytes);
 [[nodiscard]] bool receive_all(int socket, void* data, std::size_t bytes);
 

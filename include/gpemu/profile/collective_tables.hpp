@@ -45,7 +45,7 @@ struct CollectiveTables {
   std::vector<MeasuredCollective> times;
 };
 
-/// Reads the measured collectives of a folder, e.g. collectives.
+/// Reads the measured collectives of a folder, e.g. evidence/published/collectives.
 ///
 /// Errors: those of read_file; kCorruptData with the file and line of the first fault.
 [[nodiscard]] Result<CollectiveTables> read_collective_tables(const std::filesystem::path& folder);

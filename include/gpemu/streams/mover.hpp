@@ -117,8 +117,8 @@ class Mover {
   /// it.
   using Woken = std::array<bool, 2>;
 
-  /// More than programs have unfinished, apart from those that wait for something else; beyond it
-  /// the host waits, as for a driver's full queue.
+  /// The most unfinished jobs, apart from those that wait for something else: more than programs
+  /// usually have. Beyond it, the host waits, as for a driver's full queue.
   static constexpr std::size_t kMostJobs = 256;
 
   void run(Thread& thread);
