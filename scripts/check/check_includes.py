@@ -52,7 +52,7 @@ STANDARD = {
     "type_traits": "is_trivially_copyable_v is_trivially_destructible_v",
     "unordered_map": "unordered_map",
     "utility": "exchange forward move pair swap",
-    "variant": "get_if holds_alternative monostate variant",
+    "variant": "get_if holds_alternative monostate variant visit",
     "vector": "vector",
 }
 HEADER_OF = {name: header for header, names in STANDARD.items() for name in names.split()}

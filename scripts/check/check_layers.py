@@ -44,7 +44,7 @@ ALLOWED = {
              "train", "process"},
     "service": {"base", "sim", "data"},
     # Modules of the command, which libgpemu.so does not use.
-    "experiment": {"base", "profile", "step", "pipeline"},
+    "experiment": {"base", "profile", "step", "pipeline", "scheduling"},
     "report": {"base"},
     "record": {"base", "kernels", "cost", "step", "process", "report"},
     "predict": {"base", "profile", "kernels", "cost", "step", "record"},

@@ -120,10 +120,11 @@ double copy_seconds(const PublishedStep& step, const profile::GpuSpec& gpu) {
 }
 
 std::string part_of(const kernels::DescribedOperation& operation, const profile::GpuSpec& gpu) {
-  using Kind = cost::OperationWork::Kind;
   const cost::OperationWork work = cost::operation_work(operation, gpu);
-  if (work.kind == Kind::kDepthwiseConvolution) return "depthwise";
-  if (work.kind == Kind::kGroupedConvolution) return work.direct ? "direct" : "grouped";
+  if (work.is<cost::DepthwiseConvolutionWork>()) return "depthwise";
+  if (const auto* const grouped = work.as<cost::GroupedConvolutionWork>()) {
+    return grouped->direct ? "direct" : "grouped";
+  }
   return std::string(kernels::kOperationClassNames.at(static_cast<int>(operation.operation_class)));
 }
 
@@ -136,11 +137,7 @@ enum class Arithmetic : std::uint8_t {
 };
 
 Arithmetic arithmetic_of(const cost::OperationWork& work) {
-  using Kind = cost::OperationWork::Kind;
-  const bool depends = work.kind == Kind::kConvolution || work.kind == Kind::kGroupedConvolution ||
-                       work.kind == Kind::kDepthwiseConvolution || work.kind == Kind::kMatmul ||
-                       work.kind == Kind::kAttention;
-  if (!depends || work.half) return Arithmetic::kCommon;
+  if (!work.depends_on_arithmetic() || work.half) return Arithmetic::kCommon;
   return work.tensor_cores ? Arithmetic::kTf32 : Arithmetic::kFp32;
 }
 

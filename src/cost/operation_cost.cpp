@@ -13,8 +13,6 @@
 namespace gpemu::cost {
 namespace {
 
-using Kind = OperationWork::Kind;
-
 /// Set by hand: for prices from datasheets alone, and for unknown work.
 constexpr double kAnalyticError = 0.6;
 constexpr double kUnknownWorkError = 1.0;
@@ -41,13 +39,7 @@ bool is_fitted(gpemu_operation_kind kind) {
 }
 
 bool is_product(const OperationWork& work) {
-  return work.kind == Kind::kConvolution || work.kind == Kind::kGroupedConvolution ||
-         work.kind == Kind::kMatmul || work.kind == Kind::kAttention;
-}
-
-/// Returns whether it was measured which time work takes in which arithmetic.
-bool depends_on_arithmetic(const OperationWork& work) {
-  return is_product(work) || work.kind == Kind::kDepthwiseConvolution;
+  return work.is<ConvolutionWork, GroupedConvolutionWork, MatmulWork, AttentionWork>();
 }
 
 /// Returns whether parameters for an attention kernel come from measured ones.
@@ -74,8 +66,9 @@ bool is_half(const gpemu_operation& operation) {
 
 /// Returns the least bar for a price from parameters that published steps of this GPU gave.
 double least_published_error(const OperationWork& work) {
-  if (work.kind == Kind::kGroupedConvolution && work.direct) return kDirectBar;
-  return work.kind == Kind::kDepthwiseConvolution ? kDepthwiseBar : 0;
+  const auto* const grouped = work.as<GroupedConvolutionWork>();
+  if (grouped != nullptr && grouped->direct) return kDirectBar;
+  return work.is<DepthwiseConvolutionWork>() ? kDepthwiseBar : 0;
 }
 
 /// Returns the bar for a price from parameters that are not the GPU's own for this arithmetic.
@@ -83,20 +76,18 @@ double least_published_error(const OperationWork& work) {
 /// of the parameters, if that is not 0.
 double transferred_bar(const gpemu_operation& operation, const OperationWork& work,
                        const profile::GpuSpec& spec, double transferred, double known) {
-  const bool convolution = work.kind == Kind::kConvolution ||
-                           work.kind == Kind::kGroupedConvolution ||
-                           work.kind == Kind::kDepthwiseConvolution;
+  const bool convolution = work.is_convolution();
   const auto at_least = [transferred](double bar) { return std::max(bar, transferred); };
   if (!is_half(operation)) {
     const bool fp32 = !work.tensor_cores && is_measured_type(operation, work);
-    if (work.kind == Kind::kMatmul && fp32) return std::max(kOtherGpuProductBar, known);
+    if (work.is<MatmulWork>() && fp32) return std::max(kOtherGpuProductBar, known);
     return convolution ? at_least(kOtherGpuConvolutionBar) : transferred;
   }
   const bool like_half = spec.calibration && spec.calibration->half;
   if (like_half) return at_least(std::max(kLikeHalfBar, least_published_error(work)));
   const profile::GenerationFacts& facts = spec.generation;
-  if (work.kind == Kind::kGroupedConvolution) {
-    return at_least(work.direct ? facts.half_direct_bar : facts.half_grouped_bar);
+  if (const auto* const grouped = work.as<GroupedConvolutionWork>()) {
+    return at_least(grouped->direct ? facts.half_direct_bar : facts.half_grouped_bar);
   }
   return at_least(convolution ? facts.half_convolution_bar : kHalfBar);
 }
@@ -113,12 +104,12 @@ OperationCostModel::OperationCostModel(profile::GpuSpec spec)
 
 const EvidencedParameters& OperationCostModel::parameters_for(const OperationWork& work) const {
   if (spec_.calibration && spec_.calibration->has_all_arithmetic()) {
-    if (!depends_on_arithmetic(work) || work.half) return parameters_.half;
+    if (!work.depends_on_arithmetic() || work.half) return parameters_.half;
     return work.tensor_cores ? parameters_.tf32 : parameters_.other;
   }
   if (work.half) return parameters_.half;
   const bool depends = is_product(work) || (spec_.calibration && spec_.calibration->half &&
-                                            work.kind == Kind::kDepthwiseConvolution);
+                                            work.is<DepthwiseConvolutionWork>());
   const bool measured = !depends || work.tensor_cores == parameters_.tensor_cores;
   return measured ? parameters_.own : parameters_.other;
 }
@@ -143,11 +134,11 @@ OperationCost OperationCostModel::price(const gpemu_operation& operation,
   const OperationWork work = operation_work(operation, operation_class, spec_);
   const EvidencedParameters& parameters = parameters_for(work);
   const bool fitted =
-      is_fitted(operation.kind) || (work.kind == Kind::kAttention && knows_attention(spec_));
+      is_fitted(operation.kind) || (work.is<AttentionWork>() && knows_attention(spec_));
   Evidence evidence = fitted ? parameters.evidence : Evidence::kAnalytic;
   const bool all = spec_.calibration && spec_.calibration->has_all_arithmetic();
   const bool half_only = spec_.calibration && spec_.calibration->half && !all;
-  const bool other_type = depends_on_arithmetic(work) && !work.half &&
+  const bool other_type = work.depends_on_arithmetic() && !work.half &&
                           (half_only || !is_measured_type(operation, work));
   const bool own = evidence == Evidence::kCalibrated || evidence == Evidence::kPublished;
   if (own && (other_type || (is_half(operation) && !half_only && !all))) {
@@ -170,7 +161,7 @@ OperationCost OperationCostModel::price(const gpemu_operation& operation,
   }
   double training_error = error;
   const bool of_others = evidence == Evidence::kTransferred || !parameters.calibrated_error;
-  if (of_others && work.kind == Kind::kMatmul && !work.tensor_cores &&
+  if (of_others && work.is<MatmulWork>() && !work.tensor_cores &&
       is_measured_type(operation, work) && !is_half(operation)) {
     training_error = std::max(error, kOtherGpuTrainedProductBar);
   }
@@ -194,9 +185,9 @@ Limit OperationCostModel::limit(const kernels::DescribedOperation& described) co
   const EvidencedParameters& parameters = parameters_for(part);
   const double seconds = seconds_of(part, parameters);
   const GpuRates rates = gpu_rates(spec_);
-  part.bytes = part.activation_bytes = part.turned_bytes = part.elements = 0;
+  part.drop_bytes();
   const double memory = seconds - operation_seconds(part, rates, parameters.values.data());
-  part.flops = part.clocks = part.winograd_large_flops = part.winograd_small_flops = 0;
+  part.drop_arithmetic();
   const double latency = operation_seconds(part, rates, parameters.values.data());
   const double compute = seconds - memory - latency;
   if (latency >= std::max(compute, memory)) return Limit::kLatency;

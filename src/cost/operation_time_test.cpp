@@ -8,8 +8,6 @@
 namespace gpemu::cost {
 namespace {
 
-using Kind = OperationWork::Kind;
-
 /// A round GPU: 10 TFLOP/s, 1 TB/s, 100 multiprocessors at 1 GHz.
 profile::GpuSpec round_gpu() {
   profile::GpuSpec spec;
@@ -53,6 +51,17 @@ double seconds(const kernels::DescribedOperation& described,
   return operation_seconds(operation_work(described, spec), gpu_rates(spec), parameters.data());
 }
 
+ConvolutionWork dense(const OperationWork& work) {
+  return std::get<ConvolutionWork>(work.kind);
+}
+
+/// Returns whether a convolution with groups does not run on tensor cores.
+bool is_direct(const OperationWork& work) {
+  const auto* const depthwise = work.as<DepthwiseConvolutionWork>();
+  if (depthwise != nullptr) return depthwise->direct;
+  return std::get<GroupedConvolutionWork>(work.kind).direct;
+}
+
 TEST(OperationTime, AFullProductTakesItsArithmeticAndItsBytes) {
   // 12800 x 12800 outputs are 10000 tiles of 128 x 128, half a wave of 100 more than whole ones.
   const double flops = 2.0 * 12800 * 12800 * 1024;
@@ -93,25 +102,25 @@ TEST(OperationTime, WinogradServesSquareWindowsInFp32Only) {
   const auto work = [](std::int64_t filter, const profile::GpuSpec& spec) {
     return operation_work(convolution(GPEMU_OPERATION_CONVOLUTION_FORWARD, 256, filter), spec);
   };
-  EXPECT_EQ(work(1, round_gpu()).winograd_large_flops, 0);
-  EXPECT_EQ(work(7, round_gpu()).winograd_large_flops, 0);
-  EXPECT_EQ(work(5, round_gpu()).winograd_small_flops, 0);
+  EXPECT_EQ(dense(work(1, round_gpu())).winograd_large_flops, 0);
+  EXPECT_EQ(dense(work(7, round_gpu())).winograd_large_flops, 0);
+  EXPECT_EQ(dense(work(5, round_gpu())).winograd_small_flops, 0);
   // 2 x 2 outputs take 16 multiplications and not 36; 4 x 4 take 36 and not 144.
   const OperationWork wider = work(3, round_gpu());
-  EXPECT_NEAR(wider.flops / wider.winograd_small_flops, 2.25, 0.1);
-  EXPECT_NEAR(wider.flops / wider.winograd_large_flops, 4, 0.1);
+  EXPECT_NEAR(wider.flops / dense(wider).winograd_small_flops, 2.25, 0.1);
+  EXPECT_NEAR(wider.flops / dense(wider).winograd_large_flops, 4, 0.1);
   profile::GpuSpec ampere = round_gpu();
   ampere.tf32_tensor_flops = 80e12;
   kernels::DescribedOperation tensor = convolution(GPEMU_OPERATION_CONVOLUTION_FORWARD, 256, 3);
   tensor.operation.compute_type = GPEMU_TYPE_TF32;
-  EXPECT_EQ(operation_work(tensor, ampere).winograd_large_flops, 0);
-  EXPECT_GT(operation_work(tensor, round_gpu()).winograd_large_flops, 0);
+  EXPECT_EQ(dense(operation_work(tensor, ampere)).winograd_large_flops, 0);
+  EXPECT_GT(dense(operation_work(tensor, round_gpu())).winograd_large_flops, 0);
   EXPECT_EQ(operation_work(tensor, ampere).peak_flops, 80e12);
 }
 
 TEST(OperationTime, ConvolutionsHaveTheFactorOfTheirWindow) {
   const auto factor = [](gpemu_operation_kind kind, std::int64_t channels, std::int64_t filter) {
-    return operation_work(convolution(kind, channels, filter), round_gpu()).factor;
+    return dense(operation_work(convolution(kind, channels, filter), round_gpu())).factor;
   };
   EXPECT_EQ(factor(GPEMU_OPERATION_CONVOLUTION_FORWARD, 64, 1), kPointwiseForward);
   EXPECT_EQ(factor(GPEMU_OPERATION_CONVOLUTION_BACKWARD_DATA, 64, 3), kSquareData);
@@ -123,14 +132,13 @@ TEST(OperationTime, ConvolutionsHaveTheFactorOfTheirWindow) {
 }
 
 TEST(OperationTime, GroupsAreKinds) {
-  const auto kind = [](std::int64_t groups) {
+  const auto work = [](std::int64_t groups) {
     return operation_work(convolution(GPEMU_OPERATION_CONVOLUTION_FORWARD, 64, 3, groups),
-                          round_gpu())
-        .kind;
+                          round_gpu());
   };
-  EXPECT_EQ(kind(1), Kind::kConvolution);
-  EXPECT_EQ(kind(8), Kind::kGroupedConvolution);
-  EXPECT_EQ(kind(64), Kind::kDepthwiseConvolution);
+  EXPECT_TRUE(work(1).is<ConvolutionWork>());
+  EXPECT_TRUE(work(8).is<GroupedConvolutionWork>());
+  EXPECT_TRUE(work(64).is<DepthwiseConvolutionWork>());
   // 32 x 56 x 56 x 64 outputs of 9 terms, one operation a clock on each of 100 multiprocessors.
   auto parameters = ideal();
   parameters[kConvolutionBandwidth] = 1e9;
@@ -411,10 +419,10 @@ TEST(OperationTime, SomeGroupsWithTheChannelsLastRunOnTensorCoresBackward) {
     described.operation.channels_last = 1;
     return operation_work(described, spec);
   };
-  EXPECT_FALSE(work(GPEMU_OPERATION_CONVOLUTION_FORWARD, 256, 32).direct);
+  EXPECT_FALSE(is_direct(work(GPEMU_OPERATION_CONVOLUTION_FORWARD, 256, 32)));
   const OperationWork few = work(GPEMU_OPERATION_CONVOLUTION_BACKWARD_DATA, 256, 4);
   const OperationWork wide = work(GPEMU_OPERATION_CONVOLUTION_BACKWARD_DATA, 1024, 4);
-  EXPECT_TRUE(few.direct);
+  EXPECT_TRUE(is_direct(few));
   // Groups of four times the channels have 16 times the arithmetic, at twice the rate.
   EXPECT_NEAR(wide.flops / few.flops, 16.0 / 2, 1e-9);
   // A stride of 2 leaves a quarter of the outputs, and of the filter's gradient's arithmetic; the
@@ -432,16 +440,16 @@ TEST(OperationTime, SomeGroupsWithTheChannelsLastRunOnTensorCoresBackward) {
   EXPECT_NEAR(strided_share(GPEMU_OPERATION_CONVOLUTION_BACKWARD_DATA), 1, 1e-9);
   // Groups of up to 40 channels have kernels, if there are enough. They are filled up to a power of
   // two.
-  EXPECT_FALSE(work(GPEMU_OPERATION_CONVOLUTION_BACKWARD_FILTER, 128, 16).direct);
-  EXPECT_TRUE(work(GPEMU_OPERATION_CONVOLUTION_BACKWARD_FILTER, 64, 8).direct);
-  EXPECT_FALSE(work(GPEMU_OPERATION_CONVOLUTION_BACKWARD_FILTER, 256, 8).direct);
-  EXPECT_TRUE(work(GPEMU_OPERATION_CONVOLUTION_BACKWARD_FILTER, 128, 4).direct);
-  EXPECT_FALSE(work(GPEMU_OPERATION_CONVOLUTION_BACKWARD_FILTER, 128, 32).direct);
-  EXPECT_TRUE(work(GPEMU_OPERATION_CONVOLUTION_BACKWARD_FILTER, 128, 8).direct);
-  EXPECT_FALSE(work(GPEMU_OPERATION_CONVOLUTION_BACKWARD_FILTER, 144, 9).direct);
-  EXPECT_TRUE(work(GPEMU_OPERATION_CONVOLUTION_BACKWARD_FILTER, 216, 9).direct);
-  EXPECT_FALSE(work(GPEMU_OPERATION_CONVOLUTION_BACKWARD_FILTER, 560, 14).direct);
-  EXPECT_TRUE(work(GPEMU_OPERATION_CONVOLUTION_BACKWARD_FILTER, 432, 9).direct);
+  EXPECT_FALSE(is_direct(work(GPEMU_OPERATION_CONVOLUTION_BACKWARD_FILTER, 128, 16)));
+  EXPECT_TRUE(is_direct(work(GPEMU_OPERATION_CONVOLUTION_BACKWARD_FILTER, 64, 8)));
+  EXPECT_FALSE(is_direct(work(GPEMU_OPERATION_CONVOLUTION_BACKWARD_FILTER, 256, 8)));
+  EXPECT_TRUE(is_direct(work(GPEMU_OPERATION_CONVOLUTION_BACKWARD_FILTER, 128, 4)));
+  EXPECT_FALSE(is_direct(work(GPEMU_OPERATION_CONVOLUTION_BACKWARD_FILTER, 128, 32)));
+  EXPECT_TRUE(is_direct(work(GPEMU_OPERATION_CONVOLUTION_BACKWARD_FILTER, 128, 8)));
+  EXPECT_FALSE(is_direct(work(GPEMU_OPERATION_CONVOLUTION_BACKWARD_FILTER, 144, 9)));
+  EXPECT_TRUE(is_direct(work(GPEMU_OPERATION_CONVOLUTION_BACKWARD_FILTER, 216, 9)));
+  EXPECT_FALSE(is_direct(work(GPEMU_OPERATION_CONVOLUTION_BACKWARD_FILTER, 560, 14)));
+  EXPECT_TRUE(is_direct(work(GPEMU_OPERATION_CONVOLUTION_BACKWARD_FILTER, 432, 9)));
   // Two groups of 16 take as long as one of 32, where whole ones of 32 are made of few.
   const auto lost = [&](std::int64_t channels, std::int64_t groups) {
     const OperationWork some = work(GPEMU_OPERATION_CONVOLUTION_BACKWARD_FILTER, channels, groups);
@@ -451,23 +459,23 @@ TEST(OperationTime, SomeGroupsWithTheChannelsLastRunOnTensorCoresBackward) {
   EXPECT_NEAR(lost(48, 3), 2, 1e-9);
   EXPECT_NEAR(lost(64, 2), std::sqrt(2.0), 1e-9);
   const OperationWork wider = work(GPEMU_OPERATION_CONVOLUTION_BACKWARD_FILTER, 384, 16);
-  EXPECT_FALSE(wider.direct);
+  EXPECT_FALSE(is_direct(wider));
   EXPECT_NEAR(wider.flops / wider.least_flops, 32.0 / 24, 1e-9);
   spec.generation = profile::generation_facts(9, 0).value();
-  EXPECT_FALSE(work(GPEMU_OPERATION_CONVOLUTION_BACKWARD_DATA, 128, 32).direct);
-  EXPECT_TRUE(work(GPEMU_OPERATION_CONVOLUTION_BACKWARD_FILTER, 128, 32).direct);
-  EXPECT_FALSE(work(GPEMU_OPERATION_CONVOLUTION_BACKWARD_DATA, 64, 8).direct);
-  EXPECT_FALSE(work(GPEMU_OPERATION_CONVOLUTION_BACKWARD_DATA, 1024, 32).direct);
-  EXPECT_TRUE(work(GPEMU_OPERATION_CONVOLUTION_BACKWARD_DATA, 384, 12).direct);
+  EXPECT_FALSE(is_direct(work(GPEMU_OPERATION_CONVOLUTION_BACKWARD_DATA, 128, 32)));
+  EXPECT_TRUE(is_direct(work(GPEMU_OPERATION_CONVOLUTION_BACKWARD_FILTER, 128, 32)));
+  EXPECT_FALSE(is_direct(work(GPEMU_OPERATION_CONVOLUTION_BACKWARD_DATA, 64, 8)));
+  EXPECT_FALSE(is_direct(work(GPEMU_OPERATION_CONVOLUTION_BACKWARD_DATA, 1024, 32)));
+  EXPECT_TRUE(is_direct(work(GPEMU_OPERATION_CONVOLUTION_BACKWARD_DATA, 384, 12)));
   EXPECT_NEAR(strided_share(GPEMU_OPERATION_CONVOLUTION_BACKWARD_DATA), 0.25, 1e-9);
   // Groups of 48 channels fill three quarters of a tile's sides, and have 9/16 of the arithmetic.
   const OperationWork filled = work(GPEMU_OPERATION_CONVOLUTION_BACKWARD_DATA, 256, 4);
   const OperationWork part = work(GPEMU_OPERATION_CONVOLUTION_BACKWARD_DATA, 192, 4);
   EXPECT_NEAR(part.flops / filled.flops, 1, 1e-9);
-  EXPECT_TRUE(work(GPEMU_OPERATION_CONVOLUTION_FORWARD, 64, 64).direct) << "depthwise";
-  EXPECT_FALSE(work(GPEMU_OPERATION_CONVOLUTION_FORWARD, 60, 60).direct) << "not whole vectors";
-  EXPECT_GT(work(GPEMU_OPERATION_CONVOLUTION_FORWARD, 60, 1).turned_bytes, 0);
-  EXPECT_EQ(work(GPEMU_OPERATION_CONVOLUTION_FORWARD, 64, 1).turned_bytes, 0);
+  EXPECT_TRUE(is_direct(work(GPEMU_OPERATION_CONVOLUTION_FORWARD, 64, 64))) << "depthwise";
+  EXPECT_FALSE(is_direct(work(GPEMU_OPERATION_CONVOLUTION_FORWARD, 60, 60))) << "not whole vectors";
+  EXPECT_GT(dense(work(GPEMU_OPERATION_CONVOLUTION_FORWARD, 60, 1)).turned_bytes, 0);
+  EXPECT_EQ(dense(work(GPEMU_OPERATION_CONVOLUTION_FORWARD, 64, 1)).turned_bytes, 0);
 }
 
 }  // namespace

@@ -13,40 +13,12 @@
 #include "gpemu/profile/host_spec.hpp"
 #include "gpemu/step/step_cost.hpp"
 
-#include "schedule_run.hpp"
+#include "fleet_runs.hpp"
 
 namespace gpemu::experiment {
 namespace {
 
 using pipeline::EpochResult;
-
-double files_of(const EpochResult& result) {
-  return static_cast<double>(result.cache_reads + result.peer_reads + result.storage_reads);
-}
-
-constexpr std::array<Quantity, 13> kQuantities = {{
-    {"epoch_s", "the epoch's time", [](const EpochResult& r) { return r.epoch_s; }},
-    {"wait_s", "of it, waiting for batches", [](const EpochResult& r) { return r.wait_s; }},
-    {"first_wait_s", "of that, for the first batch",
-     [](const EpochResult& r) { return r.first_wait_s; }},
-    {"copy_s", "copies to the GPUs", [](const EpochResult& r) { return r.copy_s; }},
-    {"step_s", "the GPUs' steps", [](const EpochResult& r) { return r.step_s; }},
-    {"others_s", "waiting for other nodes", [](const EpochResult& r) { return r.others_s; }},
-    {"images_per_s", "images of all nodes per second",
-     [](const EpochResult& r) { return static_cast<double>(r.samples) / r.epoch_s; }},
-    {"stall_percent", "the share of wait_s in epoch_s",
-     [](const EpochResult& r) { return 100 * r.wait_s / r.epoch_s; }},
-    {"cache_percent", "files from the node's own cache, or prepared here by threads",
-     [](const EpochResult& r) { return 100 * static_cast<double>(r.cache_reads) / files_of(r); }},
-    {"peer_percent", "files from the caches of other nodes, or prepared there",
-     [](const EpochResult& r) { return 100 * static_cast<double>(r.peer_reads) / files_of(r); }},
-    {"storage_percent", "files from storage",
-     [](const EpochResult& r) { return 100 * static_cast<double>(r.storage_reads) / files_of(r); }},
-    {"storage_gb", "bytes from storage, in GB",
-     [](const EpochResult& r) { return static_cast<double>(r.storage_bytes) * 1e-9; }},
-    {"storage_mb_per_s", "the rate of storage, in MB/s",
-     [](const EpochResult& r) { return static_cast<double>(r.storage_bytes) * 1e-6 / r.epoch_s; }},
-}};
 
 /// Returns where a name stands among things that have names.
 template <typename Things>
@@ -112,26 +84,11 @@ std::size_t index_in(const std::array<std::string_view, N>& names, std::string_v
 
 }  // namespace
 
-std::span<const Quantity> quantities() {
-  return kQuantities;
-}
-
-RunResult::RunResult(const EpochResult& epoch) {
-  for (const Quantity& quantity : kQuantities) {
-    values_.emplace_back(quantity.name, quantity.of(epoch));
-  }
-}
-
-RunResult::RunResult(const scheduling::ScheduleMetrics& metrics) {
-  for (const ScheduleQuantity& quantity : schedule_quantities()) {
-    values_.emplace_back(quantity.name, quantity.of(metrics));
-  }
-}
-
-std::optional<double> RunResult::value(std::string_view name) const {
-  const auto found = std::ranges::find(values_, name, &std::pair<std::string_view, double>::first);
-  if (found == values_.end()) return std::nullopt;
-  return found->second;
+std::vector<Quantity> quantities() {
+  std::vector<Quantity> all = epoch_quantities();
+  const std::vector<Quantity> fleet = fleet_quantities();
+  all.insert(all.end(), fleet.begin(), fleet.end());
+  return all;
 }
 
 struct ExperimentRunner::State {
@@ -204,24 +161,20 @@ struct ExperimentRunner::State {
     return {};
   }
 
-  Result<RunResult> simulated(const profile::ExperimentRun& run,
-                              const std::filesystem::path& folder, ExperimentRunner& runner,
+  Result<RunResult> simulated(const profile::ExperimentRun& run, ExperimentRunner& runner,
                               const std::atomic<bool>& stop) {
     const auto found =
         std::ranges::find(known, run, &std::pair<profile::ExperimentRun, RunResult>::first);
     if (found != known.end()) return found->second;
-    GPEMU_ASSIGN(const RunResult result, simulated_anew(run, folder, runner, stop));
+    GPEMU_ASSIGN(const RunResult result, simulated_anew(run, runner, stop));
     known.emplace_back(run, result);
     return result;
   }
 
   static Result<RunResult> simulated_anew(const profile::ExperimentRun& run,
-                                          const std::filesystem::path& folder,
                                           ExperimentRunner& runner, const std::atomic<bool>& stop) {
-    if (!run.jobs.empty()) {
-      GPEMU_ASSIGN(const scheduling::ScheduleMetrics metrics, run_schedule(run, folder, stop));
-      return RunResult(metrics);
-    }
+    if (!run.policy.empty()) return schedule_jobs(run, stop);
+    if (!run.placement.empty()) return fill_fleet(run, stop);
     if (run.cpus > 0) {
       GPEMU_ASSIGN(const pipeline::ServiceSetup setup, runner.service_setup(run));
       return RunResult(pipeline::simulate_service(setup));
@@ -335,9 +288,9 @@ Result<ExperimentResult> ExperimentRunner::run(profile::ExperimentSpec spec,
   for (const profile::ExperimentRow& row : result.spec.rows) {
     RowResult made;
     for (const profile::ExperimentRun& run : row.runs) {
-      const Result<RunResult> measured = state_->simulated(run, result.spec.folder, *this, stop);
-      if (!measured) return in_context(measured.error(), name, "row " + row.name);
-      made.runs.push_back(*measured);
+      const Result<RunResult> simulated = state_->simulated(run, *this, stop);
+      if (!simulated) return in_context(simulated.error(), name, "row " + row.name);
+      made.runs.push_back(*simulated);
       done(++runs);
     }
     for (const profile::ExperimentColumn& column : result.spec.columns) {

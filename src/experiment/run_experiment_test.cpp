@@ -7,6 +7,8 @@
 
 #include <gtest/gtest.h>
 
+#include "gpemu/base/file.hpp"
+#include "gpemu/base/temporary_folder.hpp"
 #include "gpemu/profile/database_writer.hpp"
 
 namespace gpemu::experiment {
@@ -139,6 +141,63 @@ TEST_F(RunExperiment, StopsWhenItIsTold) {
   spec.rows = {{.name = "a", .label = "", .runs = {plain_run()}}};
   const std::atomic<bool> stop{true};
   EXPECT_EQ(runner_.run(spec, stop, [](std::size_t) {}).error().code, ErrorCode::kInterrupted);
+}
+
+/// Jobs that need both GPUs of a server.
+profile::ExperimentSpec filling(const std::filesystem::path& folder) {
+  EXPECT_TRUE(write_file_atomically(folder / "servers.csv", "server,gpus\ns,2\n"));
+  EXPECT_TRUE(write_file_atomically(folder / "pods.csv",
+                                    "name,cpu_milli,memory_mib,num_gpu,gpu_milli\na,1,1,2,1000\n"));
+  profile::ExperimentSpec spec{.name = "toy", .title = "", .paper = "", .variants = {"run"}};
+  profile::ExperimentRun run;
+  run.fleet = folder / "servers.csv";
+  run.jobs = folder / "pods.csv";
+  run.placement = "best-fit";
+  run.load = 2;
+  run.seeds = 2;
+  spec.rows = {{.name = "a", .label = "", .runs = {run}}};
+  spec.columns = {{"used", "", "run.allocated_percent"},
+                  {"lost", "", "run.fragmented_percent"},
+                  {"left", "", "run.left_out_percent"}};
+  return spec;
+}
+
+/// Two jobs arrive, and each asks for both GPUs.
+TEST_F(RunExperiment, FillsAFleet) {
+  const TemporaryFolder folder =
+      TemporaryFolder::create(testing::TempDir(), "gpemu-experiment-").value();
+  const std::atomic<bool> stop{false};
+  const ExperimentResult result =
+      runner_.run(filling(folder.path()), stop, [](std::size_t) {}).value();
+  EXPECT_EQ(result.rows[0].columns, (std::vector<double>{100, 0, 50}));
+}
+
+/// Two jobs of 10 s, one after the other.
+TEST_F(RunExperiment, SchedulesJobs) {
+  const TemporaryFolder folder =
+      TemporaryFolder::create(testing::TempDir(), "gpemu-experiment-").value();
+  const std::filesystem::path jobs = folder.path() / "jobs.csv";
+  EXPECT_TRUE(
+      write_file_atomically(jobs, "job,arrival_s,gpus,duration_s\na,0,2,10\nb,0,1,10\n"));
+  profile::ExperimentRun run;
+  run.jobs = jobs;
+  run.gpus = 2;
+  run.policy = "fifo";
+  run.restart_s = 1;
+  profile::ExperimentSpec spec{.name = "toy", .title = "", .paper = "", .variants = {"run"}};
+  spec.rows = {{.name = "a", .label = "", .runs = {run}}};
+  spec.columns = {{"jct", "", "run.average_jct_s"}, {"wait", "", "run.average_wait_s"}};
+  const std::atomic<bool> stop{false};
+  const ExperimentResult result = runner_.run(spec, stop, [](std::size_t) {}).value();
+  EXPECT_EQ(result.rows[0].columns, (std::vector<double>{16.5, 5.5}));
+}
+
+TEST(Experiments, FgdsTablesAreThoseOfTheEvidence) {
+  for (const std::string name : {"default.csv.gz", "servers.csv.gz"}) {
+    const std::filesystem::path here = std::filesystem::path(GPEMU_EXPERIMENTS_FOLDER) / "fgd";
+    const std::filesystem::path there = std::filesystem::path(GPEMU_SCHEDULERS_FOLDER) / "fgd";
+    EXPECT_EQ(read_file(here / name, kMiB).value(), read_file(there / name, kMiB).value()) << name;
+  }
 }
 
 TEST(Quantities, HaveNamesOfTheirOwn) {

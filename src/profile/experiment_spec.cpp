@@ -33,7 +33,7 @@ struct RealKey {
 };
 
 /// The bounds only catch slips.
-const std::array<WordKey, 16> kWordKeys = {{
+const std::array<WordKey, 17> kWordKeys = {{
     {"host", &ExperimentRun::host, {}},
     {"loader", &ExperimentRun::loader, {}},
     {"storage", &ExperimentRun::storage, {}},
@@ -45,13 +45,14 @@ const std::array<WordKey, 16> kWordKeys = {{
     {"copy", &ExperimentRun::copy, {"pinned", "pageable"}},
     {"offload", &ExperimentRun::offload, {"none", "all", "fastflow"}},
     {"jobs", &ExperimentRun::jobs, {}},
-    {"policy", &ExperimentRun::policy, {}},
     {"fleet", &ExperimentRun::fleet, {}},
+    {"policy", &ExperimentRun::policy, {}},
     {"speeds", &ExperimentRun::speeds, {}},
     {"restarts", &ExperimentRun::restarts, {}},
     {"accounting", &ExperimentRun::accounting, {"change", "muri", "free"}},
+    {"placement", &ExperimentRun::placement, {}},
 }};
-constexpr std::array<CountKey, 14> kCountKeys = {{
+constexpr std::array<CountKey, 15> kCountKeys = {{
     {"gpus", &ExperimentRun::gpus, 1, 1024},
     {"batch", &ExperimentRun::batch, 1, 1'000'000},
     {"nodes", &ExperimentRun::nodes, 1, 4096},
@@ -66,13 +67,15 @@ constexpr std::array<CountKey, 14> kCountKeys = {{
     {"epochs", &ExperimentRun::epochs, 1, 1000},
     {"servers", &ExperimentRun::servers, 1, 1'000'000},
     {"first_jobs", &ExperimentRun::first_jobs, 0, 100'000'000},
+    {"seeds", &ExperimentRun::seeds, 1, 1000},
 }};
-constexpr std::array<RealKey, 5> kRealKeys = {{
+constexpr std::array<RealKey, 6> kRealKeys = {{
     {"cache_share", &ExperimentRun::cache_share, 0, 100},
     {"step_ms", &ExperimentRun::step_ms, 0, 1e9},
     {"copy_ms", &ExperimentRun::copy_ms, -1, 1e9},
     {"restart_s", &ExperimentRun::restart_s, 0, 1e9},
     {"round_s", &ExperimentRun::round_s, 0, 1e9},
+    {"load", &ExperimentRun::load, 0.01, 100},
 }};
 
 /// NaN is not.
@@ -94,7 +97,7 @@ bool is_expression_name(std::string_view name) {
 class ExperimentReader {
  public:
   ExperimentReader(const toml::table& root, std::string_view origin)
-      : root_(root), file_(root, origin) {}
+      : root_(root), file_(root, origin), folder_(std::filesystem::path(origin).parent_path()) {}
 
   Result<ExperimentSpec> read() {
     GPEMU_ASSIGN(spec_.name, file_.name());
@@ -248,13 +251,36 @@ class ExperimentReader {
       if (variants_[i] != nullptr) {
         GPEMU_TRY(read_run(*variants_[i], "variant " + spec_.variants[i], {}, run));
       }
-      if (run.jobs.empty() ? run.host.empty() || run.dataset.empty() : run.policy.empty()) {
-        return file_.fault(table, field, "no {}, here and in [run]",
-                           run.jobs.empty() ? "host or no dataset" : "policy");
-      }
+      GPEMU_TRY(check_run(table, field, run));
       row.runs.push_back(std::move(run));
     }
     spec_.rows.push_back(std::move(row));
+    return {};
+  }
+
+  /// Checks that a run has all that it needs, and makes the paths of its tables absolute.
+  Result<void> check_run(const toml::table& table, const std::string& field,
+                         ExperimentRun& run) const {
+    const bool has_host = !run.host.empty() || !run.dataset.empty();
+    const bool has_fleet = !run.policy.empty() || !run.placement.empty();
+    if (has_host && has_fleet) {
+      return file_.fault(table, field, "a run with a policy or placement has no host or dataset");
+    }
+    if (!run.policy.empty() && !run.placement.empty()) {
+      return file_.fault(table, field, "a run has a policy or a placement");
+    }
+    if (!has_fleet && !run.jobs.empty()) {
+      return file_.fault(table, field, "no policy and no placement, here and in [run]");
+    }
+    if (!has_fleet && (run.host.empty() || run.dataset.empty())) {
+      return file_.fault(table, field, "no host or no dataset, here and in [run]");
+    }
+    if (has_fleet && (run.jobs.empty() || (run.fleet.empty() && run.policy.empty()))) {
+      return file_.fault(table, field, "no fleet or no jobs, here and in [run]");
+    }
+    for (std::string* path : {&run.fleet, &run.jobs, &run.speeds, &run.restarts}) {
+      if (!path->empty()) *path = (folder_ / *path).string();
+    }
     return {};
   }
 
@@ -283,6 +309,7 @@ class ExperimentReader {
 
   const toml::table& root_;
   SourcedFile file_;
+  std::filesystem::path folder_;  ///< to which the paths in the file are relative.
   ExperimentRun shared_;
   std::vector<const toml::table*> variants_;  ///< null: changes nothing.
   std::set<std::string> names_;
@@ -357,9 +384,7 @@ Result<DatasetSpec> parse_dataset_spec(std::string_view toml, std::string_view o
 
 Result<ExperimentSpec> parse_experiment_spec(std::string_view toml, std::string_view origin) {
   GPEMU_ASSIGN(const toml::table root, parse_toml(toml, origin));
-  GPEMU_ASSIGN(ExperimentSpec spec, ExperimentReader(root, origin).read());
-  spec.folder = std::filesystem::path(origin).parent_path();
-  return spec;
+  return ExperimentReader(root, origin).read();
 }
 
 std::vector<std::string> experiment_names(const std::filesystem::path& folder) {

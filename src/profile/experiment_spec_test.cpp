@@ -95,6 +95,18 @@ TEST(ParseExperimentSpec, NamesTheLineAndTheKey) {
   EXPECT_EQ(experiment_fault("[run]", "[rum]"), "toy.toml:5: the file: unknown key 'rum'");
 }
 
+TEST(ParseExperimentSpec, RunsWithJobsHaveAPolicyOrAPlacement) {
+  const std::string old = "host = \"h\"\ndataset = \"d\"\n";
+  EXPECT_EQ(experiment_fault(old, "jobs = \"j\"\nplacement = \"fgd\"\nfleet = \"f\"\n"),
+            "no fault");
+  EXPECT_EQ(experiment_fault(old, "jobs = \"j\"\nplacement = \"fgd\"\n"),
+            "toy.toml:16: row one: no fleet or no jobs, here and in [run]");
+  EXPECT_EQ(experiment_fault(old, "jobs = \"j\"\nfleet = \"f\"\n"),
+            "toy.toml:16: row one: no policy and no placement, here and in [run]");
+  EXPECT_EQ(experiment_fault(old, "jobs = \"j\"\npolicy = \"fifo\"\nplacement = \"fgd\"\n"),
+            "toy.toml:16: row one: a run has a policy or a placement");
+}
+
 const std::string kToyDataset = R"(name = "d"
 source = "made up"
 files = 10

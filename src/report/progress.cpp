@@ -23,9 +23,10 @@ std::string progress_line(const ProgressKind& kind, std::int64_t done, std::int6
       total > 0 ? std::clamp(static_cast<double>(done) / static_cast<double>(total), 0.0, 1.0) : 0;
   std::string facts = fmt::format("{}/{} {}", done, total, kind.unit);
   if (share > 0 && elapsed.count() > 0) {
-    facts += fmt::format(", {} images/s, {} left",
-                         rounded(static_cast<double>(done) * kind.images / elapsed.count()),
-                         waiting_time(elapsed * (1 / share - 1)));
+    const double each = kind.images == 0 ? 1 : kind.images;
+    facts += fmt::format(
+        ", {} {}/s, {} left", rounded(static_cast<double>(done) * each / elapsed.count()),
+        kind.images == 0 ? kind.unit : "images", waiting_time(elapsed * (1 / share - 1)));
   }
   const auto room = static_cast<std::size_t>(std::max(columns, 0));
   const std::size_t plain = kind.label.size() + 2 + facts.size();  // "training: 3/30 steps"

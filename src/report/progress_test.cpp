@@ -55,6 +55,9 @@ TEST(ProgressLine, LeavesTheBarOutWhereItDoesNotFit) {
 }
 
 TEST(ProgressLine, CountsInItsOwnUnit) {
+  const ProgressKind placing{.label = "placing", .unit = "runs", .images = 0};
+  EXPECT_EQ(progress_line(placing, 10, 40, Seconds(2), 0, false),
+            "placing: 10/40 runs, 5.000 runs/s, 6 s left");
   const ProgressKind making{.label = "making images", .unit = "images"};
   EXPECT_EQ(progress_line(making, 500, 2000, Seconds(1), 0, false),
             "making images: 500/2000 images, 500.0 images/s, 3 s left");

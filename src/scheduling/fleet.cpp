@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <bit>
 #include <span>
 #include <utility>
@@ -88,6 +89,16 @@ Result<Fleet> Fleet::create(std::vector<Server> servers) {
   return fleet;
 }
 
+Fleet Fleet::in_order(std::span<const std::uint32_t> places) const {
+  Fleet fleet(*this);
+  for (std::size_t i = 0; i < places.size(); ++i) {
+    fleet.servers_[i] = servers_[places[i]];
+    fleet.kind_of_[i] = kind_of_[places[i]];
+    fleet.before_[i] = i == 0 ? 0 : fleet.before_[i - 1] + fleet.servers_[i - 1].gpus;
+  }
+  return fleet;
+}
+
 Result<Fleet> Fleet::uniform(std::uint64_t servers, std::uint64_t gpus, const std::string& gpu) {
   if (gpus == 0 || gpus > kMaxGpusPerServer) {
     return fail(ErrorCode::kInvalidArgument, "servers have {} GPUs; they may have 1 to {}", gpus,
@@ -144,7 +155,7 @@ std::uint32_t ServerLevels::first_from(std::size_t level, std::uint32_t from) co
   return kNoServer;
 }
 
-FreeResources::FreeResources(const Fleet& fleet)
+FreeResources::FreeResources(const Fleet& fleet, Tracking tracking)
     : fleet_(&fleet),
       count_(fleet.gpus()),
       free_(fleet.servers().size()),
@@ -155,6 +166,19 @@ FreeResources::FreeResources(const Fleet& fleet)
     counts_[i] = static_cast<std::uint8_t>(fleet.servers()[i].gpus);
     levels_.set(counts_[i], i);
   }
+  if (tracking == Tracking::kNone) return;
+  versions_.resize(free_.size());
+  takers_.resize(free_.size() * takers_stride());
+  for (std::uint32_t i = 0; i < free_.size(); ++i) make_version(i);
+}
+
+void FreeResources::make_version(std::uint32_t server) {
+  static std::atomic<std::uint64_t> last = 0;
+  if (!versions_.empty()) versions_[server] = ++last;
+}
+
+std::uint16_t& FreeResources::takers_like(const ServerGpus& part, const Demand& demand) {
+  return takers_[part.server * takers_stride() + (demand.shares_gpus() ? 0 : part.count())];
 }
 
 std::uint32_t FreeResources::share_of(std::uint32_t server, std::uint32_t gpu) const {
@@ -195,6 +219,11 @@ std::uint64_t FreeResources::shares_of(std::uint32_t server, const Demand& deman
   std::uint64_t chosen = 0;
   for (std::uint32_t i = 0; i < demand.gpus; ++i) chosen |= bit_of(gpus[i]);
   return chosen;
+}
+
+std::uint64_t FreeResources::tightest_on(std::uint32_t server, const Demand& demand) const {
+  if (demand.shares_gpus()) return shares_of(server, demand);
+  return lowest_bits(free_[server], demand.gpus);
 }
 
 bool FreeResources::fits(std::uint32_t server, const Demand& demand) const {
@@ -250,6 +279,8 @@ void FreeResources::give_back_shares(const ServerGpus& part, std::uint32_t share
 }
 
 void FreeResources::take_part(const ServerGpus& part, const Demand& demand) {
+  make_version(part.server);
+  if (!takers_.empty() && part.gpus != 0) ++takers_like(part, demand);
   if (demand.shares_gpus()) {
     take_shares(part, demand.gpu_share);
   } else {
@@ -263,6 +294,8 @@ void FreeResources::take_part(const ServerGpus& part, const Demand& demand) {
 }
 
 void FreeResources::give_back_part(const ServerGpus& part, const Demand& demand) {
+  make_version(part.server);
+  if (!takers_.empty() && part.gpus != 0) --takers_like(part, demand);
   if (demand.shares_gpus()) {
     give_back_shares(part, demand.gpu_share);
   } else {
@@ -357,6 +390,7 @@ void FreeResources::give_back(const GpuSet& gpus, const Demand& demand) {
 void FreeResources::keep_what_is_also_in(const FreeResources& other) {
   const bool any_shares = !shared_.empty() || !other.shared_.empty();
   for (std::uint32_t server = 0; server < free_.size(); ++server) {
+    make_version(server);
     if (any_shares) keep_shares_in(server, other);
     if ((free_[server] & ~other.free_[server]) != 0) {
       change(server, free_[server] & other.free_[server]);

@@ -44,6 +44,7 @@ enum class Field : std::uint8_t {
   kPriority,
   kStatedTime,
   kGpuShare,
+  kGpuMilli,
   kGpuKinds,
   kCores,
   kMemory,
@@ -60,7 +61,8 @@ struct Column {
 struct Format {
   std::string_view name;
   std::span<const Column> columns;
-  bool sorted = false;  ///< whether the rows must be sorted by arrival.
+  bool sorted = false;    ///< whether the rows must be sorted by arrival.
+  bool timeless = false;  ///< whether it says neither when jobs arrive nor how long they run.
 };
 
 constexpr std::array kOwnColumns{
@@ -103,11 +105,22 @@ constexpr std::array kElasticFlowColumns{
     Column{"num_gpu", Field::kGpus},
     Column{"duration", Field::kDuration},
 };
+/// Source: data/csv of github.com/hkust-adsl/kubernetes-scheduler-simulator; some of its tables
+/// have times, too.
+constexpr std::array kOpenbColumns{
+    Column{"name", Field::kId},
+    Column{"cpu_milli", Field::kCores, kMillicoresPerCore},
+    Column{"memory_mib", Field::kMemory, kMibPerGib},
+    Column{"num_gpu", Field::kGpus},
+    Column{"gpu_milli", Field::kGpuMilli},
+    Column{"gpu_spec", Field::kGpuKinds, 1, false},
+};
 constexpr std::array kFormats{
     Format{"gpemu", kOwnColumns, true},
     Format{"Muri", kMuriColumns},
     Format{"Philly", kPhillyColumns},
     Format{"ElasticFlow", kElasticFlowColumns},
+    Format{.name = "openb", .columns = kOpenbColumns, .timeless = true},
 };
 
 struct ChosenColumn {
@@ -199,6 +212,8 @@ Bounds bounds_of(Field field) {
       return {.most = 1};
     case Field::kGpuShare:
       return {.least = 1.0 / kWholeGpu, .most = 1};
+    case Field::kGpuMilli:
+      return {.most = kWholeGpu};
     case Field::kCores:
     case Field::kMemory:
       return {.most = kMostOfJob};
@@ -212,6 +227,9 @@ bool set_demand(Field field, double value, Demand& demand) {
   switch (field) {
     case Field::kGpus:
       demand.gpus = static_cast<std::uint32_t>(value);
+      return true;
+    case Field::kGpuMilli:
+      demand.gpu_share = static_cast<std::uint32_t>(std::llround(value));
       return true;
     case Field::kGpuShare:
       demand.gpu_share = static_cast<std::uint32_t>(std::llround(value * kWholeGpu));
@@ -305,6 +323,18 @@ Result<void> read_cell(const CsvRows& rows, const ChosenColumn& from,
   }
 }
 
+/// Makes the demand of a job that needs no GPU what it is without any.
+Result<void> settle_demand(const CsvRows& rows, Demand& demand) {
+  if (demand.gpus != 0 && demand.gpu_share == 0) {
+    return rows.fault("it asks for GPUs, but for nothing of them");
+  }
+  if (demand.gpus != 0) return {};
+  demand.gpu_share = kWholeGpu;
+  demand.kinds = Demand().kinds;
+  if (demand.host != HostShare{}) return {};
+  return rows.fault("it asks for nothing: no GPUs, no cores and no memory");
+}
+
 /// Adds what other tables say about the job.
 Result<void> add_speed(const CsvRows& rows, const SpeedTable& speeds, Job& job) {
   const auto found = speeds.find(job.model);
@@ -325,9 +355,7 @@ Result<Job> read_job(const CsvRows& rows, const ChosenFormat& format,
   for (const ChosenColumn& column : format.columns) {
     GPEMU_TRY(read_cell(rows, column, options, users, job));
   }
-  if (job.demand.gpus == 0 && job.demand.host == HostShare{}) {
-    return rows.fault("it asks for nothing: gpus is 0, and so are cores and memory");
-  }
+  GPEMU_TRY(settle_demand(rows, job.demand));
   if (options.speeds != nullptr) GPEMU_TRY(add_speed(rows, *options.speeds, job));
   if (options.restarts == nullptr) return job;
   const auto found = options.restarts->find({job.model, job.demand.gpus});
@@ -345,6 +373,11 @@ Result<std::vector<Job>> parse_jobs(std::string_view text, const std::string& na
                                     const JobTableOptions& options) {
   GPEMU_ASSIGN(CsvRows rows, CsvRows::open(text, name));
   GPEMU_ASSIGN(const ChosenFormat format, format_of(rows));
+  if (format.format->timeless && !options.timeless) {
+    return rows.fault(fmt::format(
+        "tables in the format {} do not say how long jobs run; `gpemu place` takes them",
+        format.format->name));
+  }
   std::vector<Job> jobs;
   Users users;
   for (;;) {

@@ -81,7 +81,8 @@ TEST(JobTableTest, ListsTheFormatsIfNoneFits) {
             "jobs.csv:1: these columns are of no format of jobs; there are gpemu (job arrival_s "
             "gpus duration_s), Muri (job_id num_gpu submit_time iterations model_name "
             "iteration_time resource_time_0 resource_time_1 resource_time_2), Philly (timestamp "
-            "num_gpus duration), ElasticFlow (job_id submission_time num_gpu duration)");
+            "num_gpus duration), ElasticFlow (job_id submission_time num_gpu duration), "
+            "openb (name cpu_milli memory_mib num_gpu gpu_milli)");
 }
 
 TEST(JobTableTest, ReadsCompressedFiles) {
@@ -89,6 +90,27 @@ TEST(JobTableTest, ReadsCompressedFiles) {
   EXPECT_EQ(read_jobs(folder / "muri" / "trace3.csv.gz").value().size(), 992U);
   EXPECT_EQ(read_restart_times(folder / "muri" / "restarts.csv").value().size(), 48U);
   EXPECT_EQ(read_jobs(folder / "none.csv").error().code, ErrorCode::kNotFound);
+}
+
+/// Jobs without GPUs may say which kinds they want: that is no matter.
+TEST(JobTableTest, ReadsOpenbsColumnsForPlacements) {
+  const Fleet fleet =
+      Fleet::create({{.name = "a", .gpu = "T4", .gpus = 1}, {.name = "b", .gpu = "A10", .gpus = 1}})
+          .value();
+  const std::string text =
+      "name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec,qos\n"
+      "p,1500,3,1,460,A10,LS\nq,500,0,0,0,A10,BE\nr,0,0,2,1000,A10|T4,BE\n";
+  const std::vector<Job> jobs =
+      parse_jobs(text, "pods.csv", {.fleet = &fleet, .timeless = true}).value();
+  ASSERT_EQ(jobs.size(), 3U);
+  EXPECT_EQ(
+      jobs[0].demand,
+      (Demand{
+          .gpus = 1, .gpu_share = 460, .host = {.millicores = 1500, .memory_mib = 3}, .kinds = 2}));
+  EXPECT_EQ(jobs[1].demand, (Demand{.gpus = 0, .host = {.millicores = 500}}));
+  EXPECT_EQ(jobs[2].demand, (Demand{.gpus = 2, .host = {}, .kinds = 3}));
+  EXPECT_NE(parse_jobs(text, "pods.csv", {.fleet = &fleet}).error().message.find("gpemu place"),
+            std::string::npos);
 }
 
 }  // namespace

@@ -146,7 +146,8 @@ class SchemasTest(unittest.TestCase):
 
     def test_experiments(self):
         path = self.folder / "result.json"
-        self.call("experiment", "run", "tf-data-service", "--quiet", "--json", path)
+        self.call("experiment", "run", "tf-data-service", "synergy", "fgd", "--quiet", "--json",
+                  path)
         self.hold("experiments", json.loads(path.read_text()))
 
     def test_schedule(self):
@@ -155,6 +156,15 @@ class SchemasTest(unittest.TestCase):
         path = self.folder / "result.json"
         self.call("schedule", jobs, "--servers", 1, "--quiet", "--json", path)
         self.hold("schedule", json.loads(path.read_text()))
+
+    def test_place(self):
+        jobs = self.folder / "pods.csv"
+        jobs.write_text("name,cpu_milli,memory_mib,num_gpu,gpu_milli\na,1,1,1,500\nb,1,1,2,1000\n")
+        fleet = self.folder / "servers.csv"
+        fleet.write_text("server,gpus\ns,2\n")
+        path = self.folder / "result.json"
+        self.call("place", jobs, "--fleet", fleet, "--quiet", "--json", path)
+        self.hold("place", json.loads(path.read_text()))
 
     def test_run_and_operations(self):
         operations = self.folder / "ops"

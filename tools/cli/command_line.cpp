@@ -39,6 +39,7 @@ constexpr auto kSubcommands = std::to_array<Subcommand>({
     {"mig", add_mig_command},
     {"node", add_node_command},
     {"nvidia-smi", add_nvidia_smi_command},
+    {"place", add_place_command},
     {"predict", add_predict_command},
     {"profile", add_profile_command},
     {"run", add_run_command},

@@ -30,6 +30,7 @@ void add_mig_command(Command app, const World& world);
 void add_node_command(Command app, const World& world);
 /// Shows `gpemu nvidia-smi` in the help; run_nvidia_smi() does it.
 void add_nvidia_smi_command(Command app, const World& world);
+void add_place_command(Command app, const World& world);
 void add_predict_command(Command app, const World& world);
 void add_profile_command(Command app, const World& world);
 void add_run_command(Command app, const World& world);

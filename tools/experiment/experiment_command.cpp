@@ -122,7 +122,8 @@ Result<void> list_experiments(const World& world) {
 
 void add_experiment_command(Command app, const World& world) {
   Command command = app.subcommand(
-      "experiment", "Get the results of papers about the data path again, on described hosts");
+      "experiment",
+      "Get the results of papers about the data path and placements again, on described hosts");
   command.require_subcommand();
   command.notes(
       "An experiment trains on described hosts in virtual time: their processors, caches, disks\n"

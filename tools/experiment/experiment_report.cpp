@@ -104,7 +104,7 @@ constexpr auto kScheduleParts = std::to_array<TimePart>({
 });
 
 report::StackedBars time_bars(const ExperimentResult& result) {
-  const bool schedules = !result.spec.rows.front().runs.front().jobs.empty();
+  const bool schedules = !result.spec.rows.front().runs.front().policy.empty();
   const std::span<const TimePart> parts =
       schedules ? std::span<const TimePart>(kScheduleParts) : std::span(kEpochParts);
   report::StackedBars bars{
@@ -138,7 +138,8 @@ void add_experiment(report::Page& page, const ExperimentResult& result) {
     rows.emplace_back(cells.begin(), cells.end());
   }
   page.table(header_of(result), rows);
-  page.plot(time_bars(result));
+  const bool has_times = result.spec.rows.front().runs.front().placement.empty();
+  if (has_times) page.plot(time_bars(result));
   report::Page::Rows checks;
   for (std::size_t i = 0; i < result.checks.size(); ++i) {
     checks.push_back({result.spec.checks[i].text, result.checks[i].sides,

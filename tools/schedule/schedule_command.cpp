@@ -96,7 +96,7 @@ Result<std::vector<ScheduleRow>> simulate_all(const ScheduleOptions& options, co
         if (options.policies.empty()) continue;
         return std::unexpected(std::move(can).error());
       }
-      report::Progress progress({.label = std::string(entry.name), .unit = "jobs"},
+      report::Progress progress({.label = std::string(entry.name), .unit = "jobs", .images = 0},
                                 static_cast<std::int64_t>(jobs.size()), options.quiet,
                                 world.progress_host());
       const scheduling::SimulationOptions how{

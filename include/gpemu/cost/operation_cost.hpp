@@ -12,7 +12,7 @@
 
 namespace gpemu::cost {
 
-struct OperationWork;  ///< operation_time.hpp
+struct OperationWork;  ///< operation_work.hpp
 
 /// What limits an operation's speed.
 enum class Limit : std::uint8_t { kCompute, kMemory, kLatency };

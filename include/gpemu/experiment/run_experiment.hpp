@@ -6,55 +6,22 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
-#include <optional>
-#include <span>
 #include <string>
-#include <string_view>
-#include <utility>
 #include <vector>
 
 #include "gpemu/base/error.hpp"
 #include "gpemu/experiment/expression.hpp"
+#include "gpemu/experiment/run_result.hpp"
 #include "gpemu/pipeline/input_pipeline.hpp"
 #include "gpemu/pipeline/service_pipeline.hpp"
 #include "gpemu/profile/database.hpp"
 #include "gpemu/profile/experiment_spec.hpp"
 #include "gpemu/profile/host_spec.hpp"
-#include "gpemu/scheduling/simulator.hpp"
 
 namespace gpemu::experiment {
 
-/// A quantity of a run on described hosts that expressions can use.
-struct Quantity {
-  std::string_view name;     ///< e.g. "epoch_s".
-  std::string_view meaning;  ///< for the documentation.
-  double (*of)(const pipeline::EpochResult& result);
-};
-[[nodiscard]] std::span<const Quantity> quantities();
-
-/// A quantity of a run in which a policy schedules jobs.
-struct ScheduleQuantity {
-  std::string_view name;  ///< e.g. "average_jct_s".
-  std::string_view meaning;
-  double (*of)(const scheduling::ScheduleMetrics& metrics);
-};
-[[nodiscard]] std::span<const ScheduleQuantity> schedule_quantities();
-
-/// What a run measured: the value of each quantity of its kind.
-class RunResult {
- public:
-  explicit RunResult(const pipeline::EpochResult& epoch);
-  explicit RunResult(const scheduling::ScheduleMetrics& metrics);
-
-  [[nodiscard]] const std::vector<std::pair<std::string_view, double>>& values() const {
-    return values_;
-  }
-  /// Returns the value of this name; nothing if runs of this kind have none.
-  [[nodiscard]] std::optional<double> value(std::string_view name) const;
-
- private:
-  std::vector<std::pair<std::string_view, double>> values_;
-};
+/// Returns the quantities of all kinds of runs.
+[[nodiscard]] std::vector<Quantity> quantities();
 
 struct RowResult {
   std::vector<RunResult> runs;  ///< one for each variant; of epochs, the last one.
@@ -89,7 +56,7 @@ class ExperimentRunner {
 
   /// Runs an experiment; calls `done` after each run with the number of runs so far.
   ///
-  /// Errors: those of its hosts, data sets, GPUs, models and expressions, with the row;
+  /// Errors: those of its hosts, data sets, GPUs, models, tables and expressions, with the row;
   /// kInterrupted after `stop`.
   [[nodiscard]] Result<ExperimentResult> run(profile::ExperimentSpec spec,
                                              const std::atomic<bool>& stop,

@@ -24,8 +24,9 @@ struct DatasetSpec {
   std::string source;
 };
 
-/// One run of an experiment: described hosts that train or, with `jobs`, a policy that schedules.
-/// The names of the keys are those of the fields.
+/// One run of an experiment: described hosts that train; with `policy`, jobs that it schedules on a
+/// fleet; or with `placement`, a fleet that it fills. The names of the keys are those of the
+/// fields.
 struct ExperimentRun {
   std::string host;
   std::string loader;   ///< of the host; empty: its first.
@@ -53,16 +54,19 @@ struct ExperimentRun {
   std::string offload = "none";  ///< to remote workers: "all", or what FastFlow decides.
   int epochs = 2;                ///< the last one counts.
   std::uint64_t seed = 0;
-  std::string jobs;    ///< a table of jobs; this and the files below: beside the experiment's file.
-  std::string policy;  ///< as `gpemu schedule` names it.
-  std::string fleet;   ///< a table of servers; empty: `servers` with `gpus` each.
-  std::string speeds;  ///< a table of speeds; empty: models are everywhere the same.
-  std::string restarts;               ///< a table of restart times; empty: `restart_s`.
-  std::string accounting = "change";  ///< of restarts.
+  std::string jobs;   ///< the path of a table of jobs.
+  std::string fleet;  ///< that of a table of servers; empty: `servers` with `gpus` each.
   int servers = 1;
+  std::string policy;    ///< as `gpemu schedule` names it; empty: nothing is scheduled.
+  std::string speeds;    ///< the path of a table of speeds; empty: the same everywhere.
+  std::string restarts;  ///< that of a table of restart times; empty: `restart_s`.
   double restart_s = 0;
-  double round_s = 0;  ///< 0: as in the policy's paper.
-  int first_jobs = 0;  ///< so many of the jobs; 0: all.
+  std::string accounting = "change";  ///< of restarts.
+  double round_s = 0;                 ///< 0: as in the policy's paper.
+  int first_jobs = 0;                 ///< so many of the jobs; 0: all.
+  std::string placement;              ///< as `gpemu place` names it; empty: nothing is filled.
+  double load = 1.3;                  ///< how many times the fleet's GPUs the jobs ask for.
+  int seeds = 1;                      ///< from `seed` on.
 
   bool operator==(const ExperimentRun&) const = default;
 };
@@ -94,7 +98,6 @@ struct ExperimentSpec {
   std::string name;
   std::string title;
   std::string paper;                  ///< the citation of the paper and of GPEmu's numbers.
-  std::filesystem::path folder;       ///< where its file lies; tables of runs lie there, too.
   std::vector<std::string> variants;  ///< of which every row has a run, e.g. "cached".
   std::vector<ExperimentColumn> columns;
   std::vector<ExperimentRow> rows;

@@ -15,7 +15,7 @@ namespace gpemu::report {
 struct ProgressKind {
   std::string label;           ///< e.g. "training".
   std::string unit = "steps";  ///< e.g. 3/30 steps.
-  int images = 1;              ///< in one unit.
+  int images = 1;              ///< in one unit; 0: the speed is in units.
 };
 
 /// Returns the progress as one line of at most `columns` columns: a bar that fills the free space,

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -107,6 +108,10 @@ class Fleet {
   [[nodiscard]] static Result<Fleet> uniform(std::uint64_t servers, std::uint64_t gpus,
                                              const std::string& gpu = {});
 
+  /// Returns the fleet with its servers in another order, which `places` gives; kinds() stays.
+  /// Requires: `places` has the place of each server once.
+  [[nodiscard]] Fleet in_order(std::span<const std::uint32_t> places) const;
+
   [[nodiscard]] const std::vector<Server>& servers() const { return servers_; }
   [[nodiscard]] std::uint64_t gpus() const { return gpus_; }
   /// Returns the number of GPUs of the largest server.
@@ -122,6 +127,7 @@ class Fleet {
 
  private:
   explicit Fleet(std::vector<Server> servers) : servers_(std::move(servers)) {}
+  /// Adds the kinds of the servers to kinds_, and counts their GPUs.
   [[nodiscard]] Result<void> count();
 
   std::vector<Server> servers_;
@@ -132,6 +138,9 @@ class Fleet {
   std::uint32_t most_on_one_ = 0;
   bool has_hosts_ = false;
 };
+
+/// Whether free resources keep what placements (placement.hpp) need beside what is free.
+enum class Tracking : std::uint8_t { kNone, kServers };
 
 /// Servers sorted into levels, so that the first one of a level is found at once: a bit for each
 /// server and level, and a bit for each word of these that is not 0.
@@ -165,7 +174,7 @@ class ServerLevels {
 class FreeResources {
  public:
   /// All is free.
-  explicit FreeResources(const Fleet& fleet);
+  explicit FreeResources(const Fleet& fleet, Tracking tracking = Tracking::kNone);
 
   /// Returns the number of GPUs of which nobody has a share.
   [[nodiscard]] std::uint64_t count() const { return count_; }
@@ -178,8 +187,20 @@ class FreeResources {
   }
   [[nodiscard]] const Fleet& fleet() const { return *fleet_; }
 
+  /// Returns a number that stands for what is free of a server: at another time, or in a copy, the
+  /// same number means that the same is free there. Requires: Tracking::kServers.
+  [[nodiscard]] std::uint64_t version_of(std::uint32_t server) const { return versions_[server]; }
+  /// Returns how many have which number of GPUs of a server, by that number; at 0, how many have
+  /// shares. Requires: Tracking::kServers.
+  [[nodiscard]] std::span<const std::uint16_t> takers_on(std::uint32_t server) const {
+    return std::span(takers_).subspan(server * takers_stride(), takers_stride());
+  }
+
   /// Returns whether a server has what is asked, all of it.
   [[nodiscard]] bool fits(std::uint32_t server, const Demand& demand) const;
+
+  /// Returns the GPUs of a server of which the least is free that is enough. Requires: it fits.
+  [[nodiscard]] std::uint64_t tightest_on(std::uint32_t server, const Demand& demand) const;
 
   /// Takes what is close together: of the first server that has it; if no server has so many GPUs,
   /// of the first servers of which all are free, and the rest of the first other server. A share
@@ -220,6 +241,9 @@ class FreeResources {
   void give_back_part(const ServerGpus& part, const Demand& demand);
   void make_shares();
   void make_hosts();
+  [[nodiscard]] std::size_t takers_stride() const { return fleet_->most_on_one() + 1; }
+  [[nodiscard]] std::uint16_t& takers_like(const ServerGpus& part, const Demand& demand);
+  void make_version(std::uint32_t server);
   void keep_shares_in(std::uint32_t server, const FreeResources& other);
   void take_shares(const ServerGpus& part, std::uint32_t share);
   void give_back_shares(const ServerGpus& part, std::uint32_t share);
@@ -232,8 +256,10 @@ class FreeResources {
   ServerLevels levels_;               ///< by the number of free GPUs.
   /// GPUs of each server of which some have a share and some is free; empty: nobody has shares.
   std::vector<std::uint64_t> shared_;
-  std::vector<std::uint16_t> shares_;  ///< what is free of these, by GPU of the fleet.
-  std::vector<HostShare> hosts_;       ///< empty: nobody has cores or memory.
+  std::vector<std::uint16_t> shares_;    ///< what is free of these, by GPU of the fleet.
+  std::vector<HostShare> hosts_;         ///< empty: nobody has cores or memory.
+  std::vector<std::uint64_t> versions_;  ///< of each server; empty without tracking.
+  std::vector<std::uint16_t> takers_;    ///< see takers_on(); empty without tracking.
 };
 
 }  // namespace gpemu::scheduling

@@ -48,11 +48,13 @@ struct JobTableOptions {
   double iteration_factor = 1;         ///< iterations take so many times what the file says.
   double restart_s = 0;                ///< of jobs whose file does not say it, without `restarts`.
   const RestartTimes* restarts = nullptr;  ///< has all models of the file; null: none are known.
+  /// Takes also formats that do not say when jobs arrive and how long they run; those are then 0.
+  bool timeless = false;
 };
 
 /// Reads jobs from a CSV file, which may be compressed by gzip, and sorts them by arrival. The
 /// header's columns tell the format (docs/reference/job-tables.md): gpemu's own, Muri's, the one
-/// derived from Philly, or ElasticFlow's.
+/// derived from Philly, ElasticFlow's, or openb's.
 ///
 /// Errors: kIo; kCorruptData with file and line, and what a column must hold.
 [[nodiscard]] Result<std::vector<Job>> read_jobs(const std::filesystem::path& path,
