@@ -26,7 +26,7 @@ FOLDER = claim_options.ROOT / "evidence/published/schedulers/muri"
 # As published.csv calls them. The last ones take the longest.
 POLICIES = {"SRTF": "srtf", "SRSF": "srsf", "Tiresias": "tiresias", "AntMan": "antman",
             "Muri-L": "muri-l", "Muri-S": "muri-s"}
-TRACES = ["trace1", "trace1_pr", "trace2", "trace2_pr", "trace3", "trace3_pr", "trace4", "trace4_pr"]
+TRACES = [f"trace{number}{kind}" for number in range(1, 5) for kind in ("", "_pr")]
 QUICK_TRACES = ["trace3", "trace3_pr"]
 FIGURES = {"average_jct_s": "average JCT", "makespan_s": "makespan", "p99_jct_s": "p99 of JCT"}
 # Published from a run in which Muri's simulator split groups that are slower together than in turn.
@@ -46,7 +46,7 @@ def run(gpemu, policy, trace):
     done = subprocess.run(
         [gpemu, "schedule", FOLDER / f"{trace}.csv.gz", "--servers", "8", "--gpus", "8",
          "--policy", policy, "--accounting", "muri", "--restarts", FOLDER / "restarts.csv",
-         "--json", "-"],
+         "--quiet", "--json", "-"],
         stdout=subprocess.PIPE, check=True)
     return json.loads(done.stdout)["results"][0], time.monotonic() - begin
 
