@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "policies/time_fractions.hpp"
+
+#include <cstddef>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+namespace gpemu::scheduling {
+namespace {
+
+void expect_near(const TimeFractions& fractions, const TimeFractions& expected) {
+  ASSERT_EQ(fractions.size(), expected.size());
+  for (std::size_t job = 0; job < fractions.size(); ++job) {
+    ASSERT_EQ(fractions[job].size(), expected[job].size());
+    for (std::size_t kind = 0; kind < fractions[job].size(); ++kind) {
+      EXPECT_NEAR(fractions[job][kind], expected[job][kind], 1e-6) << job << " on " << kind;
+    }
+  }
+}
+
+TEST(MaxMinTest, TheFastKindIsForThoseThatUseIt) {
+  // With the average GPU, the first two do 2 iterations per second, so that they count 1.5 and 0.5.
+  // If they had the first kind to themselves, they would get 0.75 each, and the others 0.5. With
+  // the first for 0.4 of the time, they get 0.6, as the others do with 0.1 of it and the second.
+  const std::vector<TimeDemand> jobs{
+      {.speeds = {3, 1}}, {.speeds = {3, 1}}, {.speeds = {1, 1}}, {.speeds = {7, 7}}};
+  expect_near(max_min_fractions(std::vector<double>{1, 1}, jobs),
+              {{0.4, 0}, {0.4, 0}, {0.1, 0.5}, {0.1, 0.5}});
+}
+
+TEST(MaxMinTest, WhatIsLeftGoesWhereItHelpsMost) {
+  // None of the first three can have more than 1, which leaves one GPU of the first kind. The
+  // fourth cannot run on the second kind.
+  const std::vector<TimeDemand> jobs{
+      {.speeds = {1, 1}}, {.speeds = {2, 2}}, {.speeds = {1, 1}}, {.speeds = {1, 0}}};
+  const TimeFractions fractions = max_min_fractions(std::vector<double>{1, 3}, jobs);
+  expect_near(fractions, {{0, 1}, {0, 1}, {0, 1}, {1, 0}});
+}
+
+TEST(MaxMinTest, GpusCount) {
+  // 2 x 2/3 + 2 x 1/3 GPUs: the service is 2/3 for each.
+  const std::vector<TimeDemand> jobs{
+      {.speeds = {1}}, {.gpus = 2, .speeds = {1}}, {.speeds = {1}}, {.speeds = {0}}};
+  expect_near(max_min_fractions(std::vector<double>{2}, jobs), {{2. / 3}, {1. / 3}, {2. / 3}, {0}});
+}
+
+TEST(BlindMaxMinTest, AllGetTheirPartOfEachKind) {
+  const std::vector<TimeDemand> jobs{
+      {.speeds = {9, 1}}, {.speeds = {1, 1}}, {.gpus = 2, .speeds = {9, 1}}, {.speeds = {1, 9}}};
+  expect_near(blind_max_min_fractions(std::vector<double>{1, 2}, jobs),
+              {{0.25, 0.5}, {0.25, 0.5}, {0.125, 0.25}, {0.25, 0.5}});
+}
+
+TEST(MakespanTest, AllJobsEndTogether) {
+  // The first two take 10 s and run on the first kind alone; the others take 10 or 20 s. In 15 s,
+  // the first kind has 5 s for each of the others, which then need 10 s on the second.
+  const std::vector<TimeDemand> jobs{
+      {.speeds = {10, 0}, .iterations_left = 100},
+      {.speeds = {20, 0}, .iterations_left = 200},
+      {.speeds = {10, 5}, .iterations_left = 100},
+      {.speeds = {1, 0.5}, .iterations_left = 10},
+  };
+  expect_near(makespan_fractions(std::vector<double>{2, 2}, jobs),
+              {{2. / 3, 0}, {2. / 3, 0}, {1. / 3, 2. / 3}, {1. / 3, 2. / 3}});
+}
+
+TEST(MakespanTest, SlowKindsHelp) {
+  // The second kind has time left while the second job is on the first. In T = 280 / 19 s, the
+  // first job does 0.1 x 180 / 19 + 0.01 x 100 / 19 = 1 of its work, the second 0.1 x 100 / 19 +
+  // 0.05 x 180 / 19 = 1.
+  const std::vector<TimeDemand> jobs{{.speeds = {10, 1}, .iterations_left = 100},
+                                     {.speeds = {10, 5}, .iterations_left = 100}};
+  expect_near(makespan_fractions(std::vector<double>{1, 1}, jobs),
+              {{18. / 28, 10. / 28}, {10. / 28, 18. / 28}});
+}
+
+TEST(MakespanTest, GpusCount) {
+  // One GPU-second for the first, two for the second, six for the third, on three GPUs: 3 s.
+  const std::vector<TimeDemand> jobs{{.gpus = 1, .speeds = {1, 0}, .iterations_left = 1},
+                                     {.gpus = 2, .speeds = {1, 0}, .iterations_left = 1},
+                                     {.gpus = 2, .speeds = {1, 0}, .iterations_left = 3},
+                                     {.gpus = 4, .speeds = {0, 0}, .iterations_left = 3}};
+  expect_near(makespan_fractions(std::vector<double>{3, 1}, jobs),
+              {{1. / 3, 0}, {1. / 3, 0}, {1, 0}, {0, 0}});
+}
+
+TEST(FifoFractionsTest, JobsHaveTheirFastestKindAndNobodyOvertakes) {
+  const std::vector<TimeDemand> jobs{{.gpus = 1, .speeds = {1, 3}},
+                                     {.gpus = 2, .speeds = {1, 9}},
+                                     {.gpus = 1, .speeds = {0, 1}},
+                                     {.gpus = 2, .speeds = {1, 1}},
+                                     {.gpus = 1, .speeds = {1, 1}}};
+  expect_near(fifo_fractions(std::vector<double>{3, 2}, jobs),
+              {{0, 1}, {1, 0}, {0, 1}, {0, 0}, {0, 0}});
+}
+
+}  // namespace
+}  // namespace gpemu::scheduling
