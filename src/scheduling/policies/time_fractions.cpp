@@ -102,6 +102,57 @@ TimeFractions nothing_for(std::span<const double> gpus, std::span<const TimeDema
   return TimeFractions(jobs.size(), std::vector<double>(gpus.size()));
 }
 
+/// How long jobs take until they end, by job and kind, in a unit. Whatever the fractions are, the
+/// last job does not end before `least`.
+struct RemainingTimes {
+  TimeFractions times;
+  double least = 0;
+};
+
+/// The unit is the time of the longest job where it is fastest.
+RemainingTimes remaining_times(std::span<const double> gpus, std::span<const TimeDemand> jobs) {
+  RemainingTimes remaining{.times = nothing_for(gpus, jobs), .least = 1};
+  double unit = 0;
+  double gpu_s = 0;
+  for (const TimeDemand& job : jobs) {
+    const double fastest = std::ranges::max(job.speeds);
+    if (fastest == 0) continue;
+    unit = std::max(unit, job.iterations_left / fastest);
+    gpu_s += job.iterations_left / fastest * job.gpus;
+  }
+  if (unit == 0) return remaining;
+  for (std::size_t job = 0; job < jobs.size(); ++job) {
+    for (std::size_t kind = 0; kind < gpus.size(); ++kind) {
+      const double speed = jobs[job].speeds[kind];
+      if (speed > 0) remaining.times[job][kind] = jobs[job].iterations_left / speed / unit;
+    }
+  }
+  const double all = std::reduce(gpus.begin(), gpus.end());
+  remaining.least = std::max(1.0, gpu_s / unit / all);
+  return remaining;
+}
+
+/// Returns groups of jobs that do the same share of what they have left on each kind. Jobs whose
+/// speeds have the same ratios are one, unless a job would take longer than all on its slowest
+/// kind: then it may have to be on a faster one for more of the time than the others.
+std::vector<EqualJobs> groups_for_makespan(std::span<const double> gpus,
+                                           std::span<const TimeDemand> jobs,
+                                           const RemainingTimes& remaining) {
+  std::vector<EqualJobs> groups;
+  for (EqualJobs& same : equal_jobs(gpus, jobs)) {
+    const auto is_long = [&](std::size_t job) {
+      return std::ranges::max(remaining.times[job]) > remaining.least;
+    };
+    for (const std::size_t job : same.jobs) {
+      if (!is_long(job)) continue;
+      groups.push_back({.gpus = same.gpus, .gains = same.gains, .jobs = {job}});
+    }
+    std::erase_if(same.jobs, is_long);
+    if (!same.jobs.empty()) groups.push_back(std::move(same));
+  }
+  return groups;
+}
+
 }  // namespace
 
 TimeFractions max_min_fractions(std::span<const double> gpus, std::span<const TimeDemand> jobs) {
@@ -141,43 +192,40 @@ TimeFractions blind_max_min_fractions(std::span<const double> gpus,
 }
 
 TimeFractions makespan_fractions(std::span<const double> gpus, std::span<const TimeDemand> jobs) {
-  // By job and kind, the time that is left there, in units of the longest job's where it is
-  // fastest. The variables are the share of what is left that a job does on a kind in that unit.
-  TimeFractions times = nothing_for(gpus, jobs);
-  double unit = 0;
-  for (std::size_t job = 0; job < jobs.size(); ++job) {
-    const double fastest = std::ranges::max(jobs[job].speeds);
-    if (fastest > 0) unit = std::max(unit, jobs[job].iterations_left / fastest);
-  }
+  TimeFractions fractions = nothing_for(gpus, jobs);
+  const RemainingTimes remaining = remaining_times(gpus, jobs);
   LinearProgram program;
-  const std::size_t least_share = program.add_variable(1);
+  const std::size_t share_of_all = program.add_variable(1);
   std::vector<std::vector<Term>> used(gpus.size());
-  for (std::size_t job = 0; job < jobs.size(); ++job) {
-    std::vector<Term> share{{.variable = least_share, .factor = -1}};
+  const std::vector<EqualJobs> groups = groups_for_makespan(gpus, jobs, remaining);
+  for (const EqualJobs& group : groups) {
+    std::vector<Term> share{{.variable = share_of_all, .factor = -1}};
     std::vector<Term> time;
     for (std::size_t kind = 0; kind < gpus.size(); ++kind) {
-      if (jobs[job].speeds[kind] == 0) continue;
-      times[job][kind] = jobs[job].iterations_left / jobs[job].speeds[kind] / unit;
+      if (group.gains[kind] == 0) continue;
+      double sum = 0;
+      for (const std::size_t job : group.jobs) sum += remaining.times[job][kind];
       const std::size_t added = program.add_variable(0);
       share.push_back({.variable = added, .factor = 1});
-      time.push_back({.variable = added, .factor = times[job][kind]});
-      used[kind].push_back({.variable = added, .factor = times[job][kind] * jobs[job].gpus});
+      time.push_back({.variable = added, .factor = sum});
+      used[kind].push_back({.variable = added, .factor = sum * group.gpus});
     }
-    if (time.empty()) continue;
-    program.add_row(std::move(share), 0, kNoLimit);
-    program.add_row(std::move(time), -kNoLimit, 1);
+    program.add_row(std::move(share), 0, 0);
+    if (group.jobs.size() == 1) program.add_row(std::move(time), -kNoLimit, 1);
   }
   for (std::size_t kind = 0; kind < gpus.size(); ++kind) {
     program.add_row(std::move(used[kind]), -kNoLimit, gpus[kind]);
   }
-  TimeFractions fractions = nothing_for(gpus, jobs);
   const auto values = program.solve();
   if (!values) return fractions;
-  std::size_t next = least_share + 1;
-  for (std::size_t job = 0; job < jobs.size(); ++job) {
+  std::size_t next = share_of_all + 1;
+  for (const EqualJobs& group : groups) {
     for (std::size_t kind = 0; kind < gpus.size(); ++kind) {
-      if (jobs[job].speeds[kind] == 0) continue;
-      fractions[job][kind] = (*values)[next++] * times[job][kind];
+      if (group.gains[kind] == 0) continue;
+      for (const std::size_t job : group.jobs) {
+        fractions[job][kind] = (*values)[next] * remaining.times[job][kind];
+      }
+      ++next;
     }
   }
   return fractions;

@@ -75,6 +75,17 @@ TEST(MakespanTest, SlowKindsHelp) {
               {{18. / 28, 10. / 28}, {10. / 28, 18. / 28}});
 }
 
+TEST(MakespanTest, JobsThatAreShorterThanAllDoTheSameShareOfTheirWorkOnEachKind) {
+  // 1 + 2 + 3 + 4 s of work on two kinds take 5 s, and half of each job's work is done on each
+  // kind.
+  std::vector<TimeDemand> jobs;
+  for (const double work : {1, 2, 3, 4}) {
+    jobs.push_back({.speeds = {1, 1}, .iterations_left = work});
+  }
+  const TimeFractions fractions = makespan_fractions(std::vector<double>{1, 1}, jobs);
+  expect_near(fractions, {{0.1, 0.1}, {0.2, 0.2}, {0.3, 0.3}, {0.4, 0.4}});
+}
+
 TEST(MakespanTest, GpusCount) {
   // One GPU-second for the first, two for the second, six for the third, on three GPUs: 3 s.
   const std::vector<TimeDemand> jobs{{.gpus = 1, .speeds = {1, 0}, .iterations_left = 1},
