@@ -195,7 +195,7 @@ TimeFractions makespan_fractions(std::span<const double> gpus, std::span<const T
   TimeFractions fractions = nothing_for(gpus, jobs);
   const RemainingTimes remaining = remaining_times(gpus, jobs);
   LinearProgram program;
-  const std::size_t share_of_all = program.add_variable(1);
+  const std::size_t share_of_all = program.add_variable(1, 1 / remaining.least);
   std::vector<std::vector<Term>> used(gpus.size());
   const std::vector<EqualJobs> groups = groups_for_makespan(gpus, jobs, remaining);
   for (const EqualJobs& group : groups) {

@@ -1,10 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "policies/time_fractions.hpp"
 
+#include <algorithm>
 #include <cstddef>
+#include <cstdint>
+#include <numeric>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
+
+#include "linear_program.hpp"
+#include "random_draws.hpp"
 
 namespace gpemu::scheduling {
 namespace {
@@ -94,6 +101,76 @@ TEST(MakespanTest, GpusCount) {
                                      {.gpus = 4, .speeds = {0, 0}, .iterations_left = 3}};
   expect_near(makespan_fractions(std::vector<double>{3, 1}, jobs),
               {{1. / 3, 0}, {1. / 3, 0}, {1, 0}, {0, 0}});
+}
+
+/// Returns the job's speed with its fractions: iterations per second.
+double speed_of(const TimeDemand& job, const std::vector<double>& fractions) {
+  return std::inner_product(fractions.begin(), fractions.end(), job.speeds.begin(), 0.0);
+}
+
+/// Returns the greatest factor such that each job's speed is at least that times its goal, by a
+/// program with a variable for each job and kind.
+double greatest_factor(const std::vector<double>& gpus, const std::vector<TimeDemand>& jobs,
+                       const std::vector<double>& goals) {
+  LinearProgram program;
+  const std::size_t factor = program.add_variable(1);
+  std::vector<std::vector<LinearProgram::Term>> used(gpus.size());
+  for (std::size_t job = 0; job < jobs.size(); ++job) {
+    std::vector<LinearProgram::Term> speed{{.variable = factor, .factor = -goals[job]}};
+    std::vector<LinearProgram::Term> time;
+    for (std::size_t kind = 0; kind < gpus.size(); ++kind) {
+      const std::size_t added = program.add_variable(0);
+      speed.push_back({.variable = added, .factor = jobs[job].speeds[kind]});
+      time.push_back({.variable = added, .factor = 1});
+      used[kind].push_back({.variable = added, .factor = static_cast<double>(jobs[job].gpus)});
+    }
+    program.add_row(std::move(speed), 0, kNoLimit);
+    program.add_row(std::move(time), 0, 1);
+  }
+  for (std::size_t kind = 0; kind < gpus.size(); ++kind) {
+    program.add_row(std::move(used[kind]), 0, gpus[kind]);
+  }
+  return program.solve().value()[factor];
+}
+
+/// Checks that the fractions fit, and that the jobs' speeds reach their goals as well as possible.
+void expect_best(const std::vector<double>& gpus, const std::vector<TimeDemand>& jobs,
+                 const std::vector<double>& goals, const TimeFractions& fractions) {
+  double least = kNoLimit;
+  std::vector<double> used(gpus.size());
+  for (std::size_t job = 0; job < jobs.size(); ++job) {
+    least = std::min(least, speed_of(jobs[job], fractions[job]) / goals[job]);
+    EXPECT_LE(std::reduce(fractions[job].begin(), fractions[job].end()), 1 + 1e-6);
+    for (std::size_t kind = 0; kind < gpus.size(); ++kind) {
+      EXPECT_GE(fractions[job][kind], 0);
+      used[kind] += fractions[job][kind] * jobs[job].gpus;
+    }
+  }
+  for (std::size_t kind = 0; kind < gpus.size(); ++kind) EXPECT_LE(used[kind], gpus[kind] + 1e-6);
+  EXPECT_NEAR(least / greatest_factor(gpus, jobs, goals), 1, 1e-6);
+}
+
+TEST(TimeFractionsTest, GroupsOfEqualJobsDoNotChangeTheOptimumOf2000Instances) {
+  RandomDraws draw(4);
+  const auto number = [&](std::uint64_t most) { return static_cast<double>(1 + draw(most)); };
+  for (int instance = 0; instance < 2000; ++instance) {
+    const std::vector<double> gpus{2 + number(2), 2 + number(6)};
+    const double all = gpus[0] + gpus[1];
+    const std::vector<std::vector<double>> models{{number(9), 1}, {number(3), 2}, {0, number(4)}};
+    std::vector<TimeDemand> jobs;
+    std::vector<double> speeds;  // With the average GPU, for each of a job's.
+    std::vector<double> work;
+    for (std::size_t i = 1 + draw(12); i > 0; --i) {
+      jobs.push_back({.gpus = static_cast<std::uint32_t>(number(2)),
+                      .speeds = models[draw(3)],
+                      .iterations_left = number(100)});
+      const TimeDemand& job = jobs.back();
+      speeds.push_back((job.speeds[0] * gpus[0] + job.speeds[1] * gpus[1]) / all / job.gpus);
+      work.push_back(job.iterations_left);
+    }
+    expect_best(gpus, jobs, speeds, max_min_fractions(gpus, jobs));
+    expect_best(gpus, jobs, work, makespan_fractions(gpus, jobs));
+  }
 }
 
 TEST(FifoFractionsTest, JobsHaveTheirFastestKindAndNobodyOvertakes) {
