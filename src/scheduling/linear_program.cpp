@@ -6,6 +6,16 @@
 #include <memory>
 #include <utility>
 
+#ifdef GPEMU_STATIC_LAPACK
+#include <cstdlib>
+
+/// LAPACK calls this for arguments that are wrong. It lets programs replace its own, the only part
+/// of what Clp uses that needs Fortran's runtime library.
+extern "C" void xerbla_(const char* /*routine*/, const int* /*argument*/) {
+  std::abort();
+}
+#endif
+
 namespace gpemu::scheduling {
 namespace {
 

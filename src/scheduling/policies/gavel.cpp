@@ -175,7 +175,7 @@ std::vector<Gavel::Turn> Gavel::turns_on(std::size_t kind) const {
 void Gavel::choose(const Snapshot& snapshot) {
   FreeResources room(*snapshot.fleet);
   for (Active& active : active_) active.gpus.reset();
-  // Who does not know which kind is fastest begins with each in turn.
+  // A blind policy begins with each kind in turn.
   const std::uint64_t first = kind_.blind ? rounds_ : 0;
   for (std::size_t i = 0; i < gpus_.size(); ++i) {
     const std::size_t kind = (first + i) % gpus_.size();
