@@ -18,8 +18,8 @@ set(GPEMU_URING uring)
 if(GPEMU_PORTABLE)
   set(GPEMU_URING $<BUILD_INTERFACE:-l:liburing.a> $<INSTALL_INTERFACE:uring>)
 endif()
-# Clp, which solves linear programs, has no package for CMake either. Of LAPACK and BLAS, on which it
-# is built, packages have the reference implementations: others need more.
+# Clp, which solves linear programs, has no package for CMake either. It needs LAPACK and BLAS, of
+# which packages have the reference implementations: others need more.
 set(GPEMU_CLP Clp CoinUtils)
 if(GPEMU_PORTABLE)
   find_library(GPEMU_LAPACK liblapack.a PATH_SUFFIXES lapack REQUIRED)
