@@ -177,8 +177,7 @@ TEST_F(RunExperiment, SchedulesJobs) {
   const TemporaryFolder folder =
       TemporaryFolder::create(testing::TempDir(), "gpemu-experiment-").value();
   const std::filesystem::path jobs = folder.path() / "jobs.csv";
-  EXPECT_TRUE(
-      write_file_atomically(jobs, "job,arrival_s,gpus,duration_s\na,0,2,10\nb,0,1,10\n"));
+  EXPECT_TRUE(write_file_atomically(jobs, "job,arrival_s,gpus,duration_s\na,0,2,10\nb,0,1,10\n"));
   profile::ExperimentRun run;
   run.jobs = jobs;
   run.gpus = 2;
