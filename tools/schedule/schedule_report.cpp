@@ -35,6 +35,10 @@ std::string seconds(double value) {
   return fmt::format("{:.1f}", value);
 }
 
+std::string hours(double value) {
+  return fmt::format("{:.2f}", value / kSecondsPerHour);
+}
+
 std::vector<std::string> figures_of(const ScheduleMetrics& metrics) {
   return {seconds(metrics.average_jct_s),
           seconds(metrics.median_jct_s),
@@ -116,16 +120,17 @@ void add_rows(report::Page& page, std::span<const ScheduleRow> rows) {
       rows, {}, [](const ScheduleRow& row) { return row.metrics.average_jct_s; });
   page.verdict(fmt::format("{} has the shortest average time from arrival to end: {} s.",
                            best->policy, seconds(best->metrics.average_jct_s)));
-  std::vector<std::string> header{"policy"};
-  header.insert(header.end(), kFigureNames.begin(), kFigureNames.end());
   report::Page::Rows cells;
   for (const ScheduleRow& row : rows) {
-    cells.emplace_back().emplace_back(row.policy);
-    for (std::string& figure : figures_of(row.metrics)) {
-      cells.back().emplace_back(std::move(figure));
-    }
+    const ScheduleMetrics& metrics = row.metrics;
+    cells.push_back({row.policy, hours(metrics.average_jct_s), hours(metrics.median_jct_s),
+                     hours(metrics.p95_jct_s), hours(metrics.p99_jct_s), hours(metrics.makespan_s),
+                     report::percent(metrics.utilization, 1),
+                     fmt::format("{:.0f}", metrics.preemptions)});
   }
-  page.table(header, cells);
+  page.table({"policy", "JCT (h)", "median (h)", "p95 (h)", "p99 (h)", "makespan (h)", "held (%)",
+              "preempted"},
+             cells);
   page.plot(time_plot(rows));
   page.plot(distribution_plot(rows));
   page.plot(use_plot(rows));
