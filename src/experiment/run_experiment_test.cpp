@@ -192,8 +192,8 @@ TEST_F(RunExperiment, SchedulesJobs) {
 }
 
 TEST(Experiments, TablesAreThoseOfTheEvidence) {
-  for (const std::string name : {"fgd/default.csv.gz", "fgd/servers.csv.gz", "muri/trace3.csv.gz",
-                                 "muri/restarts.csv"}) {
+  for (const std::string name :
+       {"fgd/default.csv.gz", "fgd/servers.csv.gz", "muri/trace3.csv.gz", "muri/restarts.csv"}) {
     const std::filesystem::path here(GPEMU_EXPERIMENTS_FOLDER);
     const std::filesystem::path there(GPEMU_SCHEDULERS_FOLDER);
     EXPECT_EQ(read_file(here / name, kMiB).value(), read_file(there / name, kMiB).value()) << name;
