@@ -18,6 +18,18 @@ set(GPEMU_URING uring)
 if(GPEMU_PORTABLE)
   set(GPEMU_URING $<BUILD_INTERFACE:-l:liburing.a> $<INSTALL_INTERFACE:uring>)
 endif()
+# Clp, which solves linear programs, has no package for CMake either. It needs LAPACK and BLAS, of
+# which packages have the reference implementations: others need more.
+set(GPEMU_CLP Clp CoinUtils)
+if(GPEMU_PORTABLE)
+  find_library(GPEMU_LAPACK liblapack.a PATH_SUFFIXES lapack REQUIRED)
+  find_library(GPEMU_BLAS libblas.a PATH_SUFFIXES blas REQUIRED)
+  mark_as_advanced(GPEMU_LAPACK GPEMU_BLAS)
+  set(GPEMU_CLP
+    $<BUILD_INTERFACE:-l:libClp.a> $<BUILD_INTERFACE:-l:libCoinUtils.a>
+    $<BUILD_INTERFACE:${GPEMU_LAPACK}> $<BUILD_INTERFACE:${GPEMU_BLAS}>
+    $<BUILD_INTERFACE:-l:libbz2.a> $<INSTALL_INTERFACE:Clp> $<INSTALL_INTERFACE:CoinUtils>)
+endif()
 find_path(GPEMU_CURL_INCLUDE curl/curl.h REQUIRED)
 mark_as_advanced(GPEMU_CURL_INCLUDE)
 # gRPC without its TLS, for remote preprocessing: a library that the command loads when it is asked

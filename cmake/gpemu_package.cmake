@@ -16,9 +16,9 @@ set(CPACK_COMPONENT_RUNTIME_DESCRIPTION
   "The command, the library, the shims for NVIDIA's libraries and the profiles.")
 
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_NAME libgpemu-dev)
-set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_DEPENDS "gpemu (= ${PROJECT_VERSION}), libfmt-dev, \
-libjpeg-dev, liblemon-dev, libpng-dev, libsqlite3-dev, libtomlplusplus-dev, liburing-dev, \
-nlohmann-json3-dev, zlib1g-dev")
+set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_DEPENDS "gpemu (= ${PROJECT_VERSION}), \
+coinor-libclp-dev, libfmt-dev, libjpeg-dev, liblemon-dev, libpng-dev, libsqlite3-dev, \
+libtomlplusplus-dev, liburing-dev, nlohmann-json3-dev, zlib1g-dev")
 set(CPACK_COMPONENT_DEVELOPMENT_DESCRIPTION
   "Headers, the modules as static libraries, and what CMake and pkg-config find them by.")
 include(CPack)
@@ -27,8 +27,9 @@ include(CPack)
 install(FILES "${PROJECT_SOURCE_DIR}/LICENSE"
   DESTINATION "${CMAKE_INSTALL_DATADIR}/doc/gpemu" RENAME copyright)
 if(GPEMU_PORTABLE)
-  foreach(package IN ITEMS gcc-12-base libceres-dev libcli11-dev libeigen3-dev libfmt-dev
-      libjpeg62-turbo-dev liblemon-dev libpng-dev libsqlite3-dev libtomlplusplus-dev
+  foreach(package IN ITEMS coinor-libclp-dev coinor-libcoinutils-dev gcc-12-base libblas-dev
+      libbz2-dev libceres-dev libcli11-dev libeigen3-dev libfmt-dev libjpeg62-turbo-dev
+      liblapack-dev liblemon-dev libpng-dev libsqlite3-dev libtomlplusplus-dev
       liburing-dev nlohmann-json3-dev zlib1g-dev)
     install(FILES "/usr/share/doc/${package}/copyright" OPTIONAL
       DESTINATION "${CMAKE_INSTALL_DATADIR}/doc/gpemu/third-party" RENAME ${package})

@@ -3,7 +3,11 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
 #include <string>
+#include <vector>
 
 #include "policies/policies.hpp"
 
@@ -29,6 +33,14 @@ constexpr auto kPolicies = std::to_array<PolicyEntry>({
     {"equal-share", "for single GPUs: equal shares of each kind of GPU for users", make_equal_share,
      PolicyScope::kSingleGpus},
     {"fifo", "first in, first out: who waits first starts first, and nobody overtakes", make_fifo},
+    {"gavel-fifo",
+     "Gavel for several kinds of GPUs: in the order of arrival, each on its fastest kind",
+     make_gavel_fifo, PolicyScope::kWholeGpusOfKinds},
+    {"gavel-makespan", "Gavel for several kinds of GPUs: the last job ends as early as possible",
+     make_gavel_makespan, PolicyScope::kWholeGpusOfKinds},
+    {"gavel-max-min",
+     "Gavel for several kinds of GPUs: the slowest job is as fast as possible (max-min fairness)",
+     make_gavel_max_min, PolicyScope::kWholeGpusOfKinds},
     {"gittins",
      "the greatest Gittins index first, from the service that ended jobs needed, in rounds",
      make_gittins},
@@ -37,6 +49,8 @@ constexpr auto kPolicies = std::to_array<PolicyEntry>({
      make_las_proportional, PolicyScope::kHosts},
     {"las-synergy", "las, with the cores and the memory that make each job fastest (Synergy-TUNE)",
      make_las_synergy, PolicyScope::kHosts},
+    {"max-min", "gavel-max-min without knowing which job is how fast on which kind of GPU",
+     make_max_min, PolicyScope::kWholeGpusOfKinds},
     {"muri-l",
      "Muri without durations: jobs that complement each other share GPUs, least service first",
      make_muri_l, PolicyScope::kWholeGpus},
@@ -57,6 +71,25 @@ constexpr auto kPolicies = std::to_array<PolicyEntry>({
     {"tiresias", "least attained service in three queues, without knowing how long jobs take",
      make_tiresias, PolicyScope::kWholeGpus},
 });
+
+std::vector<std::uint64_t> gpus_by_kind(const Fleet& fleet) {
+  std::vector<std::uint64_t> gpus(fleet.kinds().size());
+  for (std::uint32_t i = 0; i < fleet.servers().size(); ++i) {
+    gpus[fleet.kind_of(i)] += fleet.servers()[i].gpus;
+  }
+  return gpus;
+}
+
+/// Returns the greatest number of GPUs of a kind on which a job can run.
+std::uint64_t most_for(const Job& job, const std::vector<std::uint64_t>& gpus_by_kind) {
+  std::uint64_t most = 0;
+  for (std::size_t kind = 0; kind < gpus_by_kind.size(); ++kind) {
+    const bool can_run =
+        (job.demand.kinds >> kind & 1U) != 0 && std::isfinite(job.iteration_s_on(kind));
+    if (can_run) most = std::max(most, gpus_by_kind[kind]);
+  }
+  return most;
+}
 
 }  // namespace
 
@@ -95,16 +128,16 @@ Result<void> check_host(const PolicyEntry& policy, const Fleet& fleet, const Job
 
 /// Checks that a job asks for whole GPUs alone.
 Result<void> check_gpus(const PolicyEntry& policy, const Job& job) {
-  const bool single = policy.scope == PolicyScope::kSingleGpus;
+  const bool one_kind = policy.scope == PolicyScope::kWholeGpus;
   const bool asks_for_more =
       job.demand.gpus == 0 || job.demand.shares_gpus() || job.demand.host != HostShare{};
-  if (asks_for_more || (!single && job.speed != nullptr)) {
+  if (asks_for_more || (one_kind && job.speed != nullptr)) {
     return fail(ErrorCode::kInvalidArgument,
                 "the policy {} counts whole GPUs alone, and job {} asks for a share, cores or "
                 "memory{}",
-                policy.name, job.id, single ? "" : ", or has speeds of its own");
+                policy.name, job.id, one_kind ? ", or has speeds of its own" : "");
   }
-  if (!single || job.demand.gpus == 1) return {};
+  if (policy.scope != PolicyScope::kSingleGpus || job.demand.gpus == 1) return {};
   return fail(ErrorCode::kInvalidArgument,
               "the policy {} is for jobs of one GPU, and job {} needs {}", policy.name, job.id,
               job.demand.gpus);
@@ -119,11 +152,19 @@ Result<void> check_policy(const PolicyEntry& policy, const Fleet& fleet,
                 "the policy {} knows one kind of GPU, and the fleet has {}", policy.name,
                 fleet.kinds().size());
   }
-  const bool counts_gpus =
-      policy.scope == PolicyScope::kWholeGpus || policy.scope == PolicyScope::kSingleGpus;
+  const bool counts_gpus = policy.scope != PolicyScope::kAll && policy.scope != PolicyScope::kHosts;
+  const std::vector<std::uint64_t> gpus = gpus_by_kind(fleet);
   for (const Job& job : jobs) {
     GPEMU_TRY(check_host(policy, fleet, job));
     if (counts_gpus) GPEMU_TRY(check_gpus(policy, job));
+    const bool of_kinds = policy.scope == PolicyScope::kWholeGpusOfKinds;
+    if (const std::uint64_t most = most_for(job, gpus); of_kinds && job.demand.gpus > most) {
+      return fail(
+          ErrorCode::kInvalidArgument,
+          "with the policy {}, the GPUs of a job are of one kind, and job {} needs {}; of a "
+          "kind on which it can run, the fleet has at most {}",
+          policy.name, job.id, job.demand.gpus, most);
+    }
   }
   return {};
 }

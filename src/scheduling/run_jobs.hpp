@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
+#include <memory>
 #include <string_view>
 #include <vector>
 
@@ -37,6 +40,28 @@ inline std::vector<double> ends_by(std::string_view policy, std::uint64_t gpus,
   SimulationOptions options;
   options.accounting = accounting;
   return ends_of(simulate(fleet, jobs, *made, options).value());
+}
+
+/// Returns a fleet of servers with one GPU each.
+inline Fleet machines(std::size_t fast, std::size_t slow) {
+  std::vector<Server> servers(fast, {.name = "f", .gpu = "fast", .gpus = 1});
+  servers.resize(fast + slow, {.name = "s", .gpu = "slow", .gpus = 1});
+  return Fleet::create(servers).value();
+}
+
+/// A job that takes such times on the two kinds.
+inline Job job_on(double fast_s, double slow_s, std::uint32_t user = 0, double arrival_s = 0) {
+  Job job = job_of(arrival_s, 1, fast_s);
+  job.user = user;
+  job.speed =
+      std::make_shared<SpeedProfile>(SpeedProfile{.by_kind = {1, fast_s / slow_s}, .by_host = {}});
+  return job;
+}
+
+inline std::vector<double> ends_on(const Fleet& fleet, std::string_view policy,
+                                   const std::vector<Job>& jobs) {
+  const auto made = find_policy(policy).value()->make({});
+  return ends_of(simulate(fleet, jobs, *made).value());
 }
 
 }  // namespace gpemu::scheduling
