@@ -225,6 +225,15 @@ class Maker:
         self.call("predict", "--gpu", "T4,H100-SXM5-80GB", "--plot", page, "--", sys.executable,
                   "-c", STEPS)
 
+    def schedule(self, page):
+        traces = ROOT / "evidence/published/schedulers/muri"
+        self.call("schedule", traces / "trace3.csv.gz", "--servers", 8, 16, "--policy", "fifo",
+                  "sjf", "srtf", "srsf", "las", "gittins", "tiresias", "easy", "srtf-synergy",
+                  "--quiet", "--report", page)
+
+    def experiments(self, page):
+        self.call("experiment", "run", "allox", "synergy", "fgd", "--quiet", "--report", page)
+
     def profile_plot(self, page):
         self.call("profile", "show", "--gpu", "V100-PCIE-32GB", "--model", "resnet50", "--plot",
                   page)
@@ -317,7 +326,8 @@ def main():
                   "train-busy.html": maker.train_on_a_busy_host, "analyze.html": maker.analyze,
                   "run.html": maker.run, "run-empty.html": maker.run_without_work,
                   "predict.html": maker.predict, "predict-plot.svg": maker.predict_plot,
-                  "profile-plot.svg": maker.profile_plot}
+                  "profile-plot.svg": maker.profile_plot, "schedule.html": maker.schedule,
+                  "experiments.html": maker.experiments}
         if options.only:
             makers = {name: make for name, make in makers.items()
                       if pathlib.Path(name).stem == options.only}

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Compares schedules of Muri's eight traces with the figures that its authors published: the average
-time from arrival to end (JCT), the makespan, and the 99th percentile of the JCT, by policy.
+"""Compares schedules of Muri's eight traces with the figures that its authors published: the
+average time from arrival to end (JCT), the makespan, and the 99th percentile of the JCT, by policy.
 
 Runs `gpemu schedule` once for each policy and trace, as many at once as there are cores, and prints
-each published figure beside ours. Exits with 1 if one is off by more than 1e-6 of it. Themis is left
-out: gpemu does not have it.
+each published figure beside ours. Exits with 1 if one is off by more than 1e-6 of it. Themis is
+left out: gpemu does not have it.
 
 Usage: scripts/claims/check_schedules.py [--gpemu PROGRAM] [--quick] [--json FILE]
 """
@@ -62,8 +62,8 @@ def run_all(gpemu, traces):
 
 
 def compared(runs, traces):
-    """Returns a row for each policy and trace: both names, the seconds of the run, and by figure the
-    published one, ours, and the difference relative to the published one."""
+    """Returns a row for each policy and trace: both names, the seconds of the run, and by figure
+    the published one, ours, and the difference relative to the published one."""
     published = published_figures()
     rows = []
     for label, policy in POLICIES.items():
@@ -105,7 +105,8 @@ def main():
     print(f"\n{len(rows) * len(FIGURES)} figures, off by at most {worst:.0e}; "
           f"{took_s:.1f} s, of {os.cpu_count()} cores {used_s:.1f} s")
     if options.json is not None:
-        options.json.write_text(json.dumps({"took_s": took_s, "used_s": used_s, "rows": rows}, indent=1) + "\n")
+        table = {"took_s": took_s, "used_s": used_s, "rows": rows}
+        options.json.write_text(json.dumps(table, indent=1) + "\n")
     return 0 if worst <= TOLERANCE else 1
 
 

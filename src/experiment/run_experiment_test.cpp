@@ -191,10 +191,11 @@ TEST_F(RunExperiment, SchedulesJobs) {
   EXPECT_EQ(result.rows[0].columns, (std::vector<double>{16.5, 5.5}));
 }
 
-TEST(Experiments, FgdsTablesAreThoseOfTheEvidence) {
-  for (const std::string name : {"default.csv.gz", "servers.csv.gz"}) {
-    const std::filesystem::path here = std::filesystem::path(GPEMU_EXPERIMENTS_FOLDER) / "fgd";
-    const std::filesystem::path there = std::filesystem::path(GPEMU_SCHEDULERS_FOLDER) / "fgd";
+TEST(Experiments, TablesAreThoseOfTheEvidence) {
+  for (const std::string name :
+       {"fgd/default.csv.gz", "fgd/servers.csv.gz", "muri/trace3.csv.gz", "muri/restarts.csv"}) {
+    const std::filesystem::path here(GPEMU_EXPERIMENTS_FOLDER);
+    const std::filesystem::path there(GPEMU_SCHEDULERS_FOLDER);
     EXPECT_EQ(read_file(here / name, kMiB).value(), read_file(there / name, kMiB).value()) << name;
   }
 }

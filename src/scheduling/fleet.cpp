@@ -79,6 +79,16 @@ Result<void> Fleet::count() {
               kMaxGpusOfFleet);
 }
 
+HostShare Fleet::host_for_each_gpu() const {
+  HostShare least{.millicores = kUnlimited, .memory_mib = kUnlimited};
+  for (const Server& server : servers_) {
+    if (server.gpus == 0) continue;
+    least.millicores = std::min(least.millicores, server.host.millicores / server.gpus);
+    least.memory_mib = std::min(least.memory_mib, server.host.memory_mib / server.gpus);
+  }
+  return least;
+}
+
 Result<Fleet> Fleet::create(std::vector<Server> servers) {
   if (servers.size() > kMaxGpusOfFleet) {
     return fail(ErrorCode::kInvalidArgument, "{} servers are more than {}", servers.size(),

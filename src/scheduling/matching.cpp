@@ -145,11 +145,10 @@ bool HeaviestPairs::look_around(Node thing) {
     if (outer == outer_[thing]) continue;
     const Link direct = link(thing, other);
     if (slack(direct) > 0) {
-      consider(thing, outer);
-      continue;
+      if (consider(thing, outer)) set_bounds_of(outer, bound_of(outer));
+    } else if (use(direct)) {
+      return true;
     }
-    if (use(direct)) return true;
-    set_bounds();
   }
   return false;
 }
@@ -163,12 +162,12 @@ double HeaviestPairs::bound_of(Node node) const {
   return is_loose_[node] ? kInfinity : std::max(distance_[node], kTight);
 }
 
-void HeaviestPairs::lower_bounds(Node node, double bound) {
+void HeaviestPairs::set_bounds_of(Node node, double bound) {
   if (!is_ring(node)) {
     bounds_[node] = bound;
     return;
   }
-  for (const Node member : rings_[node]) lower_bounds(member, bound);
+  for (const Node member : rings_[node]) set_bounds_of(member, bound);
 }
 
 double HeaviestPairs::label_change() const {
@@ -236,6 +235,8 @@ bool HeaviestPairs::use(const Link& link) {
     forget_nearest(to);
     forget_nearest(next);
     sides_[next] = Side::kEven;
+    set_bounds_of(to, bound_of(to));
+    set_bounds_of(next, bound_of(next));
     look_at(next);
   } else if (sides_[to] == Side::kEven) {
     const Node root = common_root(from, to);
@@ -303,6 +304,7 @@ void HeaviestPairs::close_ring(Node a, Node root, Node b) {
   set_outer(ring, ring);
   link_ring(ring);
   find_nearest(ring);
+  set_bounds_of(ring, bound_of(ring));
 }
 
 HeaviestPairs::Node HeaviestPairs::new_ring(Node root) {
@@ -424,19 +426,19 @@ void HeaviestPairs::set_outer(Node node, Node outer) {
   for (const Node member : rings_[node]) set_outer(member, outer);
 }
 
-void HeaviestPairs::consider(Node thing, Node node) {
+bool HeaviestPairs::consider(Node thing, Node node) {
   const double distance = slack(link(thing, node));
-  if (nearest_[node] != 0 && !(distance < distance_[node])) return;
+  if (nearest_[node] != 0 && !(distance < distance_[node])) return false;
   nearest_[node] = thing;
   distance_[node] = distance;
-  if (outer_[node] == node) lower_bounds(node, bound_of(node));
+  return true;
 }
 
 void HeaviestPairs::find_nearest(Node node) {
   forget_nearest(node);
   for (Node thing = 1; thing <= things_; ++thing) {
     if (outer_[thing] == node || side_of(thing) != Side::kEven) continue;
-    if (link(thing, node).exists) consider(thing, node);
+    if (link(thing, node).exists) (void)consider(thing, node);
   }
 }
 

@@ -76,13 +76,13 @@ class HeaviestPairs {
 
   void look_at(Node node);
   void set_outer(Node node, Node outer);
-  /// Remembers `thing` as the even thing that is nearest to the node, if it is.
-  void consider(Node thing, Node node);
+  /// Remembers `thing` as the even thing that is nearest to the node, if it is. Returns whether.
+  bool consider(Node thing, Node node);
   void find_nearest(Node node);
   void forget_nearest(Node node);
   void set_bounds();
   [[nodiscard]] double bound_of(Node node) const;
-  void lower_bounds(Node node, double bound);
+  void set_bounds_of(Node node, double bound);
 
   [[nodiscard]] Link link(Node a, Node b) const {
     if (is_ring(a)) return ring_link(a, b);

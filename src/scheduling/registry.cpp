@@ -46,9 +46,9 @@ constexpr auto kPolicies = std::to_array<PolicyEntry>({
      make_gittins},
     {"las", "least attained service (time x GPUs) first, in rounds", make_las},
     {"las-proportional", "las, with cores and memory in proportion to the GPUs",
-     make_las_proportional},
+     make_las_proportional, PolicyScope::kHosts},
     {"las-synergy", "las, with the cores and the memory that make each job fastest (Synergy-TUNE)",
-     make_las_synergy},
+     make_las_synergy, PolicyScope::kHosts},
     {"max-min", "gavel-max-min without knowing which job is how fast on which kind of GPU",
      make_max_min, PolicyScope::kWholeGpusOfKinds},
     {"muri-l",
@@ -64,10 +64,10 @@ constexpr auto kPolicies = std::to_array<PolicyEntry>({
     {"srsf", "shortest remaining service (time x GPUs) first, with preemption", make_srsf},
     {"srtf", "shortest remaining time first, with preemption", make_srtf},
     {"srtf-proportional", "srtf in rounds, with cores and memory in proportion to the GPUs",
-     make_srtf_proportional},
+     make_srtf_proportional, PolicyScope::kHosts},
     {"srtf-synergy",
      "srtf in rounds, with the cores and the memory that make each job fastest (Synergy-TUNE)",
-     make_srtf_synergy},
+     make_srtf_synergy, PolicyScope::kHosts},
     {"tiresias", "least attained service in three queues, without knowing how long jobs take",
      make_tiresias, PolicyScope::kWholeGpus},
 });
@@ -107,30 +107,56 @@ Result<const PolicyEntry*> find_policy(std::string_view name) {
   return fail(ErrorCode::kNotFound, "there is no policy {}; there are {}", name, names);
 }
 
+namespace {
+
+/// Checks that a job can run with the cores and the memory that it will have.
+Result<void> check_host(const PolicyEntry& policy, const Fleet& fleet, const Job& job) {
+  if (!job.speed || job.speed->by_host.empty()) return {};
+  const HostShare& host = job.demand.host;
+  const std::uint32_t gpus = std::max(job.demand.gpus, 1U);
+  HostShare per_gpu{.millicores = host.millicores / gpus, .memory_mib = host.memory_mib / gpus};
+  const bool hands_out = policy.scope == PolicyScope::kHosts;
+  if (hands_out) per_gpu = fleet.host_for_each_gpu();
+  if (job.speed->with_host(per_gpu) > 0) return {};
+  return fail(ErrorCode::kInvalidArgument,
+              "job {} cannot run with the {} cores and {} MiB that {} for each GPU: its model's "
+              "speeds ask for more{}",
+              job.id, static_cast<double>(per_gpu.millicores) / 1000, per_gpu.memory_mib,
+              hands_out ? "servers have" : "it asks for",
+              hands_out ? "" : "; its row needs more, or a policy hands them out (las-synergy)");
+}
+
+/// Checks that a job asks for whole GPUs alone.
+Result<void> check_gpus(const PolicyEntry& policy, const Job& job) {
+  const bool one_kind = policy.scope == PolicyScope::kWholeGpus;
+  const bool asks_for_more =
+      job.demand.gpus == 0 || job.demand.shares_gpus() || job.demand.host != HostShare{};
+  if (asks_for_more || (one_kind && job.speed != nullptr)) {
+    return fail(ErrorCode::kInvalidArgument,
+                "the policy {} counts whole GPUs alone, and job {} asks for a share, cores or "
+                "memory{}",
+                policy.name, job.id, one_kind ? ", or has speeds of its own" : "");
+  }
+  if (policy.scope != PolicyScope::kSingleGpus || job.demand.gpus == 1) return {};
+  return fail(ErrorCode::kInvalidArgument,
+              "the policy {} is for jobs of one GPU, and job {} needs {}", policy.name, job.id,
+              job.demand.gpus);
+}
+
+}  // namespace
+
 Result<void> check_policy(const PolicyEntry& policy, const Fleet& fleet,
                           std::span<const Job> jobs) {
-  if (policy.scope == PolicyScope::kAll) return {};
-  const bool one_kind = policy.scope == PolicyScope::kWholeGpus;
-  if (one_kind && fleet.kinds().size() > 1) {
+  if (policy.scope == PolicyScope::kWholeGpus && fleet.kinds().size() > 1) {
     return fail(ErrorCode::kInvalidArgument,
                 "the policy {} knows one kind of GPU, and the fleet has {}", policy.name,
                 fleet.kinds().size());
   }
+  const bool counts_gpus = policy.scope != PolicyScope::kAll && policy.scope != PolicyScope::kHosts;
   const std::vector<std::uint64_t> gpus = gpus_by_kind(fleet);
   for (const Job& job : jobs) {
-    const bool asks_for_more =
-        job.demand.gpus == 0 || job.demand.shares_gpus() || job.demand.host != HostShare{};
-    if (asks_for_more || (one_kind && job.speed != nullptr)) {
-      return fail(ErrorCode::kInvalidArgument,
-                  "the policy {} counts whole GPUs alone, and job {} asks for a share, cores or "
-                  "memory{}",
-                  policy.name, job.id, one_kind ? ", or has speeds of its own" : "");
-    }
-    if (policy.scope == PolicyScope::kSingleGpus && job.demand.gpus != 1) {
-      return fail(ErrorCode::kInvalidArgument,
-                  "the policy {} is for jobs of one GPU, and job {} needs {}", policy.name, job.id,
-                  job.demand.gpus);
-    }
+    GPEMU_TRY(check_host(policy, fleet, job));
+    if (counts_gpus) GPEMU_TRY(check_gpus(policy, job));
     const bool of_kinds = policy.scope == PolicyScope::kWholeGpusOfKinds;
     if (const std::uint64_t most = most_for(job, gpus); of_kinds && job.demand.gpus > most) {
       return fail(

@@ -134,6 +134,7 @@ class Simulation {
   double now_s_ = 0;
   double ask_again_s_ = kNever;
   double held_gpu_s_ = 0;
+  UseOverTime use_;
   std::size_t arrived_ = 0;
   std::size_t ended_ = 0;
   std::uint64_t decisions_ = 0;
@@ -191,7 +192,9 @@ Result<void> Simulation::advance() {
   if (change_s == kNever && ask_again_s_ == kNever) return stalled();
   const double before_s = now_s_;
   now_s_ = std::max(now_s_, std::min(change_s, ask_again_s_));
-  held_gpu_s_ += static_cast<double>(fleet_.gpus() - free_.count()) * (now_s_ - before_s);
+  const auto held = static_cast<double>(fleet_.gpus() - free_.count());
+  held_gpu_s_ += held * (now_s_ - before_s);
+  use_.add(before_s, now_s_, held);
   if (ask_again_s_ < change_s) return {};
   if (both || end_s == change_s) end_jobs(end_s);
   if (arrival_s != change_s) return {};
@@ -466,7 +469,7 @@ Result<SimulationResult> Simulation::run() {
     if (options_.progress) options_.progress(ended_);
   }
   return SimulationResult{
-      .jobs = std::move(states_), .decisions = decisions_, .held_gpu_s = held_gpu_s_};
+      .jobs = std::move(states_), .decisions = decisions_, .held_gpu_s = held_gpu_s_, .use = use_};
 }
 
 /// Returns an error if even the whole fleet has not what the job asks for; nothing if it has.

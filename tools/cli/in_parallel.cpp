@@ -2,6 +2,7 @@
 #include "cli/in_parallel.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <thread>
 #include <vector>
 
@@ -11,6 +12,9 @@
 
 namespace gpemu::tools {
 namespace {
+
+/// So often progress is shown while no call returns.
+constexpr std::chrono::milliseconds kBetweenCalls{200};
 
 /// What the threads share.
 class Work {
@@ -33,7 +37,7 @@ class Work {
   void wait(const std::function<void(std::size_t)>& progress) {
     for (std::size_t seen = 0; seen < count_;) {
       Lock lock(mutex_);
-      changed_.wait(lock, [&]() GPEMU_REQUIRES(mutex_) { return done_ > seen; });
+      changed_.wait_for(lock, kBetweenCalls, [&]() GPEMU_REQUIRES(mutex_) { return done_ > seen; });
       seen = done_;
       lock.unlock();
       progress(seen);

@@ -87,40 +87,40 @@ nlohmann::ordered_json experiment_json(const ExperimentResult& result) {
 }
 
 /// A part of a bar.
-struct TimePart {
+struct BarPart {
   std::string_view name;
   std::string_view quantity;
   report::Colour colour;
 };
-constexpr auto kEpochParts = std::to_array<TimePart>({
+constexpr auto kEpochParts = std::to_array<BarPart>({
     {"computing", "step_s", report::Colour::kCompute},
     {"copying", "copy_s", report::Colour::kCopy},
     {"waiting for batches", "wait_s", report::Colour::kHostWait},
     {"waiting for other nodes", "others_s", report::Colour::kOthers},
 });
-constexpr auto kScheduleParts = std::to_array<TimePart>({
+constexpr auto kScheduleParts = std::to_array<BarPart>({
     {"running", "average_run_s", report::Colour::kCompute},
     {"waiting for GPUs", "average_wait_s", report::Colour::kHostWait},
 });
 
 report::StackedBars time_bars(const ExperimentResult& result) {
   const bool schedules = !result.spec.rows.front().runs.front().policy.empty();
-  const std::span<const TimePart> parts =
-      schedules ? std::span<const TimePart>(kScheduleParts) : std::span(kEpochParts);
+  const std::span<const BarPart> parts =
+      schedules ? std::span<const BarPart>(kScheduleParts) : std::span(kEpochParts);
   report::StackedBars bars{
       .title = schedules ? "Where a job's time goes, on average" : "Where an epoch's time goes",
       .x_label = "time",
       .unit = "s",
       .parts = {},
       .bars = {}};
-  for (const TimePart& part : parts) bars.parts.push_back({std::string(part.name), part.colour});
+  for (const BarPart& part : parts) bars.parts.push_back({std::string(part.name), part.colour});
   for (std::size_t row = 0; row < result.rows.size(); ++row) {
     for (std::size_t i = 0; i < result.spec.variants.size(); ++i) {
       const std::string& label = result.spec.rows[row].label;
       report::StackedBar bar{.label = result.spec.variants.size() == 1
                                           ? label
                                           : fmt::format("{}: {}", label, result.spec.variants[i])};
-      for (const TimePart& part : parts) {
+      for (const BarPart& part : parts) {
         bar.values.push_back(result.rows[row].runs[i].value(part.quantity).value_or(0));
       }
       bars.bars.push_back(std::move(bar));

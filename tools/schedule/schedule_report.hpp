@@ -2,8 +2,10 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <string>
+#include <vector>
 
 #include <nlohmann/json_fwd.hpp>
 
@@ -13,13 +15,23 @@
 
 namespace gpemu::tools {
 
-/// What a policy made of a table of jobs.
+/// What a policy made of a table of jobs on a fleet.
 struct ScheduleRow {
   std::string table;  ///< the file.
+  std::string fleet;  ///< the file, or servers x GPUs.
   std::string policy;
   std::size_t jobs = 0;
+  std::uint64_t gpus = 0;  ///< of the fleet.
   scheduling::ScheduleMetrics metrics;
+  std::vector<double> jct_s;  ///< of all jobs, rising.
+  scheduling::UseOverTime use;
+  std::string job_lines;  ///< what became of each job, as CSV; empty: nobody wants it.
 };
+
+/// Returns the row of a simulation; `with_jobs`: also what became of each job.
+[[nodiscard]] ScheduleRow schedule_row(const scheduling::Fleet& fleet,
+                                       std::span<const scheduling::Job> jobs,
+                                       const scheduling::SimulationResult& result, bool with_jobs);
 
 /// Returns the rows as a table for the terminal.
 [[nodiscard]] std::string schedule_text(std::span<const ScheduleRow> rows,
@@ -28,5 +40,12 @@ struct ScheduleRow {
 /// Returns the rows as JSON; docs/reference/schemas/schedule.json.
 [[nodiscard]] nlohmann::ordered_json schedule_json(std::span<const ScheduleRow> rows,
                                                    const report::Provenance& provenance);
+
+/// Returns an HTML page with a table and plots for each table of jobs and fleet.
+[[nodiscard]] std::string schedule_page(std::span<const ScheduleRow> rows,
+                                        const report::Provenance& provenance);
+
+/// Returns a CSV text with a line for each job of each row.
+[[nodiscard]] std::string schedule_job_lines(std::span<const ScheduleRow> rows);
 
 }  // namespace gpemu::tools

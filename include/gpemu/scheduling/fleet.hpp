@@ -122,6 +122,9 @@ class Fleet {
   [[nodiscard]] std::uint8_t kind_of(std::uint32_t server) const { return kind_of_[server]; }
   /// Returns the number of GPUs of the servers before this one.
   [[nodiscard]] std::uint32_t gpus_before(std::uint32_t server) const { return before_[server]; }
+  /// Returns the cores and the memory that a GPU has of its server if it has as much as the others
+  /// there; the least of all servers.
+  [[nodiscard]] HostShare host_for_each_gpu() const;
   /// Returns whether the cores or the memory of a server are stated.
   [[nodiscard]] bool has_hosts() const { return has_hosts_; }
 

@@ -10,6 +10,7 @@
 
 #include "gpemu/base/error.hpp"
 #include "gpemu/scheduling/policy.hpp"
+#include "gpemu/scheduling/use_over_time.hpp"
 
 namespace gpemu::scheduling {
 
@@ -36,6 +37,7 @@ struct SimulationResult {
   std::vector<JobState> jobs;   ///< by JobIndex; all have ended.
   std::uint64_t decisions = 0;  ///< how often the policy was asked.
   double held_gpu_s = 0;        ///< the time that each GPU was held, summed over the GPUs.
+  UseOverTime use;              ///< the same over time.
 };
 
 /// Runs the jobs on the fleet in virtual time, as the policy decides.

@@ -1,12 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <map>
-#include <numeric>
 #include <optional>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -18,6 +15,9 @@
 
 namespace gpemu::scheduling {
 namespace {
+
+/// How many pairings are remembered.
+constexpr std::size_t kMostPairings = 4096;
 
 struct MuriOptions {
   bool knows_durations = false;
@@ -46,13 +46,15 @@ class Muri final : public Policy {
   /// at.
   using Groups = std::vector<std::pair<std::uint32_t, std::vector<Group>>>;
 
+  using Partners = std::vector<std::optional<std::size_t>>;
+
   void sort_jobs(const Snapshot& snapshot);
   [[nodiscard]] double rank(const Snapshot& snapshot, JobIndex job) const;
   [[nodiscard]] Groups choose(const Snapshot& snapshot, std::uint64_t& wanted);
   /// Merges groups that go well together, while more GPUs are wanted than there are.
   void merge(const Snapshot& snapshot, Groups& groups, std::uint64_t& wanted);
-  [[nodiscard]] std::vector<std::optional<std::size_t>> partners_of(
-      const std::vector<Group>& groups);
+  [[nodiscard]] const Partners& partners_of(const std::vector<Group>& groups);
+  [[nodiscard]] Partners new_partners_of(const std::vector<Group>& groups);
   [[nodiscard]] std::vector<Group> ranked(const Snapshot& snapshot, const Groups& groups);
   void fill(const Snapshot& snapshot, std::vector<Group> groups, Decision& decision);
 
@@ -62,6 +64,7 @@ class Muri final : public Policy {
   SharedUse use_;
   HeaviestPairs pairs_;
   std::vector<double> weights_;
+  std::map<std::vector<SharedUse::Mix>, Partners> pairings_;
   std::optional<FreeResources> room_;
 };
 
@@ -126,8 +129,18 @@ Muri::Groups Muri::choose(const Snapshot& snapshot, std::uint64_t& wanted) {
   return groups;
 }
 
-/// Few groups differ, so the shares of those that do are looked up once.
-std::vector<std::optional<std::size_t>> Muri::partners_of(const std::vector<Group>& groups) {
+/// Few groups differ, so the shares of those that do are looked up once; and often, the same ones
+/// are to be paired as before.
+const Muri::Partners& Muri::partners_of(const std::vector<Group>& groups) {
+  std::vector<SharedUse::Mix> wanted;
+  for (const Group& group : groups) wanted.push_back(group.mix);
+  if (pairings_.size() > kMostPairings) pairings_.clear();
+  const auto [found, is_new] = pairings_.try_emplace(std::move(wanted));
+  if (is_new) found->second = new_partners_of(groups);
+  return found->second;
+}
+
+Muri::Partners Muri::new_partners_of(const std::vector<Group>& groups) {
   std::vector<SharedUse::Mix> mixes;
   std::vector<std::size_t> places;
   for (const Group& group : groups) {
@@ -151,7 +164,7 @@ std::vector<std::optional<std::size_t>> Muri::partners_of(const std::vector<Grou
 void Muri::merge(const Snapshot& snapshot, Groups& groups, std::uint64_t& wanted) {
   const std::uint64_t gpus_of_fleet = snapshot.fleet->gpus();
   for (auto& [gpus, same] : groups) {
-    const std::vector<std::optional<std::size_t>> partners = partners_of(same);
+    const Partners& partners = partners_of(same);
     std::vector<Group> merged;
     for (std::size_t i = 0; i < same.size(); ++i) {
       if (partners[i] && *partners[i] > i) continue;  // With the other one, below.

@@ -46,8 +46,7 @@ class Synergy final : public Policy {
   bool demote_on(const Snapshot& snapshot, std::uint32_t server);
   void fill(const Snapshot& snapshot, Decision& decision);
 
-  /// Returns the cores and memory that a job's GPUs are worth, on the fleet's first server that has
-  /// GPUs.
+  /// Returns the cores and memory that a job's GPUs are worth.
   [[nodiscard]] HostShare share_of(const Snapshot& snapshot, JobIndex job) const;
   /// Returns the least cores and memory with which the job is fastest.
   [[nodiscard]] HostShare best_for(const Snapshot& snapshot, JobIndex job) const;
@@ -72,13 +71,7 @@ Demand demand_with(const Job& job, const HostShare& host) {
 }
 
 HostShare Synergy::share_of(const Snapshot& snapshot, JobIndex job) const {
-  HostShare least{.millicores = kUnlimited, .memory_mib = kUnlimited};
-  for (const Server& server : snapshot.fleet->servers()) {
-    if (server.gpus == 0) continue;
-    least.millicores = std::min(least.millicores, server.host.millicores / server.gpus);
-    least.memory_mib = std::min(least.memory_mib, server.host.memory_mib / server.gpus);
-  }
-  return multiplied(least, snapshot.jobs[job].demand.gpus);
+  return multiplied(snapshot.fleet->host_for_each_gpu(), snapshot.jobs[job].demand.gpus);
 }
 
 HostShare Synergy::best_for(const Snapshot& snapshot, JobIndex job) const {

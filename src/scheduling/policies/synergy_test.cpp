@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -50,6 +51,17 @@ TEST(SynergyTest, NobodyGetsLessThanItsShareForOthers) {
   // first goes back to its share. At 80, five are free for it again: 20 s of work take 10.
   EXPECT_EQ(ends_with("las-synergy", 3, {image_job(100), image_job(80), image_job(80)}),
             (std::vector<double>{90, 80, 80}));
+}
+
+TEST(SynergyTest, JobsThatCannotRunWithTheirCoresAreNamed) {
+  const Fleet fleet = Fleet::create({{.name = "s", .gpus = 4, .host = {2000, kUnlimited}}}).value();
+  const std::vector<Job> jobs{job_with(10, {{1, 1}})};
+  for (const auto& [policy, message] :
+       {std::pair("las-synergy", "0.5 cores"), {"fifo", "0 cores"}}) {
+    const auto can = check_policy(*find_policy(policy).value(), fleet, jobs);
+    ASSERT_FALSE(can);
+    EXPECT_NE(can.error().message.find(message), std::string::npos) << can.error().message;
+  }
 }
 
 TEST(SynergyTest, JobsTakeTurnsInRounds) {
