@@ -130,7 +130,8 @@ double greatest_factor(const std::vector<double>& gpus, const std::vector<TimeDe
   for (std::size_t kind = 0; kind < gpus.size(); ++kind) {
     program.add_row(std::move(used[kind]), 0, gpus[kind]);
   }
-  return program.solve().value()[factor];
+  const auto values = program.solve();
+  return values ? (*values)[factor] : 0;
 }
 
 /// Checks that the fractions fit, and that the jobs' speeds reach their goals as well as possible.
