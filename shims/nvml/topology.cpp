@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What joins the devices: PCIe and NVLink.
+// How the devices are connected: PCIe and NVLink.
 #include <cmath>
 #include <cstdint>
 #include <cstdio>

@@ -51,8 +51,9 @@ inline constexpr std::int32_t kRelaxedCapture = 2;
                                                 const cost::OperationCost& cost,
                                                 const gpemu_operation& operation);
 
-/// Errors: STREAM_CAPTURE_UNSUPPORTED or CAPTURED_EVENT if the program waits for it or queries it
-/// during its capture; the capture is then invalidated.
+/// Refuses what cannot be done with a stream or an event during its capture, e.g. waiting for it or
+/// querying it. Errors: STREAM_CAPTURE_UNSUPPORTED for a stream that captures, CAPTURED_EVENT for
+/// an event that was recorded in a capture; the capture is then invalidated.
 [[nodiscard]] process::Status refuse_captured(gpemu_cuda_stream& stream);
 [[nodiscard]] process::Status refuse_captured(const gpemu_cuda_event& event);
 

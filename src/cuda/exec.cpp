@@ -123,7 +123,7 @@ class Branches {
     }
   }
 
-  /// Returns the stream of a step, which waits for the step's dependencies.
+  /// Returns the stream of a step, after making it wait for the step's dependencies.
   device::Stream& stream_of(std::uint32_t step) {
     const Place& place = places_[step];
     Branch& branch = branches_[place.branch];

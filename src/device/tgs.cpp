@@ -76,7 +76,7 @@ class Tgs final : public LaunchPolicy {
     state_ = State::kSlowStart;
   }
 
-  /// A loss of this for so many periods is no longer blamed on the opportunistic job.
+  /// A loss of kLasting or more for kMostSlowPeriods is no longer blamed on the opportunistic job.
   static constexpr double kLasting = 0.12;
   static constexpr int kMostSlowPeriods = 20;
 

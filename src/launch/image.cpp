@@ -56,8 +56,8 @@ constexpr std::uint16_t kElfEntry = 2;
 constexpr std::uint64_t kLz4Flag = 0x2000, kZstandardFlag = 0x8000;
 constexpr std::uint64_t kCompressedFlags = kLz4Flag | kZstandardFlag;
 
-/// Since Hopper the system takes some of each block's shared memory, and the code's size includes
-/// it. Source: CUDA C++ Programming Guide, "Compute Capabilities": 1 KB is reserved per block.
+/// Since Ampere the system reserves shared memory in each block; since Hopper the code's size
+/// includes it. Source: CUDA C++ Programming Guide, "Compute Capabilities": 1 KB per block.
 constexpr int kCountsReserved = 90;
 constexpr Bytes kReservedShared = kKiB;
 

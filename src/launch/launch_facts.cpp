@@ -42,7 +42,7 @@ void add_integer(std::uint64_t value, LaunchFacts& facts) {
 struct Reader {
   const memory::Memory& memory;
   LaunchFacts facts;
-  std::array<std::uint64_t, LaunchFacts::kMostPointers> seen{};  ///< pointers, of those that count.
+  std::array<std::uint64_t, LaunchFacts::kMostPointers> seen{};  ///< the pointers counted so far.
 
   /// Adds a pointer unless it is a repetition; returns whether it points to memory of a GPU.
   bool add_pointer(std::uint64_t address) GPEMU_REQUIRES(memory.mutex) {

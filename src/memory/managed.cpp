@@ -114,7 +114,7 @@ Bytes move_to(Memory& state, const Part& part, std::int32_t place) GPEMU_REQUIRE
   return std::min(moved, part.end - part.begin);
 }
 
-/// Errors: INVALID_DEVICE unless managed memory can be at a place while others use it.
+/// Errors: INVALID_DEVICE unless the place is the host or a device that shares managed memory.
 process::Status check_place(std::int32_t place) {
   if (place == kHostPlace) return GPEMU_CUDA_SUCCESS;
   const bool exists = place >= 0 && place < process::device_count();

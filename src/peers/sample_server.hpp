@@ -21,7 +21,7 @@ namespace gpemu::peers {
 
 /// What a connection of the group is for. It begins with a Hello.
 enum class Purpose : std::uint8_t {
-  kJoin = 1,     ///< a node comes to the first one.
+  kJoin = 1,     ///< a node asks the first one to let it join.
   kControl = 2,  ///< messages of the agreement.
   kSamples = 3,  ///< requests for samples.
 };

@@ -78,7 +78,7 @@ constexpr std::array<RealKey, 6> kRealKeys = {{
     {"load", &ExperimentRun::load, 0.01, 100},
 }};
 
-/// NaN is not.
+/// NaN is in no range.
 bool is_in_range(double value, double least, double most) {
   return value >= least && value <= most;
 }

@@ -169,8 +169,8 @@ std::vector<std::string> without_dash_of_json(const CLI::App& app, std::vector<s
   return words;
 }
 
-/// Gives options of `gpemu mig` that have one dash and several letters, as those of nvidia-smi
-/// have, a second one, and -cci without a value the value "default".
+/// Makes `gpemu mig` accept the options of nvidia-smi: those of one dash and several letters get a
+/// second dash, and -cci without a value gets the value "default".
 std::vector<std::string> with_long_options(const CLI::App& app, std::vector<std::string> words) {
   if (words.empty() || words.front() != "mig") return words;
   const CLI::App* const mig = find_subcommand(app, "mig");

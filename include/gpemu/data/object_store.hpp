@@ -101,7 +101,7 @@ class ObjectStore {
   [[nodiscard]] Result<ObjectList> list(const std::string& prefix) const;
   /// Returns what the paths of its objects begin with: s3://BUCKET/.
   [[nodiscard]] std::string root() const;
-  /// Reads a part of an object, and returns how many bytes there are.
+  /// Reads a part of an object, and returns how many bytes were read.
   ///
   /// Errors: kIo, kNotFound naming the object; kInterrupted.
   [[nodiscard]] Result<Bytes> read(const std::string& path, Bytes offset,

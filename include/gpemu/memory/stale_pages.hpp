@@ -21,7 +21,7 @@ class StalePages {
   /// Forgets a range, whose pages are about to be written.
   void remove(std::uint64_t start, Bytes bytes) GPEMU_EXCLUDES(mutex_);
 
-  /// Gives the pages of a range back, which then hold zeros.
+  /// Gives the pages of a range back to the host, after which they hold zeros.
   void give_back(std::uint64_t start, Bytes bytes) GPEMU_EXCLUDES(mutex_);
 
   [[nodiscard]] Bytes bytes() const { return bytes_.load(std::memory_order_acquire); }

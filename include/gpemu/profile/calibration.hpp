@@ -94,7 +94,7 @@ struct Calibration {
   [[nodiscard]] bool has_all_arithmetic() const { return half && fp32; }
 };
 
-/// Gives a calibration the host of another one.
+/// Replaces a calibration's parameters of the host by those of another calibration.
 inline void take_host(const Calibration& from, Calibration& to) {
   std::copy(from.parameters.begin() + kFirstHostParameter, from.parameters.end(),
             to.parameters.begin() + kFirstHostParameter);

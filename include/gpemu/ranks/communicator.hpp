@@ -194,8 +194,9 @@ class Communicator {
 /// broken.
 [[nodiscard]] process::Status check_links(const Communicator& communicator);
 
-/// Returns what a collective takes. `moved`: the bytes that this rank sends or receives, whichever
-/// are more, in transfers that run at the same time; 0 for collectives.
+/// Returns the cost of a collective, or of a transfer between two ranks. `moved`: the bytes that
+/// this rank sends or receives, whichever are more, in transfers that run at the same time; 0 for
+/// collectives.
 [[nodiscard]] CollectiveCost cost_of(const Communicator& communicator, const CollectiveCall& call,
                                      Bytes moved);
 

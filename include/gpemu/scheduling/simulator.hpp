@@ -32,7 +32,7 @@ struct SimulationOptions {
   const std::atomic<bool>* stop = nullptr;  ///< ends the simulation; null: nothing does.
 };
 
-/// What became of the jobs.
+/// How the jobs fared, and how the GPUs were used.
 struct SimulationResult {
   std::vector<JobState> jobs;   ///< by JobIndex; all have ended.
   std::uint64_t decisions = 0;  ///< how often the policy was asked.

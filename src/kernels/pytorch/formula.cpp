@@ -418,7 +418,7 @@ double rounded(double value, NumberType type) {
   return load_number(bytes.data(), type).real;
 }
 
-/// Each step of a type: of FP32 the power may become infinite.
+/// Returns 1 + e^value with each step rounded to a type: in FP32, the power may become infinite.
 double one_and_exp(double value, NumberType type) {
   return rounded(1 + rounded(std::exp(value), type), type);
 }

@@ -88,7 +88,7 @@ bool describe_reduction(const ReductionEffect& effect, const Launch& launch, Ker
         launch.memory.device_bytes_at(read<std::uint64_t>(argument, source + 8), 1) == 0) {
       continue;
     }
-    // The calculator of the results has strides for those of the first type only.
+    // The results' calculator has strides for the first result only.
     Places places = read_places(
         static_cast<const std::byte*>(argument) + offset + kConfigBytes + kInputsBytes, 2, 0);
     if (places.count() != count) places = in_a_row(count, effect.element_bytes);

@@ -16,7 +16,7 @@ namespace gpemu::kernels {
 struct KnownWrite {
   std::size_t argument = 0;
   Uncomputed how = Uncomputed::kWritten;
-  /// Of a pointer; of a tensor that the parameter describes, nothing: it has its own sizes.
+  /// The elements behind a pointer. Absent if the parameter describes a tensor, with its sizes.
   std::optional<ElementCount> count;
   /// A dimension that the tensor's own sizes leave out: elements, and their distance in elements.
   std::optional<ElementCount> size, stride;
