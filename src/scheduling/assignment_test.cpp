@@ -30,7 +30,7 @@ std::int64_t least_sum(const Costs& costs, std::size_t row, std::vector<bool>& u
 
 TEST(AssignmentTest, IsTheCheapestOf10000SmallInstances) {
   RandomDraws draw(1);
-  for (int instance = 0; instance < 10000; ++instance) {
+  for (int instance = 0; instance < instances(10000); ++instance) {
     const std::size_t rows = 1 + draw(4);
     const std::size_t columns = rows + draw(3);
     Costs costs(rows, std::vector<std::int64_t>(columns));

@@ -163,6 +163,11 @@ Result<FillDraw> draw_fill(const Fleet& fleet, std::span<const Job> jobs,
   const double wanted = options.load * static_cast<double>(fleet.gpus() * kWholeGpu);
   FillDraw draw;
   GPEMU_ASSIGN(draw.jobs, draw_jobs(jobs, by_name, wanted, random));
+  if (draw.jobs.empty()) {
+    return fail(ErrorCode::kInvalidArgument,
+                "the jobs that were drawn ask for more GPUs than the load of {}, each of them",
+                options.load);
+  }
   for (int i = 0; i < kWatchers; ++i) random.skip_float();
   std::vector<std::uint32_t> places(fleet.servers().size());
   random.permute(places);

@@ -16,6 +16,7 @@
 
 #include "csv_rows.hpp"
 #include "placements/place_demands.hpp"
+#include "random_draws.hpp"
 
 namespace gpemu::scheduling {
 namespace {
@@ -34,6 +35,13 @@ const PlacementEntry& entry_of(std::string_view name) {
 std::vector<Job> halves_and_wholes() {
   return {named_job("a", whole_gpus(1)), named_job("b", share_of_gpu(500)),
           named_job("c", whole_gpus(2))};
+}
+
+TEST(FillTest, RefusesALoadForWhichNoJobIsSmallEnough) {
+  const Fleet fleet = Fleet::uniform(1, 1).value();
+  const std::vector<Job> jobs{{.id = "a", .demand = {.gpus = 8, .host = {}}, .model = {}}};
+  EXPECT_EQ(fill(fleet, jobs, *find_placement("fgd").value(), {.load = 1}).error().code,
+            ErrorCode::kInvalidArgument);
 }
 
 TEST(FillTest, JobsArriveUntilTheyHaveAskedForTheLoad) {
@@ -139,26 +147,31 @@ void expect_published_fill(const std::string& workload, std::uint64_t seed, doub
 }
 
 TEST(PublishedFillsTest, Default) {
+  if (kSanitized) GTEST_SKIP() << "it compares numbers";
   expect_published_fill("default", 42, kRounding);
 }
 
 /// Of 2,388 jobs that name kinds, 25 name one twice. FGD's simulator takes these for other demands.
 TEST(PublishedFillsTest, KindsOfGpus) {
+  if (kSanitized) GTEST_SKIP() << "it compares numbers";
   expect_published_fill("gpuspec33", 43, 0.15);
 }
 
 /// At one time, the jobs of this seed ask for just the load.
 TEST(PublishedFillsTest, JustTheLoad) {
+  if (kSanitized) GTEST_SKIP() << "it compares numbers";
   expect_published_fill("gpushare100", 48, kRounding);
 }
 
 /// These jobs ask for more than the load.
 TEST(PublishedFillsTest, ManyGpus) {
+  if (kSanitized) GTEST_SKIP() << "it compares numbers";
   expect_published_fill("multigpu50", 51, kRounding);
 }
 
 /// The server and the GPU that FGD's simulator draws depend on how its threads run.
 TEST(PublishedFillsTest, RandomOnAverage) {
+  if (kSanitized) GTEST_SKIP() << "it compares numbers";
   const PublishedFills published = published_fills();
   double ours = 0;
   double theirs = 0;

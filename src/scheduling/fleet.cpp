@@ -55,8 +55,23 @@ HostShare Demand::host_beside(std::uint32_t part) const {
   return {.millicores = share(host.millicores), .memory_mib = share(host.memory_mib)};
 }
 
+std::uint8_t Fleet::kind_number(std::string_view gpu) const {
+  return static_cast<std::uint8_t>(std::ranges::find(kinds_, gpu) - kinds_.begin());
+}
+
+std::uint32_t Fleet::most_on_one(std::uint64_t kinds) const {
+  std::uint32_t most = 0;
+  for (std::size_t kind = 0; kind < kinds_.size(); ++kind) {
+    if ((kinds >> kind & 1U) != 0) most = std::max(most, most_of_kind_[kind]);
+  }
+  return most;
+}
+
 Result<void> Fleet::count() {
-  for (const Server& server : servers_) {
+  // A server without GPUs is of no kind; it counts as of that of the others' first one.
+  const auto first = std::ranges::find_if(servers_, [](const Server& s) { return s.gpus != 0; });
+  for (Server& server : servers_) {
+    if (server.gpus == 0 && first != servers_.end()) server.gpu = first->gpu;
     if (server.gpus > kMaxGpusPerServer) {
       return fail(ErrorCode::kInvalidArgument, "server {} has {} GPUs; it may have {}", server.name,
                   server.gpus, kMaxGpusPerServer);
@@ -66,8 +81,13 @@ Result<void> Fleet::count() {
       return fail(ErrorCode::kInvalidArgument, "server {} has GPUs of kind {} after {} other kinds",
                   server.name, server.gpu, kMaxKinds);
     }
-    kind_of_.push_back(static_cast<std::uint8_t>(kind - kinds_.begin()));
-    if (kind == kinds_.end()) kinds_.push_back(server.gpu);
+    if (kind == kinds_.end()) {
+      kinds_.push_back(server.gpu);
+      most_of_kind_.push_back(0);
+    }
+    kind_of_.push_back(kind_number(server.gpu));
+    std::uint32_t& most = most_of_kind_[kind_of_.back()];
+    most = std::max(most, server.gpus);
     before_.push_back(static_cast<std::uint32_t>(gpus_));
     gpus_ += server.gpus;
     most_on_one_ = std::max(most_on_one_, server.gpus);
@@ -339,7 +359,7 @@ std::optional<GpuSet> FreeResources::take_whole_servers(const Demand& demand) {
     left -= all;
   }
   if (left == 0) return set;
-  if (left >= fleet_->most_on_one()) return undo();
+  if (left >= fleet_->most_on_one(demand.kinds)) return undo();
   const std::uint32_t rest = first_with(left, demand);
   if (rest == kNoServer) return undo();
   set.add(take_of(rest, left, demand));
@@ -356,7 +376,7 @@ std::optional<GpuSet> FreeResources::take_together(const Demand& demand) {
     return set;
   }
   if (demand.gpus > count_) return std::nullopt;
-  if (demand.gpus > fleet_->most_on_one()) return take_whole_servers(demand);
+  if (demand.gpus > fleet_->most_on_one(demand.kinds)) return take_whole_servers(demand);
   const std::uint32_t server = first_with(demand.gpus, demand);
   if (server == kNoServer) return std::nullopt;
   set.add(take_of(server, demand.gpus, demand));

@@ -118,7 +118,7 @@ Instance random_instance(RandomDraws& draw) {
 TEST(LinearProgramTest, IsTheBestVertexOf10000SmallInstances) {
   RandomDraws draw(1);
   int without = 0;
-  for (int i = 0; i < 10000; ++i) {
+  for (int i = 0; i < instances(10000); ++i) {
     const Instance instance = random_instance(draw);
     const std::optional<double> best = best_vertex(instance.spaces, instance.gains);
     const auto values = instance.program.solve();

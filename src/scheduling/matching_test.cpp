@@ -30,7 +30,7 @@ double best_sum(const std::vector<std::vector<double>>& weights, std::vector<boo
 TEST(MatchingTest, FindsTheHeaviestPairsOf10000SmallInstances) {
   RandomDraws draw(1);
   HeaviestPairs pairs;
-  for (int instance = 0; instance < 10000; ++instance) {
+  for (int instance = 0; instance < instances(10000); ++instance) {
     const std::size_t count = 2 + draw(6);
     std::vector<std::vector<double>> weights(count, std::vector<double>(count));
     for (auto& row : weights) {

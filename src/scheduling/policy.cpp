@@ -2,8 +2,16 @@
 #include "gpemu/scheduling/policy.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 namespace gpemu::scheduling {
+double next_round_after(double now_s, double round_s) {
+  double round = std::floor(now_s / round_s) + 1;
+  // The quotient may have been rounded down to the number of this very round.
+  while (round * round_s <= now_s) ++round;
+  return round * round_s;
+}
+
 double Snapshot::iterations_left(JobIndex job) const {
   const JobState& state = states[job];
   if (state.phase != JobPhase::kRunning) return state.iterations_left;

@@ -5,6 +5,17 @@
 
 namespace gpemu::scheduling {
 
+#if defined(GPEMU_SANITIZE_ADDRESS) || defined(GPEMU_SANITIZE_THREAD)
+inline constexpr bool kSanitized = true;
+#else
+inline constexpr bool kSanitized = false;
+#endif
+
+/// For tests: returns how many instances to try. With a sanitizer, each takes 30 times as long.
+constexpr int instances(int count) {
+  return kSanitized ? count / 50 : count;
+}
+
 /// For tests: random numbers that are the same on every machine. The generator is Knuth's linear
 /// congruential one (MMIX).
 class RandomDraws {

@@ -192,7 +192,7 @@ void RankedPolicy::decide(const Snapshot& snapshot, Decision& decision) {
   note_changes(snapshot);
   if (round_s_ > 0) {
     const bool begins = snapshot.now_s >= next_round_s_;
-    if (begins) next_round_s_ = (std::floor(snapshot.now_s / round_s_) + 1) * round_s_;
+    if (begins) next_round_s_ = next_round_after(snapshot.now_s, round_s_);
     decision.ask_again_s = next_round_s_;
     if (!begins) return start_only(snapshot, decision);
   }

@@ -156,6 +156,11 @@ Result<void> check_policy(const PolicyEntry& policy, const Fleet& fleet,
   const std::vector<std::uint64_t> gpus = gpus_by_kind(fleet);
   for (const Job& job : jobs) {
     GPEMU_TRY(check_host(policy, fleet, job));
+    if (policy.scope == PolicyScope::kHosts && (job.demand.gpus == 0 || job.demand.shares_gpus())) {
+      return fail(ErrorCode::kInvalidArgument,
+                  "the policy {} is for jobs of whole GPUs, and job {} asks for a share or none",
+                  policy.name, job.id);
+    }
     if (counts_gpus) GPEMU_TRY(check_gpus(policy, job));
     const bool of_kinds = policy.scope == PolicyScope::kWholeGpusOfKinds;
     if (const std::uint64_t most = most_for(job, gpus); of_kinds && job.demand.gpus > most) {

@@ -131,7 +131,8 @@ std::vector<Job> jobs_for(const PolicyEntry& policy, std::vector<Job> jobs) {
 TEST(SimulatorTest, EveryPolicyDoesAllWorkOnce) {
   const Fleet fleet = Fleet::uniform(4, 8).value();
   for (const PolicyEntry& entry : policies()) {
-    const std::vector<Job> jobs = jobs_for(entry, random_jobs(2000, 1));
+    const std::vector<Job> jobs =
+        jobs_for(entry, random_jobs(static_cast<std::size_t>(instances(2000)), 1));
     const auto policy = entry.make({});
     SimulationOptions options;
     options.accounting = Accounting::kFree;
@@ -144,10 +145,57 @@ TEST(SimulatorTest, EveryPolicyDoesAllWorkOnce) {
   }
 }
 
+/// Jobs that get shares of GPUs, cores alone, or GPUs of servers that are smaller than the job.
+TEST(SimulatorTest, EveryPolicyServesDemandsOfAllForms) {
+  const Fleet fleet = Fleet::create({{.name = "h", .gpus = 0, .host = {8000, 100}},
+                                     {.name = "a", .gpu = "A", .gpus = 2, .host = {8000, 100}},
+                                     {.name = "b", .gpu = "A", .gpus = 2, .host = {8000, 100}},
+                                     {.name = "t", .gpu = "T", .gpus = 8, .host = {8000, 100}}})
+                          .value();
+  ASSERT_EQ(fleet.kinds().size(), 2U);
+  std::vector<Job> jobs;
+  jobs.push_back(job_of(0, 4, 10));
+  jobs.back().demand.kinds = 0b01;
+  for (const double arrival_s : {20.0, 21.0}) {
+    for (int i = 0; i < 4; ++i) {
+      jobs.push_back(job_of(arrival_s, 1, 10));
+      jobs.back().demand = {.gpus = 1, .gpu_share = 500, .host = {1000, 1}, .kinds = 0b01};
+    }
+  }
+  for (int i = 0; i < 5; ++i) {
+    jobs.push_back(job_of(40, 0, 10));
+    jobs.back().demand.host = {8000, 1};
+  }
+  for (const PolicyEntry& entry : policies()) {
+    if (!check_policy(entry, fleet, jobs)) continue;
+    const auto policy = entry.make({.round_s = 5});
+    const std::vector<double> ends = ends_of(simulate(fleet, jobs, *policy).value());
+    EXPECT_EQ(ends[0], 10) << entry.name;
+    // Two shares fit on each of four GPUs at once.
+    EXPECT_EQ(ends[4], 30) << entry.name;
+    EXPECT_EQ(ends[8], 31) << entry.name;
+    // Four servers have eight cores.
+    EXPECT_EQ(ends[12], 50) << entry.name;
+    EXPECT_LE(ends[13], 60) << entry.name;
+  }
+}
+
+TEST(SimulatorTest, RoundsEndWhateverTheirLength) {
+  const Fleet fleet = Fleet::uniform(1, 1).value();
+  const std::vector<Job> jobs{job_of(0, 1, 20), job_of(1, 1, 20)};
+  for (const double round_s : {0.7, 1.4, 2.3}) {
+    for (const char* name : {"las", "gittins", "las-proportional"}) {
+      const auto policy = find_policy(name).value()->make({.round_s = round_s});
+      EXPECT_NEAR(ends_of(simulate(fleet, jobs, *policy).value())[1], 39, 1.01) << name;
+    }
+  }
+}
+
 TEST(SimulatorTest, GivesTheSameResultsAgain) {
   const Fleet fleet = Fleet::uniform(4, 8).value();
   for (const PolicyEntry& entry : policies()) {
-    const std::vector<Job> jobs = jobs_for(entry, random_jobs(1000, 2));
+    const std::vector<Job> jobs =
+        jobs_for(entry, random_jobs(static_cast<std::size_t>(instances(1000)), 2));
     const auto first = entry.make({});
     const auto second = entry.make({});
     EXPECT_EQ(ends_of(simulate(fleet, jobs, *first).value()),

@@ -131,6 +131,13 @@ Result<void> add_runs(const ScheduleOptions& options, const NamedFleet& fleet, s
   return {};
 }
 
+/// Returns why policies that serve most jobs cannot serve those of a table.
+std::string why_none(const NamedFleet& fleet, std::size_t table) {
+  const PolicyEntry& fifo = **scheduling::find_policy("fifo");
+  const auto can = scheduling::check_policy(fifo, fleet.fleet, fleet.tables[table]);
+  return can ? "" : can.error().message;
+}
+
 Result<ScheduleRow> simulate_run(const ScheduleOptions& options, const ScheduleRun& run,
                                  std::atomic<std::int64_t>& ended, const std::atomic<bool>& stop) {
   const Fleet& fleet = run.fleet->fleet;
@@ -168,6 +175,10 @@ Result<std::vector<ScheduleRow>> simulate_all(const ScheduleOptions& options, co
     for (std::size_t table = 0; table < options.tables.size(); ++table) {
       const std::size_t before = runs.size();
       GPEMU_TRY(add_runs(options, fleet, table, runs));
+      if (runs.size() == before) {
+        return fail(ErrorCode::kInvalidArgument, "no policy can serve the jobs of {}: {}",
+                    options.tables[table], why_none(fleet, table));
+      }
       jobs += static_cast<std::int64_t>(fleet.tables[table].size() * (runs.size() - before));
     }
   }

@@ -8,6 +8,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -116,6 +117,8 @@ class Fleet {
   [[nodiscard]] std::uint64_t gpus() const { return gpus_; }
   /// Returns the number of GPUs of the largest server.
   [[nodiscard]] std::uint32_t most_on_one() const { return most_on_one_; }
+  /// Returns that of those of some kinds, a bit each.
+  [[nodiscard]] std::uint32_t most_on_one(std::uint64_t kinds) const;
   /// Returns the kinds of GPUs, in the order in which servers name them; "" if one does not.
   [[nodiscard]] const std::vector<std::string>& kinds() const { return kinds_; }
   /// Returns the place in kinds() of the kind of a server's GPUs.
@@ -132,10 +135,13 @@ class Fleet {
   explicit Fleet(std::vector<Server> servers) : servers_(std::move(servers)) {}
   /// Adds the kinds of the servers to kinds_, and counts their GPUs.
   [[nodiscard]] Result<void> count();
+  /// Returns the place of a name in kinds_, or their number.
+  [[nodiscard]] std::uint8_t kind_number(std::string_view gpu) const;
 
   std::vector<Server> servers_;
   std::vector<std::string> kinds_;
   std::vector<std::uint8_t> kind_of_;
+  std::vector<std::uint32_t> most_of_kind_;  ///< GPUs of a server.
   std::vector<std::uint32_t> before_;
   std::uint64_t gpus_ = 0;
   std::uint32_t most_on_one_ = 0;

@@ -14,6 +14,9 @@ namespace gpemu::scheduling {
 
 inline constexpr double kNever = std::numeric_limits<double>::infinity();
 
+/// Returns the first multiple of a round's length that is later than `now_s`.
+[[nodiscard]] double next_round_after(double now_s, double round_s);
+
 /// What a policy may see of a fleet at one time. It refers to what the driver owns, and is valid
 /// during the call alone.
 struct Snapshot {

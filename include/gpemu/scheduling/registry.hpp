@@ -14,7 +14,7 @@ namespace gpemu::scheduling {
 /// For which jobs and fleets a policy is made.
 enum class PolicyScope : std::uint8_t {
   kAll,
-  kHosts,             ///< all; it decides itself how many cores and how much memory a job gets.
+  kHosts,             ///< whole GPUs; it decides itself about a job's cores and memory.
   kWholeGpus,         ///< whole GPUs of one kind: no shares, cores, memory or speeds.
   kWholeGpusOfKinds,  ///< whole GPUs, those of a job of one kind: no shares, cores or memory.
   kSingleGpus,        ///< jobs of one whole GPU, of any kind.

@@ -43,9 +43,9 @@ struct SimulationResult {
 /// Runs the jobs on the fleet in virtual time, as the policy decides.
 ///
 /// Requires: the jobs are sorted by arrival; their numbers are finite, and positive where Job says
-/// so. Errors: kInvalidArgument for a job that needs more GPUs than the fleet has;
-/// kFailedPrecondition
-///   if the policy lets jobs wait although none runs; kCancelled if it was stopped.
+/// so. Errors: kInvalidArgument for a job that needs more than the fleet has; kResourceLimit if
+/// jobs
+///   wait although none runs; kInterrupted if it was stopped; kInternal if the policy is wrong.
 /// Complexity: proportional to the changes and to what the policy's decisions contain; with kMuri,
 ///   to the running jobs at each change.
 [[nodiscard]] Result<SimulationResult> simulate(const Fleet& fleet, std::span<const Job> jobs,

@@ -12,6 +12,7 @@
 
 #include "go_random.hpp"
 #include "placements/place_demands.hpp"
+#include "random_draws.hpp"
 
 namespace gpemu::scheduling {
 namespace {
@@ -154,7 +155,7 @@ void expect_bounds(const PlacementEntry& entry) {
   GoRandom random(11);
   std::vector<Held> held;
   int placed = 0;
-  for (int event = 0; event < 100'000; ++event) {
+  for (int event = 0; event < instances(100'000); ++event) {
     if (!held.empty() && random.below(20) < 9) {
       Held& ends = held[random.below(static_cast<std::uint32_t>(held.size()))];
       free.give_back(ends.gpus, ends.demand);
@@ -173,7 +174,7 @@ void expect_bounds(const PlacementEntry& entry) {
     ASSERT_TRUE(free.take(held.back().gpus, demand)) << entry.name;
     ++placed;
   }
-  EXPECT_GT(placed, 10'000) << entry.name;
+  EXPECT_GT(placed, instances(10'000)) << entry.name;
 }
 
 TEST(PlacementsTest, NeverGiveMoreThanThereIs) {

@@ -36,7 +36,7 @@ double least_sum_of(const Fleet& fleet, const std::vector<Job>& jobs,
 
 TEST(AlloxTest, HasTheLeastAverageOf2000SmallInstances) {
   RandomDraws draw(3);
-  for (int instance = 0; instance < 2000; ++instance) {
+  for (int instance = 0; instance < instances(2000); ++instance) {
     const Fleet fleet = machines(1, 1 + draw(2));
     std::vector<Job> jobs;
     for (std::size_t i = 0; i < 2 + draw(4); ++i) {

@@ -40,8 +40,14 @@ class Backfill : public Policy {
   [[nodiscard]] static double duration_s(const Snapshot& snapshot, JobIndex job,
                                          const GpuSet& gpus);
 
+  /// Returns whether a job may fit into what is free.
+  [[nodiscard]] bool may_start(const FreeResources& free) const {
+    return any_small_ || free.count() != 0;
+  }
+
   std::deque<JobIndex> waiting_;
   std::vector<JobIndex> running_;
+  bool any_small_ = false;             ///< a job needs less than a whole GPU.
   std::optional<FreeResources> room_;  ///< what is left in this decision.
 };
 
@@ -78,6 +84,10 @@ Timeline Backfill::timeline(const Snapshot& snapshot, const Decision& decision) 
 
 void Backfill::decide(const Snapshot& snapshot, Decision& decision) {
   waiting_.insert(waiting_.end(), snapshot.arrived.begin(), snapshot.arrived.end());
+  for (const JobIndex job : snapshot.arrived) {
+    const Demand& demand = snapshot.jobs[job].demand;
+    any_small_ = any_small_ || demand.gpus == 0 || demand.shares_gpus();
+  }
   if (!snapshot.ended.empty()) {
     std::erase_if(running_,
                   [&](JobIndex job) { return snapshot.states[job].phase == JobPhase::kEnded; });
@@ -101,10 +111,10 @@ class Easy final : public Backfill {
     const Demand& first = snapshot.jobs[waiting_.front()].demand;
     const auto at = std::ranges::find_if(
         times, [&](Availability& time) { return time.free.take_together(first).has_value(); });
-    GPEMU_CHECK(at != times.end(), "a job does not fit although nothing runs");
+    if (at == times.end()) return;  // It never fits; the driver says so.
     FreeResources both = *room_;
     both.keep_what_is_also_in(at->free);
-    for (auto next = waiting_.begin() + 1; next != waiting_.end() && room_->count() != 0;) {
+    for (auto next = waiting_.begin() + 1; next != waiting_.end() && may_start(*room_);) {
       const Demand& demand = snapshot.jobs[*next].demand;
       std::optional<GpuSet> gpus = room_->take_together(demand);
       const bool ends_before =
@@ -139,7 +149,7 @@ class Conservative final : public Backfill {
     Timeline times = timeline(snapshot, decision);
     std::size_t looked_at = 0;
     for (auto next = waiting_.begin();
-         next != waiting_.end() && looked_at < kMostReservations && times.front().free.count() != 0;
+         next != waiting_.end() && looked_at < kMostReservations && may_start(times.front().free);
          ++looked_at) {
       std::optional<GpuSet> gpus = reserve(snapshot, *next, times);
       if (!gpus) {
@@ -167,7 +177,8 @@ std::optional<GpuSet> Conservative::reserve(const Snapshot& snapshot, JobIndex j
       all_along_->keep_what_is_also_in(times[to].free);
     }
     gpus = all_along_->take_together(demand);
-    if (!gpus) continue;
+    // Other GPUs may be slower; then it starts later.
+    if (!gpus || times[from].from_s + duration_s(snapshot, job, *gpus) > end_s) continue;
     if (to == times.size() || times[to].from_s > end_s) {
       times.insert(times.begin() + static_cast<std::ptrdiff_t>(to),
                    {.from_s = end_s, .free = times[to - 1].free});
@@ -178,8 +189,7 @@ std::optional<GpuSet> Conservative::reserve(const Snapshot& snapshot, JobIndex j
     if (from == 0) return gpus;
     return std::nullopt;
   }
-  GPEMU_CHECK(false, "a job does not fit although nothing runs");
-  return std::nullopt;
+  return std::nullopt;  // It never fits; the driver says so.
 }
 
 }  // namespace

@@ -13,8 +13,9 @@ class Fifo final : public Policy {
  public:
   void decide(const Snapshot& snapshot, Decision& decision) override {
     waiting_.insert(waiting_.end(), snapshot.arrived.begin(), snapshot.arrived.end());
-    if (waiting_.empty() || snapshot.free->count() < snapshot.jobs[waiting_.front()].demand.gpus)
-      return;
+    if (waiting_.empty()) return;
+    const Demand& first_demand = snapshot.jobs[waiting_.front()].demand;
+    if (!first_demand.shares_gpus() && snapshot.free->count() < first_demand.gpus) return;
     room_ = *snapshot.free;
     while (!waiting_.empty()) {
       const JobIndex first = waiting_.front();

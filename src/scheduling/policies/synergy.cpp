@@ -162,10 +162,13 @@ bool Synergy::demote_on(const Snapshot& snapshot, std::uint32_t server) {
   const Job& job = snapshot.jobs[greediest->job];
   const HostShare share = share_of(snapshot, greediest->job);
   room_->give_back(greediest->gpus, demand_with(job, greediest->host));
-  greediest->host = {.millicores = std::min(greediest->host.millicores, share.millicores),
-                     .memory_mib = std::min(greediest->host.memory_mib, share.memory_mib)};
-  GPEMU_CHECK(room_->take(greediest->gpus, demand_with(job, greediest->host)), "less does not fit");
-  return true;
+  // Of cores and memory, one may be less than the share.
+  if (room_->take(greediest->gpus, demand_with(job, share))) {
+    greediest->host = share;
+    return true;
+  }
+  GPEMU_CHECK(room_->take(greediest->gpus, demand_with(job, greediest->host)), "it does not fit");
+  return false;
 }
 
 bool Synergy::place(const Snapshot& snapshot, JobIndex job, const GpuSet* where) {
@@ -211,7 +214,7 @@ void Synergy::fill(const Snapshot& snapshot, Decision& decision) {
 void Synergy::decide(const Snapshot& snapshot, Decision& decision) {
   note_changes(snapshot);
   const bool new_round = snapshot.now_s >= next_round_s_;
-  if (new_round) next_round_s_ = (std::floor(snapshot.now_s / round_s_) + 1) * round_s_;
+  if (new_round) next_round_s_ = next_round_after(snapshot.now_s, round_s_);
   decision.ask_again_s = next_round_s_;
   const std::vector<JobIndex> jobs = chosen(snapshot, new_round);
   const bool fit = place_all(snapshot, jobs, true);

@@ -154,7 +154,7 @@ void expect_best(const std::vector<double>& gpus, const std::vector<TimeDemand>&
 TEST(TimeFractionsTest, GroupsOfEqualJobsDoNotChangeTheOptimumOf2000Instances) {
   RandomDraws draw(4);
   const auto number = [&](std::uint64_t most) { return static_cast<double>(1 + draw(most)); };
-  for (int instance = 0; instance < 2000; ++instance) {
+  for (int instance = 0; instance < instances(2000); ++instance) {
     const std::vector<double> gpus{2 + number(2), 2 + number(6)};
     const double all = gpus[0] + gpus[1];
     const std::vector<std::vector<double>> models{{number(9), 1}, {number(3), 2}, {0, number(4)}};
