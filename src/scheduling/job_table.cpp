@@ -342,8 +342,9 @@ Result<void> add_speed(const CsvRows& rows, const SpeedTable& speeds, Job& job) 
     return rows.fault(fmt::format("the speeds have no model \"{}\"", job.model));
   }
   job.speed = found->second;
-  for (std::size_t kind = 0; kind < job.speed->by_kind.size(); ++kind) {
-    if (job.speed->on_kind(kind) == 0) job.demand.kinds &= ~(std::uint64_t{1} << kind);
+  const std::size_t kinds = std::max(job.speed->by_kind.size(), job.speed->by_kind_and_host.size());
+  for (std::size_t kind = 0; kind < kinds; ++kind) {
+    if (!job.speed->runs_on(kind)) job.demand.kinds &= ~(std::uint64_t{1} << kind);
   }
   return {};
 }
