@@ -404,6 +404,22 @@ Result<std::vector<Job>> read_jobs(const std::filesystem::path& path,
   return parse_jobs(text, path.string(), options);
 }
 
+Result<std::vector<Job>> read_jobs(const JobFiles& files, const Fleet& fleet) {
+  JobTableOptions options{.fleet = &fleet, .restart_s = files.restart_s};
+  if (files.accounting == Accounting::kMuri) options.iteration_factor = kMuriIterationFactor;
+  SpeedTable speeds;
+  if (!files.speeds.empty()) {
+    GPEMU_ASSIGN(speeds, read_speeds(files.speeds, fleet));
+    options.speeds = &speeds;
+  }
+  RestartTimes restarts;
+  if (!files.restarts.empty()) {
+    GPEMU_ASSIGN(restarts, read_restart_times(files.restarts));
+    options.restarts = &restarts;
+  }
+  return read_jobs(files.jobs, options);
+}
+
 Result<RestartTimes> read_restart_times(const std::filesystem::path& path) {
   GPEMU_ASSIGN(const std::string text, read_maybe_compressed(path));
   const std::string name = path.string();

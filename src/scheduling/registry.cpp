@@ -72,17 +72,9 @@ constexpr auto kPolicies = std::to_array<PolicyEntry>({
      make_tiresias, PolicyScope::kWholeGpus},
 });
 
-std::vector<std::uint64_t> gpus_by_kind(const Fleet& fleet) {
-  std::vector<std::uint64_t> gpus(fleet.kinds().size());
-  for (std::uint32_t i = 0; i < fleet.servers().size(); ++i) {
-    gpus[fleet.kind_of(i)] += fleet.servers()[i].gpus;
-  }
-  return gpus;
-}
-
 /// Returns the greatest number of GPUs of a kind on which a job can run.
-std::uint64_t most_for(const Job& job, const std::vector<std::uint64_t>& gpus_by_kind) {
-  std::uint64_t most = 0;
+std::uint32_t most_for(const Job& job, const std::vector<std::uint32_t>& gpus_by_kind) {
+  std::uint32_t most = 0;
   for (std::size_t kind = 0; kind < gpus_by_kind.size(); ++kind) {
     const bool can_run =
         (job.demand.kinds >> kind & 1U) != 0 && std::isfinite(job.iteration_s_on(kind));
@@ -153,7 +145,7 @@ Result<void> check_policy(const PolicyEntry& policy, const Fleet& fleet,
                 fleet.kinds().size());
   }
   const bool counts_gpus = policy.scope != PolicyScope::kAll && policy.scope != PolicyScope::kHosts;
-  const std::vector<std::uint64_t> gpus = gpus_by_kind(fleet);
+  const std::vector<std::uint32_t>& gpus = fleet.gpus_by_kind();
   for (const Job& job : jobs) {
     GPEMU_TRY(check_host(policy, fleet, job));
     if (policy.scope == PolicyScope::kHosts && (job.demand.gpus == 0 || job.demand.shares_gpus())) {
@@ -163,7 +155,7 @@ Result<void> check_policy(const PolicyEntry& policy, const Fleet& fleet,
     }
     if (counts_gpus) GPEMU_TRY(check_gpus(policy, job));
     const bool of_kinds = policy.scope == PolicyScope::kWholeGpusOfKinds;
-    if (const std::uint64_t most = most_for(job, gpus); of_kinds && job.demand.gpus > most) {
+    if (const std::uint32_t most = most_for(job, gpus); of_kinds && job.demand.gpus > most) {
       return fail(
           ErrorCode::kInvalidArgument,
           "with the policy {}, the GPUs of a job are of one kind, and job {} needs {}; of a "

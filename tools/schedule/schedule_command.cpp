@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -18,7 +17,10 @@
 #include "gpemu/report/output_file.hpp"
 #include "gpemu/report/progress.hpp"
 #include "gpemu/report/terminal.hpp"
+#include "gpemu/scheduling/accounting.hpp"
+#include "gpemu/scheduling/fleet.hpp"
 #include "gpemu/scheduling/fleet_table.hpp"
+#include "gpemu/scheduling/job.hpp"
 #include "gpemu/scheduling/job_table.hpp"
 #include "gpemu/scheduling/registry.hpp"
 #include "gpemu/scheduling/simulator.hpp"
@@ -32,11 +34,10 @@ namespace gpemu::tools {
 namespace {
 
 using scheduling::Accounting;
+using scheduling::AccountingEntry;
 using scheduling::Fleet;
 using scheduling::Job;
 using scheduling::PolicyEntry;
-
-constexpr auto kAccountings = std::to_array<std::string_view>({"change", "muri", "free"});
 
 struct ScheduleOptions {
   std::vector<std::string> tables;
@@ -47,7 +48,7 @@ struct ScheduleOptions {
   std::uint64_t threads = 0;
   std::filesystem::path speeds;
   std::optional<double> round_s;
-  std::string accounting{kAccountings.front()};
+  std::string accounting{scheduling::accountings().front().name};
   double restart_s = 0;
   std::filesystem::path restarts;
   std::filesystem::path json;
@@ -71,14 +72,15 @@ struct ScheduleRun {
   Result<ScheduleRow> row{};
 };
 
-Accounting accounting_of(std::string_view word) {
-  if (word == "muri") return Accounting::kMuri;
-  return word == "free" ? Accounting::kFree : Accounting::kChange;
-}
-
 std::vector<std::string_view> policy_names() {
   std::vector<std::string_view> names;
   for (const PolicyEntry& policy : scheduling::policies()) names.push_back(policy.name);
+  return names;
+}
+
+std::vector<std::string_view> accounting_names() {
+  std::vector<std::string_view> names;
+  for (const AccountingEntry& entry : scheduling::accountings()) names.push_back(entry.name);
   return names;
 }
 
@@ -96,22 +98,6 @@ Result<std::vector<NamedFleet>> fleets_of(const ScheduleOptions& options) {
   }
   if (!fleets.empty()) return fleets;
   return fail(ErrorCode::kInvalidArgument, "which fleet? Give --servers COUNT, or --fleet FILE");
-}
-
-Result<std::vector<Job>> read_table(const ScheduleOptions& options, const Fleet& fleet,
-                                    const std::string& table) {
-  scheduling::JobTableOptions reading{.fleet = &fleet, .restart_s = options.restart_s};
-  scheduling::SpeedTable speeds;
-  if (!options.speeds.empty()) {
-    GPEMU_ASSIGN(speeds, scheduling::read_speeds(options.speeds, fleet));
-    reading.speeds = &speeds;
-  }
-  if (options.accounting == "muri") reading.iteration_factor = scheduling::kMuriIterationFactor;
-  if (options.restarts.empty()) return scheduling::read_jobs(table, reading);
-  GPEMU_ASSIGN(const scheduling::RestartTimes restarts,
-               scheduling::read_restart_times(options.restarts));
-  reading.restarts = &restarts;
-  return scheduling::read_jobs(table, reading);
 }
 
 /// Adds the wanted policies to the runs; without --policy, those that can serve the jobs.
@@ -139,7 +125,8 @@ std::string why_none(const NamedFleet& fleet, std::size_t table) {
 }
 
 Result<ScheduleRow> simulate_run(const ScheduleOptions& options, const ScheduleRun& run,
-                                 std::atomic<std::int64_t>& ended, const std::atomic<bool>& stop) {
+                                 Accounting accounting, std::atomic<std::int64_t>& ended,
+                                 const std::atomic<bool>& stop) {
   const Fleet& fleet = run.fleet->fleet;
   const std::vector<Job>& jobs = run.fleet->tables[run.table];
   std::int64_t mine = 0;
@@ -149,7 +136,7 @@ Result<ScheduleRow> simulate_run(const ScheduleOptions& options, const ScheduleR
     mine = now;
   };
   const scheduling::SimulationOptions how{
-      .accounting = accounting_of(options.accounting), .progress = note, .stop = &stop};
+      .accounting = accounting, .progress = note, .stop = &stop};
   const std::unique_ptr<scheduling::Policy> policy = run.policy->make({.round_s = options.round_s});
   const Result<scheduling::SimulationResult> result =
       scheduling::simulate(fleet, jobs, *policy, how);
@@ -164,12 +151,18 @@ Result<ScheduleRow> simulate_run(const ScheduleOptions& options, const ScheduleR
 }
 
 Result<std::vector<ScheduleRow>> simulate_all(const ScheduleOptions& options, const World& world) {
+  GPEMU_ASSIGN(const Accounting accounting, scheduling::find_accounting(options.accounting));
   GPEMU_ASSIGN(std::vector<NamedFleet> fleets, fleets_of(options));
   std::vector<ScheduleRun> runs;
   std::int64_t jobs = 0;
   for (NamedFleet& fleet : fleets) {
     for (const std::string& table : options.tables) {
-      GPEMU_ASSIGN(std::vector<Job> read, read_table(options, fleet.fleet, table));
+      GPEMU_ASSIGN(std::vector<Job> read, scheduling::read_jobs({.jobs = table,
+                                                                 .speeds = options.speeds,
+                                                                 .restarts = options.restarts,
+                                                                 .restart_s = options.restart_s,
+                                                                 .accounting = accounting},
+                                                                fleet.fleet));
       fleet.tables.push_back(std::move(read));
     }
     for (std::size_t table = 0; table < options.tables.size(); ++table) {
@@ -190,7 +183,9 @@ Result<std::vector<ScheduleRow>> simulate_all(const ScheduleOptions& options, co
       options.threads != 0 ? options.threads : std::thread::hardware_concurrency();
   in_parallel(
       runs.size(), threads,
-      [&](std::size_t i) { runs[i].row = simulate_run(options, runs[i], ended, interrupt.flag()); },
+      [&](std::size_t i) {
+        runs[i].row = simulate_run(options, runs[i], accounting, ended, interrupt.flag());
+      },
       [&](std::size_t) { progress.update(ended); });
   progress.clear();
   std::vector<ScheduleRow> rows;
@@ -224,10 +219,11 @@ std::string schedule_notes() {
   for (const PolicyEntry& policy : scheduling::policies()) {
     notes += fmt::format("  {:<18}{}\n", policy.name, policy.meaning);
   }
+  notes += "\nAccountings: when a job pays its restart time\n";
+  for (const AccountingEntry& entry : scheduling::accountings()) {
+    notes += fmt::format("  {:<18}{}\n", entry.name, entry.meaning);
+  }
   notes +=
-      "\n"
-      "With the accounting change, a job pays its restart time whenever it gets other GPUs; with\n"
-      "free, never; with muri, as in Muri's simulator (docs/design/scheduling.md).\n"
       "\n"
       "Examples:\n"
       "  gpemu schedule jobs.csv --servers 8 --report schedules.html\n"
@@ -262,7 +258,7 @@ void add_schedule_command(Command app, const World& world) {
       .option("--policy", options->policies, "The policies; by default all that can serve the jobs")
       .one_of(policy_names());
   command.option("--accounting", options->accounting, "When jobs pay their restart time")
-      .one_of(kAccountings)
+      .one_of(accounting_names())
       .show_default();
   command.option("--restart", options->restart_s, "The restart time of every job, in seconds")
       .non_negative();

@@ -2,7 +2,8 @@
 #include "schedule/schedule_report.hpp"
 
 #include <algorithm>
-#include <array>
+#include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <iterator>
 #include <utility>
@@ -19,6 +20,7 @@ namespace {
 
 using scheduling::Job;
 using scheduling::JobState;
+using scheduling::ScheduleFigure;
 using scheduling::ScheduleMetrics;
 
 /// A plot has so many points of a distribution.
@@ -35,23 +37,30 @@ std::string seconds(double value) {
   return fmt::format("{:.1f}", value);
 }
 
-std::string hours(double value) {
+/// In which unit tables show times.
+enum class TimeUnit : std::uint8_t { kSeconds, kHours };
+
+std::string title_of(const ScheduleFigure& figure, TimeUnit times) {
+  if (figure.unit.empty()) return std::string(figure.title);
+  const bool in_hours = figure.unit == "s" && times == TimeUnit::kHours;
+  return fmt::format("{} ({})", figure.title, in_hours ? "h" : figure.unit);
+}
+
+std::string text_of(const ScheduleFigure& figure, const ScheduleMetrics& metrics, TimeUnit times) {
+  const double value = figure.of(metrics);
+  if (figure.unit.empty()) return fmt::format("{:.0f}", value);
+  if (figure.unit != "s" || times == TimeUnit::kSeconds) return fmt::format("{:.1f}", value);
   return fmt::format("{:.2f}", value / kSecondsPerHour);
 }
 
-std::vector<std::string> figures_of(const ScheduleMetrics& metrics) {
-  return {seconds(metrics.average_jct_s),
-          seconds(metrics.median_jct_s),
-          seconds(metrics.p95_jct_s),
-          seconds(metrics.p99_jct_s),
-          seconds(metrics.makespan_s),
-          seconds(metrics.average_wait_s),
-          report::percent(metrics.utilization, 1),
-          fmt::format("{:.0f}", metrics.preemptions)};
+/// Returns the figures that tables show.
+std::vector<ScheduleFigure> shown_figures() {
+  std::vector<ScheduleFigure> shown;
+  for (const ScheduleFigure& figure : scheduling::schedule_figures()) {
+    if (!figure.title.empty()) shown.push_back(figure);
+  }
+  return shown;
 }
-
-const std::vector<std::string> kFigureNames{"JCT (s)",      "median",   "p95",      "p99",
-                                            "makespan (s)", "wait (s)", "held (%)", "preempted"};
 
 report::Colour colour_of(std::size_t line) {
   // The last nine are classes of operations, which look different from each other.
@@ -120,17 +129,17 @@ void add_rows(report::Page& page, std::span<const ScheduleRow> rows) {
       rows, {}, [](const ScheduleRow& row) { return row.metrics.average_jct_s; });
   page.verdict(fmt::format("{} has the shortest average time from arrival to end: {} s.",
                            best->policy, seconds(best->metrics.average_jct_s)));
+  const std::vector<ScheduleFigure> figures = shown_figures();
+  std::vector<std::string> header{"policy"};
+  for (const ScheduleFigure& figure : figures) header.push_back(title_of(figure, TimeUnit::kHours));
   report::Page::Rows cells;
   for (const ScheduleRow& row : rows) {
-    const ScheduleMetrics& metrics = row.metrics;
-    cells.push_back({row.policy, hours(metrics.average_jct_s), hours(metrics.median_jct_s),
-                     hours(metrics.p95_jct_s), hours(metrics.p99_jct_s), hours(metrics.makespan_s),
-                     report::percent(metrics.utilization, 1),
-                     fmt::format("{:.0f}", metrics.preemptions)});
+    cells.push_back({row.policy});
+    for (const ScheduleFigure& figure : figures) {
+      cells.back().emplace_back(text_of(figure, row.metrics, TimeUnit::kHours));
+    }
   }
-  page.table({"policy", "JCT (h)", "median (h)", "p95 (h)", "p99 (h)", "makespan (h)", "held (%)",
-              "preempted"},
-             cells);
+  page.table(header, cells);
   page.plot(time_plot(rows));
   page.plot(distribution_plot(rows));
   page.plot(use_plot(rows));
@@ -181,12 +190,17 @@ std::string schedule_text(std::span<const ScheduleRow> rows, const report::Termi
       rows, [&](const ScheduleRow& row) { return row.fleet != rows.front().fleet; });
   std::vector<std::string> header{"jobs", "policy"};
   if (several) header.insert(header.begin() + 1, "fleet");
-  header.insert(header.end(), kFigureNames.begin(), kFigureNames.end());
+  const std::vector<ScheduleFigure> figures = shown_figures();
+  for (const ScheduleFigure& figure : figures) {
+    header.push_back(title_of(figure, TimeUnit::kSeconds));
+  }
   report::TextTable table(header);
   for (const ScheduleRow& row : rows) {
     std::vector<std::string> cells{file_name(row.table), row.policy};
     if (several) cells.insert(cells.begin() + 1, row.fleet);
-    for (std::string& figure : figures_of(row.metrics)) cells.push_back(std::move(figure));
+    for (const ScheduleFigure& figure : figures) {
+      cells.push_back(text_of(figure, row.metrics, TimeUnit::kSeconds));
+    }
     table.add_row(cells);
   }
   return table.str(terminal.output_columns);
@@ -198,21 +212,15 @@ nlohmann::ordered_json schedule_json(std::span<const ScheduleRow> rows,
   report::add_provenance(json, provenance);
   json["results"] = nlohmann::ordered_json::array();
   for (const ScheduleRow& row : rows) {
-    const ScheduleMetrics& metrics = row.metrics;
-    json["results"].push_back({{"table", row.table},
-                               {"fleet", row.fleet},
-                               {"gpus", row.gpus},
-                               {"policy", row.policy},
-                               {"jobs", row.jobs},
-                               {"average_jct_s", metrics.average_jct_s},
-                               {"median_jct_s", metrics.median_jct_s},
-                               {"p90_jct_s", metrics.p90_jct_s},
-                               {"p95_jct_s", metrics.p95_jct_s},
-                               {"p99_jct_s", metrics.p99_jct_s},
-                               {"makespan_s", metrics.makespan_s},
-                               {"average_wait_s", metrics.average_wait_s},
-                               {"utilization", metrics.utilization},
-                               {"preemptions", metrics.preemptions}});
+    nlohmann::ordered_json result{{"table", row.table},
+                                  {"fleet", row.fleet},
+                                  {"gpus", row.gpus},
+                                  {"policy", row.policy},
+                                  {"jobs", row.jobs}};
+    for (const ScheduleFigure& figure : scheduling::schedule_figures()) {
+      result[figure.name] = figure.of(row.metrics);
+    }
+    json["results"].push_back(std::move(result));
   }
   return json;
 }

@@ -11,7 +11,11 @@
 
 #include "gpemu/report/provenance.hpp"
 #include "gpemu/report/terminal.hpp"
+#include "gpemu/scheduling/fleet.hpp"
+#include "gpemu/scheduling/job.hpp"
+#include "gpemu/scheduling/schedule_metrics.hpp"
 #include "gpemu/scheduling/simulator.hpp"
+#include "gpemu/scheduling/use_over_time.hpp"
 
 namespace gpemu::tools {
 
