@@ -85,6 +85,7 @@ Result<RunResult> schedule_jobs(const profile::ExperimentRun& run, const std::at
   GPEMU_TRY(scheduling::check_policy(*policy, fleet, jobs));
   scheduling::PolicySettings settings;
   if (run.round_s > 0) settings.round_s = run.round_s;
+  GPEMU_TRY(scheduling::check_settings({{policy}}, settings));
   const std::unique_ptr<scheduling::Policy> made = policy->make(settings);
   GPEMU_ASSIGN(const scheduling::SimulationResult result,
                scheduling::simulate(fleet, jobs, *made,

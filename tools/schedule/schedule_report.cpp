@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <filesystem>
 #include <iterator>
 #include <utility>
 #include <vector>
@@ -14,6 +13,7 @@
 
 #include "gpemu/report/page.hpp"
 #include "gpemu/report/text_table.hpp"
+#include "gpemu/report/wrapped_text.hpp"
 
 namespace gpemu::tools {
 namespace {
@@ -28,10 +28,6 @@ constexpr std::size_t kQuantiles = 200;
 constexpr double kSecondsPerHour = 3600;
 /// More lines than these cannot be told apart.
 constexpr std::size_t kMostLines = 8;
-
-std::string file_name(const std::string& path) {
-  return std::filesystem::path(path).filename().string();
-}
 
 std::string seconds(double value) {
   return fmt::format("{:.1f}", value);
@@ -123,8 +119,8 @@ report::StackedBars time_plot(std::span<const ScheduleRow> rows) {
 /// Adds rows of the same table and fleet.
 void add_rows(report::Page& page, std::span<const ScheduleRow> rows) {
   const ScheduleRow& first = rows.front();
-  page.heading(fmt::format("{} on {} ({} jobs, {} GPUs)", file_name(first.table), first.fleet,
-                           first.jobs, first.gpus));
+  page.heading(
+      fmt::format("{} on {} ({} jobs, {} GPUs)", first.table, first.fleet, first.jobs, first.gpus));
   const auto best = std::ranges::min_element(
       rows, {}, [](const ScheduleRow& row) { return row.metrics.average_jct_s; });
   page.verdict(fmt::format("{} has the shortest average time from arrival to end: {} s.",
@@ -147,6 +143,35 @@ void add_rows(report::Page& page, std::span<const ScheduleRow> rows) {
     page.paragraph(fmt::format("The lines are of the first {} policies; --policy chooses others.",
                                kMostLines));
   }
+}
+
+nlohmann::ordered_json gaps_json(std::span<const ScheduleGap> gaps) {
+  nlohmann::ordered_json json = nlohmann::ordered_json::array();
+  for (const ScheduleGap& gap : gaps) {
+    json.push_back({{"table", gap.table},
+                    {"fleet", gap.fleet},
+                    {"policy", gap.policy},
+                    {"reason", gap.reason}});
+  }
+  return json;
+}
+
+/// Returns one line for each table and fleet: which policies were left out.
+std::vector<std::string> left_out_lines(std::span<const ScheduleGap> gaps) {
+  std::vector<std::string> lines;
+  for (std::size_t begin = 0; begin < gaps.size();) {
+    const ScheduleGap& first = gaps[begin];
+    std::string names;
+    std::size_t end = begin;
+    for (; end < gaps.size() && gaps[end].table == first.table && gaps[end].fleet == first.fleet;
+         ++end) {
+      names += fmt::format("{}{}", names.empty() ? "" : ", ", gaps[end].policy);
+    }
+    lines.push_back(fmt::format("Left out, as not made for {} on {}: {}. --policy NAME says why.",
+                                first.table, first.fleet, names));
+    begin = end;
+  }
+  return lines;
 }
 
 /// Calls `add` with each span of rows of the same table and fleet.
@@ -185,7 +210,8 @@ ScheduleRow schedule_row(const scheduling::Fleet& fleet, std::span<const Job> jo
   return row;
 }
 
-std::string schedule_text(std::span<const ScheduleRow> rows, const report::Terminal& terminal) {
+std::string schedule_text(const ScheduleResults& results, const report::Terminal& terminal) {
+  const std::span<const ScheduleRow> rows = results.rows;
   const bool several = std::ranges::any_of(
       rows, [&](const ScheduleRow& row) { return row.fleet != rows.front().fleet; });
   std::vector<std::string> header{"jobs", "policy"};
@@ -196,22 +222,26 @@ std::string schedule_text(std::span<const ScheduleRow> rows, const report::Termi
   }
   report::TextTable table(header);
   for (const ScheduleRow& row : rows) {
-    std::vector<std::string> cells{file_name(row.table), row.policy};
+    std::vector<std::string> cells{row.table, row.policy};
     if (several) cells.insert(cells.begin() + 1, row.fleet);
     for (const ScheduleFigure& figure : figures) {
       cells.push_back(text_of(figure, row.metrics, TimeUnit::kSeconds));
     }
     table.add_row(cells);
   }
-  return table.str(terminal.output_columns);
+  std::string text = table.str(terminal.output_columns);
+  for (const std::string& line : left_out_lines(results.left_out)) {
+    text += report::wrapped(line, 2, terminal.output_columns) + "\n";
+  }
+  return text;
 }
 
-nlohmann::ordered_json schedule_json(std::span<const ScheduleRow> rows,
+nlohmann::ordered_json schedule_json(const ScheduleResults& results,
                                      const report::Provenance& provenance) {
   nlohmann::ordered_json json{{"format", "gpemu-schedule-1"}};
   report::add_provenance(json, provenance);
   json["results"] = nlohmann::ordered_json::array();
-  for (const ScheduleRow& row : rows) {
+  for (const ScheduleRow& row : results.rows) {
     nlohmann::ordered_json result{{"table", row.table},
                                   {"fleet", row.fleet},
                                   {"gpus", row.gpus},
@@ -222,12 +252,19 @@ nlohmann::ordered_json schedule_json(std::span<const ScheduleRow> rows,
     }
     json["results"].push_back(std::move(result));
   }
+  json["left_out"] = gaps_json(results.left_out);
+  json["failed"] = gaps_json(results.failed);
   return json;
 }
 
-std::string schedule_page(std::span<const ScheduleRow> rows, const report::Provenance& provenance) {
+std::string schedule_page(const ScheduleResults& results, const report::Provenance& provenance) {
   report::Page page("Scheduling policies, in virtual time");
-  for_each_group(rows, [&](std::span<const ScheduleRow> group) { add_rows(page, group); });
+  for (const ScheduleGap& gap : results.failed) {
+    page.warning(
+        fmt::format("{} failed on {} on {}: {}", gap.policy, gap.table, gap.fleet, gap.reason));
+  }
+  for_each_group(results.rows, [&](std::span<const ScheduleRow> group) { add_rows(page, group); });
+  for (const std::string& line : left_out_lines(results.left_out)) page.paragraph(line);
   report::add_provenance(page, provenance);
   return page.html();
 }
@@ -236,8 +273,7 @@ std::string schedule_job_lines(std::span<const ScheduleRow> rows) {
   std::string text =
       "table,fleet,policy,job,arrival_s,gpus,first_start_s,end_s,held_s,preemptions,moves\n";
   for (const ScheduleRow& row : rows) {
-    const std::string prefix =
-        fmt::format("{},{},{},", file_name(row.table), row.fleet, row.policy);
+    const std::string prefix = fmt::format("{},{},{},", row.table, row.fleet, row.policy);
     for (std::size_t begin = 0; begin < row.job_lines.size();) {
       const std::size_t end = row.job_lines.find('\n', begin) + 1;
       text += prefix;

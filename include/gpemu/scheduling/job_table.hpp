@@ -26,6 +26,10 @@ using RestartTimes = std::map<std::pair<std::string, std::uint32_t>, double>;
 /// Errors: kIo; kCorruptData with file and line.
 [[nodiscard]] Result<RestartTimes> read_restart_times(const std::filesystem::path& path);
 
+/// Reads restart times from the text of such a file; messages call it `name`.
+[[nodiscard]] Result<RestartTimes> parse_restart_times(std::string_view text,
+                                                       const std::string& name);
+
 /// Muri's simulator lets an iteration take so many times what its traces say.
 /// Source: itertime_overhead_list in simulator/jobs.py of github.com/Rivendile/Muri.
 inline constexpr double kMuriIterationFactor = 1.015;
