@@ -15,7 +15,7 @@ from torch import nn
 
 # Synergy crops a track to so many samples of 8,192 Hz.
 TRACK = 160_000
-# A mean utterance of LibriSpeech, 12.3 s in frames of 10 ms, and half of a window of 20 ms at 16 kHz.
+# A mean utterance of LibriSpeech, 12.3 s in frames of 10 ms; half of a window of 20 ms at 16 kHz.
 FRAMES, FREQUENCIES = 1230, 161
 CLASSES = 1000
 CHARACTERS = 29

@@ -8,7 +8,6 @@
 #include <optional>
 #include <utility>
 
-#include "gpemu/cost/estimate.hpp"
 #include "gpemu/pipeline/fastflow.hpp"
 #include "gpemu/pipeline/file_sizes.hpp"
 #include "gpemu/profile/host_spec.hpp"
@@ -244,7 +243,7 @@ Result<const profile::DatasetSpec*> ExperimentRunner::dataset(const std::string&
 Result<std::string> ExperimentRunner::step_evidence(const profile::ExperimentRun& run) {
   if (run.step_ms > 0) return std::string("stated");
   GPEMU_ASSIGN(const step::StepCost cost, state_->step_cost(run));
-  return std::string(cost::evidence_name(cost.forward.evidence));
+  return std::string(cost.compute_evidence());
 }
 
 void add_caches(const profile::ExperimentRun& run, pipeline::PipelineSetup& setup) {

@@ -5,6 +5,9 @@
 #include <array>
 #include <cmath>
 #include <cstddef>
+#include <functional>
+#include <map>
+#include <string>
 #include <vector>
 
 namespace gpemu::scheduling {
@@ -68,6 +71,24 @@ ScheduleMetrics metrics_of(const Fleet& fleet, std::span<const Job> jobs,
         result.held_gpu_s / (static_cast<double>(fleet.gpus()) * metrics.makespan_s);
   }
   return metrics;
+}
+
+std::vector<EvidenceShare> evidence_of(std::span<const Job> jobs, const SimulationResult& result) {
+  std::map<std::string, double> held_s;
+  double all_s = 0;
+  for (std::size_t i = 0; i < jobs.size(); ++i) {
+    std::string evidence = "stated durations";
+    if (jobs[i].speed) evidence = jobs[i].speed->evidence;
+    if (evidence.empty()) evidence = "stated speeds";
+    held_s[evidence] += result.jobs[i].held_s;
+    all_s += result.jobs[i].held_s;
+  }
+  std::vector<EvidenceShare> shares;
+  for (const auto& [evidence, held] : held_s) {
+    shares.push_back({.evidence = evidence, .share = all_s > 0 ? held / all_s : 0});
+  }
+  std::ranges::stable_sort(shares, std::ranges::greater(), &EvidenceShare::share);
+  return shares;
 }
 
 std::span<const ScheduleFigure> schedule_figures() {
