@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "gpemu/base/text.hpp"
@@ -30,6 +31,7 @@ struct Model {
 struct SpeedColumns {
   std::size_t model = 0;
   std::size_t speed = 0;
+  std::optional<std::size_t> gpus;
   std::optional<std::size_t> kind;
   std::optional<std::size_t> cores;
   std::optional<std::size_t> memory;
@@ -48,7 +50,8 @@ Result<void> read_speed(const CsvRows& rows, const SpeedColumns& columns, Model&
   HostShare host;
   GPEMU_ASSIGN(host.millicores, amount_for_gpu(rows, columns.cores, kMillicoresPerCore));
   GPEMU_ASSIGN(host.memory_mib, amount_for_gpu(rows, columns.memory, kMibPerGib));
-  if (kind.empty() == (host == HostShare{})) {
+  const bool is_general = !columns.kind && !columns.cores && !columns.memory;
+  if (!is_general && kind.empty() == (host == HostShare{})) {
     return rows.fault("a row has a gpu, or cores and memory_gib for each GPU");
   }
   if (kind.empty()) {
@@ -57,6 +60,15 @@ Result<void> read_speed(const CsvRows& rows, const SpeedColumns& columns, Model&
     return rows.fault("this model and gpu have a speed already");
   }
   return {};
+}
+
+/// Reads for which number of GPUs a row is.
+Result<std::uint32_t> gpus_of(const CsvRows& rows, const SpeedColumns& columns) {
+  if (!columns.gpus || rows.cell(*columns.gpus).empty()) return kAnyGpus;
+  GPEMU_ASSIGN(const double gpus,
+               rows.number(*columns.gpus, 1, static_cast<double>(kMaxGpusOfFleet)));
+  if (gpus != std::floor(gpus)) return rows.fault("a job needs whole GPUs");
+  return static_cast<std::uint32_t>(gpus);
 }
 
 Result<void> settle_kinds(const CsvRows& rows, const std::string& name, const Fleet& fleet,
@@ -85,18 +97,20 @@ Result<SpeedTable> parse_speeds(std::string_view text, const std::string& name,
   }
   const SpeedColumns columns{.model = *rows.column("model"),
                              .speed = *rows.column("speed"),
+                             .gpus = rows.column("gpus"),
                              .kind = rows.column("gpu"),
                              .cores = rows.column("cores"),
                              .memory = rows.column("memory_gib")};
-  std::map<std::string, Model> models;
+  std::map<std::pair<std::string, std::uint32_t>, Model> models;
   for (;;) {
     GPEMU_ASSIGN(const bool more, rows.next());
     if (!more) break;
-    GPEMU_TRY(read_speed(rows, columns, models[printable(rows.cell(columns.model))]));
+    GPEMU_ASSIGN(const std::uint32_t gpus, gpus_of(rows, columns));
+    GPEMU_TRY(read_speed(rows, columns, models[{printable(rows.cell(columns.model)), gpus}]));
   }
   SpeedTable speeds;
   for (auto& [model, read] : models) {
-    GPEMU_TRY(settle_kinds(rows, model, fleet, read));
+    GPEMU_TRY(settle_kinds(rows, model.first, fleet, read));
     speeds.emplace(model, std::make_shared<const SpeedProfile>(std::move(read.profile)));
   }
   if (speeds.empty()) return rows.fault("no speeds follow");
