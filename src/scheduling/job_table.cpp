@@ -20,6 +20,8 @@
 namespace gpemu::scheduling {
 namespace {
 
+/// By so much may a stated duration differ from what iterations take together.
+constexpr double kRounding = 1e-6;
 /// The most cores, and GiB, that a job may ask for.
 constexpr double kMostOfJob = 1e9;
 constexpr double kLeastPositive = std::numeric_limits<double>::min();
@@ -78,6 +80,13 @@ constexpr std::array kOwnColumns{
     Column{"cores", Field::kCores, 1, false},
     Column{"memory_gib", Field::kMemory, 1, false},
     Column{"user", Field::kUser, 1, false},
+    Column{"iterations", Field::kIterations, 1, false},
+    Column{"iteration_s", Field::kIterationTime, 1, false},
+    Column{"host_s", Field::kStage0, 1, false},
+    Column{"gpu_s", Field::kStage1, 1, false},
+    Column{"network_s", Field::kStage2, 1, false},
+    Column{"stated_s", Field::kStatedTime, 1, false},
+    Column{"opportunistic", Field::kPriority, 1, false},
 };
 /// Source: simulator/jobs.py of github.com/Rivendile/Muri; its times are in milliseconds.
 constexpr std::array kMuriColumns{
@@ -331,6 +340,7 @@ struct Row {
   std::optional<double>
       begin_s;  ///< when the job ran, according to a log; not known: it never did.
   std::optional<double> end_s;
+  double duration_s = 0;  ///< 0: not stated.
 };
 
 Result<void> read_cell(const CsvRows& rows, const ChosenColumn& from,
@@ -361,7 +371,9 @@ Result<void> read_cell(const CsvRows& rows, const ChosenColumn& from,
       return {};
     }
     default:
-      return read_number(rows, from, options, row.job);
+      GPEMU_TRY(read_number(rows, from, options, row.job));
+      if (from.column->field == Field::kDuration) row.duration_s = row.job.work_s();
+      return {};
   }
 }
 
@@ -383,6 +395,10 @@ Result<void> read_row(const CsvRows& rows, const ChosenFormat& format,
     row.job.iteration_s = options.iteration_factor;
   }
   if (format.format->is_training) row.job.iterations = 1;
+  if (std::abs(row.job.work_s() - row.duration_s) > kRounding * row.duration_s &&
+      row.duration_s > 0) {
+    return rows.fault("duration_s is not iterations times iteration_s");
+  }
   if (format.format->sorted && row.job.arrival_s < last_arrival_s) {
     return rows.fault("it arrives before the row above; sort the rows by arrival_s");
   }
