@@ -100,7 +100,7 @@ TEST(ScheduleCommandTest, ThePageShowsWhichJobHadWhichGpu) {
   EXPECT_NE(text.find("server0 GPU 1"), std::string::npos);
   // 3 s of two GPUs, from 3 s on, after c.
   EXPECT_NE(text.find("job b (2 GPUs): 0.0008333 h from 0.000833333"), std::string::npos) << text;
-  EXPECT_EQ(page_of("33").find("Which job has which GPU"), std::string::npos);
+  EXPECT_EQ(page_of("33").find("Which job has which GPU: "), std::string::npos);
 }
 
 TEST(ScheduleCommandTest, RefusesOptionsWithoutEffect) {

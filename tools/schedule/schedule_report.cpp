@@ -33,7 +33,7 @@ constexpr double kSecondsPerHour = 3600;
 /// More lines than these cannot be told apart.
 constexpr std::size_t kMostLines = 8;
 /// A plot of which job has which GPU has so many spans at most: a page of them is a few megabytes.
-constexpr std::size_t kMostSpans = 4000;
+constexpr std::size_t kMostSpans = 3000;
 /// Jobs have so many colours, in turn.
 constexpr std::size_t kJobColours = 9;
 
@@ -165,6 +165,30 @@ void add_gantts(report::Page& page, std::span<const ScheduleRow> rows) {
     plot.title = fmt::format("Which job has which GPU: {}", row.policy);
     page.plot(plot);
   }
+  if (std::ranges::all_of(rows, [](const ScheduleRow& row) { return row.gantt.has_value(); })) {
+    return;
+  }
+  page.paragraph(
+      fmt::format("Which job has which GPU is shown for fleets of up to {} GPUs, up to {} jobs, "
+                  "and policies that "
+                  "do not move them too often.",
+                  kMostGpusDrawn, kMostJobsDrawn));
+}
+
+/// Adds a table of the figures that are times, or of the others: one of all would be too wide.
+void add_table(report::Page& page, std::span<const ScheduleRow> rows, bool times) {
+  std::vector<ScheduleFigure> figures = shown_figures(true);
+  std::erase_if(figures, [&](const ScheduleFigure& f) { return (f.unit == "s") != times; });
+  std::vector<std::string> header{"policy"};
+  for (const ScheduleFigure& figure : figures) header.push_back(title_of(figure, TimeUnit::kHours));
+  report::Page::Rows cells;
+  for (const ScheduleRow& row : rows) {
+    cells.push_back({row.policy});
+    for (const ScheduleFigure& figure : figures) {
+      cells.back().emplace_back(text_of(figure, row.metrics, TimeUnit::kHours));
+    }
+  }
+  page.table(header, cells);
 }
 
 /// Adds rows of the same table and fleet.
@@ -176,17 +200,8 @@ void add_rows(report::Page& page, std::span<const ScheduleRow> rows) {
       rows, {}, [](const ScheduleRow& row) { return row.metrics.average_jct_s; });
   page.verdict(fmt::format("{} has the shortest average time from arrival to end: {} s.",
                            best->policy, seconds(best->metrics.average_jct_s)));
-  const std::vector<ScheduleFigure> figures = shown_figures(true);
-  std::vector<std::string> header{"policy"};
-  for (const ScheduleFigure& figure : figures) header.push_back(title_of(figure, TimeUnit::kHours));
-  report::Page::Rows cells;
-  for (const ScheduleRow& row : rows) {
-    cells.push_back({row.policy});
-    for (const ScheduleFigure& figure : figures) {
-      cells.back().emplace_back(text_of(figure, row.metrics, TimeUnit::kHours));
-    }
-  }
-  page.table(header, cells);
+  add_table(page, rows, true);
+  add_table(page, rows, false);
   page.plot(time_plot(rows));
   page.plot(distribution_plot(rows));
   page.plot(use_plot(rows));

@@ -52,10 +52,13 @@ struct ScheduleResults {
   ErrorCode code = ErrorCode::kInternal;  ///< of one that failed.
 };
 
-/// Returns whether a page shows which job had which GPU: for fleets of up to 64 GPUs and up to 500
-/// jobs; with more, nothing could be told apart.
+/// With more, nothing could be told apart in a plot of which job had which GPU.
+inline constexpr std::uint64_t kMostGpusDrawn = 64;
+inline constexpr std::size_t kMostJobsDrawn = 500;
+
+/// Returns whether a page shows which job had which GPU.
 [[nodiscard]] inline bool has_gantt(const scheduling::Fleet& fleet, std::size_t jobs) {
-  return fleet.gpus() <= 64 && jobs <= 500;
+  return fleet.gpus() <= kMostGpusDrawn && jobs <= kMostJobsDrawn;
 }
 
 /// Returns the row of a simulation; `with_jobs`: also what became of each job.
