@@ -53,7 +53,8 @@ const std::array<WordKey, 17> kWordKeys = {{
     {"accounting", &ExperimentRun::accounting, {}},
     {"placement", &ExperimentRun::placement, {}},
 }};
-constexpr std::array<CountKey, 15> kCountKeys = {{
+constexpr std::array<CountKey, 16> kCountKeys = {{
+    {"files", &ExperimentRun::files, 0, 100'000'000},
     {"gpus", &ExperimentRun::gpus, 1, 1024},
     {"batch", &ExperimentRun::batch, 1, 1'000'000},
     {"nodes", &ExperimentRun::nodes, 1, 4096},

@@ -6,6 +6,7 @@
 #include <charconv>
 #include <chrono>
 #include <cstddef>
+#include <span>
 
 namespace gpemu::scheduling {
 namespace {
@@ -44,6 +45,35 @@ Result<void> settle_demand(Demand& demand, const JobList::Fault& fault) {
   return fault("it asks for nothing: no GPUs, no cores and no memory");
 }
 
+/// Divides speeds by the greatest, and returns it: 1 if there are none. Sets `same` to false if
+/// they differ.
+double scale(std::span<double> speeds, bool& same) {
+  if (speeds.empty()) return 1;
+  const double most = std::ranges::max(speeds);
+  for (double& speed : speeds) {
+    speed = most > 0 ? speed / most : 0;
+    same = same && speed == 1;
+  }
+  return most;
+}
+
+/// The same for speeds with cores and memory, also if these are needed.
+double scale_hosts(std::span<std::vector<SpeedProfile::WithHost>> kinds, bool& same) {
+  std::vector<double> speeds;
+  for (const auto& hosts : kinds) {
+    for (const SpeedProfile::WithHost& host : hosts) {
+      speeds.push_back(host.speed);
+      same = same && host.per_gpu == HostShare{};
+    }
+  }
+  const double most = scale(speeds, same);
+  auto next = speeds.begin();
+  for (auto& hosts : kinds) {
+    for (SpeedProfile::WithHost& host : hosts) host.speed = *next++;
+  }
+  return most;
+}
+
 }  // namespace
 
 std::optional<double> parse_date(std::string_view text) {
@@ -71,22 +101,14 @@ std::uint32_t JobList::user(const std::string& name) {
 const JobList::Relative& JobList::relative(const std::shared_ptr<const SpeedProfile>& profile) {
   const auto [found, is_new] = relative_.try_emplace(profile);
   if (!is_new) return found->second;
+  Relative& made = found->second;
   SpeedProfile scaled = *profile;
-  const double kind = scaled.by_kind.empty() ? 1 : std::ranges::max(scaled.by_kind);
-  double host = scaled.by_host.empty() ? 1 : 0;
-  for (const auto& entry : scaled.by_host) host = std::max(host, entry.speed);
-  bool same = true;
-  for (double& speed : scaled.by_kind) {
-    speed /= kind;
-    same = same && speed == 1;
-  }
-  for (auto& entry : scaled.by_host) {
-    entry.speed /= host;
-    same = same && entry.speed == 1 && entry.per_gpu == HostShare{};
-  }
-  found->second.speed = kind * host;
-  if (!same) found->second.profile = std::make_shared<const SpeedProfile>(std::move(scaled));
-  return found->second;
+  bool same = scaled.by_kind_and_host.empty();
+  made.speed = scale(scaled.by_kind, same);
+  made.speed *= scale_hosts({&scaled.by_host, 1}, same);
+  if (!scaled.by_kind_and_host.empty()) made.speed = scale_hosts(scaled.by_kind_and_host, same);
+  if (!same) made.profile = std::make_shared<const SpeedProfile>(std::move(scaled));
+  return made;
 }
 
 Result<void> JobList::add_speed(Job& job, const Fault& fault) {
@@ -109,11 +131,13 @@ Result<void> JobList::add_speed(Job& job, const Fault& fault) {
     const Relative& fastest = relative(job.speed);
     if (fastest.speed <= 0) return fault(fmt::format("model \"{}\" can run nowhere", job.model));
     job.iteration_s = options_->iteration_factor / fastest.speed;
+    job.evidence = job.speed->evidence.empty() ? "stated speeds" : job.speed->evidence;
     job.speed = fastest.profile;
   }
   if (!job.speed) return {};
-  for (std::size_t kind = 0; kind < job.speed->by_kind.size(); ++kind) {
-    if (job.speed->on_kind(kind) == 0) job.demand.kinds &= ~(std::uint64_t{1} << kind);
+  const std::size_t kinds = std::max(job.speed->by_kind.size(), job.speed->by_kind_and_host.size());
+  for (std::size_t kind = 0; kind < kinds; ++kind) {
+    if (!job.speed->runs_on(kind)) job.demand.kinds &= ~(std::uint64_t{1} << kind);
   }
   return {};
 }

@@ -117,19 +117,23 @@ namespace {
 
 /// Checks that a job can run with the cores and the memory that it will have.
 Result<void> check_host(const PolicyEntry& policy, const Fleet& fleet, const Job& job) {
-  if (!job.speed || job.speed->by_host.empty()) return {};
+  if (!job.speed) return {};
   const HostShare& host = job.demand.host;
   const std::uint32_t gpus = std::max(job.demand.gpus, 1U);
   HostShare per_gpu{.millicores = host.millicores / gpus, .memory_mib = host.memory_mib / gpus};
   const bool hands_out = policy.scope == PolicyScope::kHosts;
   if (hands_out) per_gpu = fleet.host_for_each_gpu();
-  if (job.speed->with_host(per_gpu) > 0) return {};
-  return fail(ErrorCode::kInvalidArgument,
-              "job {} cannot run with the {} cores and {} MiB that {} for each GPU: its model's "
-              "speeds ask for more{}",
-              job.id, static_cast<double>(per_gpu.millicores) / 1000, per_gpu.memory_mib,
-              hands_out ? "servers have" : "it asks for",
-              hands_out ? "" : "; its row needs more, or a policy hands them out (las-synergy)");
+  for (std::size_t kind = 0; kind < fleet.kinds().size(); ++kind) {
+    const bool may_have = (job.demand.kinds >> kind & 1U) != 0;
+    if (!may_have || job.speed->speed(kind, per_gpu) > 0) continue;
+    return fail(ErrorCode::kInvalidArgument,
+                "job {} cannot run with the {} cores and {} MiB that {} for each GPU: its model's "
+                "speeds ask for more{}",
+                job.id, static_cast<double>(per_gpu.millicores) / 1000, per_gpu.memory_mib,
+                hands_out ? "servers have" : "it asks for",
+                hands_out ? "" : "; its row needs more, or a policy hands them out (las-synergy)");
+  }
+  return {};
 }
 
 /// Checks that a job asks for whole GPUs alone.

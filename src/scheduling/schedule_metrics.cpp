@@ -5,6 +5,9 @@
 #include <array>
 #include <cmath>
 #include <cstddef>
+#include <functional>
+#include <map>
+#include <string>
 #include <vector>
 
 namespace gpemu::scheduling {
@@ -81,8 +84,7 @@ double speed_on(const Fleet& fleet, const Job& job, std::size_t kind) {
   const double iteration_s = job.iteration_s_on(kind);
   if (std::isfinite(iteration_s) || !job.speed) return 1 / iteration_s;
   // With the cores that it asks for, it cannot run: a policy hands them out.
-  return job.speed->on_kind(kind) * job.speed->with_host(fleet.host_for_each_gpu()) /
-         job.iteration_s;
+  return job.speed->speed(kind, fleet.host_for_each_gpu()) / job.iteration_s;
 }
 
 /// Returns how long a job would take with 1 / `jobs` of the fleet.
@@ -154,6 +156,25 @@ ScheduleMetrics metrics_of(const Fleet& fleet, std::span<const Job> jobs,
           : 1;
   add_fairness(fleet, jobs, result, metrics);
   return metrics;
+}
+
+std::vector<EvidenceShare> evidence_of(std::span<const Job> jobs, const SimulationResult& result) {
+  std::map<std::string, double> held_s;
+  double all_s = 0;
+  for (std::size_t i = 0; i < jobs.size(); ++i) {
+    std::string evidence = "stated durations";
+    if (!jobs[i].evidence.empty()) evidence = jobs[i].evidence;
+    if (jobs[i].speed) evidence = jobs[i].speed->evidence;
+    if (evidence.empty()) evidence = "stated speeds";
+    held_s[evidence] += result.jobs[i].held_s;
+    all_s += result.jobs[i].held_s;
+  }
+  std::vector<EvidenceShare> shares;
+  for (const auto& [evidence, held] : held_s) {
+    shares.push_back({.evidence = evidence, .share = all_s > 0 ? held / all_s : 0});
+  }
+  std::ranges::stable_sort(shares, std::ranges::greater(), &EvidenceShare::share);
+  return shares;
 }
 
 std::span<const ScheduleFigure> schedule_figures() {

@@ -2,10 +2,18 @@
 #include "gpemu/scheduling/schedule_metrics.hpp"
 
 #include <algorithm>
+#include <memory>
 #include <set>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include <gtest/gtest.h>
+
+#include "gpemu/scheduling/registry.hpp"
+#include "gpemu/scheduling/simulator.hpp"
+
+#include "run_jobs.hpp"
 
 namespace gpemu::scheduling {
 namespace {
@@ -34,6 +42,28 @@ TEST(ScheduleMetricsTest, FiguresHaveDifferentNamesAndTitles) {
     const bool in_seconds = each.name.ends_with("_s");
     EXPECT_EQ(in_seconds, each.unit == "s") << each.name;
   }
+}
+
+TEST(ScheduleMetricsTest, SaysOnWhichEvidenceTimesRest) {
+  const auto profile = [](const char* evidence) {
+    SpeedProfile known;
+    known.by_kind = {2};
+    known.evidence = evidence;
+    return std::make_shared<const SpeedProfile>(std::move(known));
+  };
+  std::vector<Job> jobs{job_of(0, 1, 40), job_of(0, 1, 20), job_of(0, 1, 60)};
+  jobs[1].speed = profile("");
+  jobs[2].speed = profile("measured step");
+  const Fleet fleet = Fleet::uniform(3, 1).value();
+  const auto fifo = find_policy("fifo").value()->make({});
+  const std::vector<EvidenceShare> shares = evidence_of(jobs, simulate(fleet, jobs, *fifo).value());
+  ASSERT_EQ(shares.size(), 3U);
+  EXPECT_EQ(shares[0].evidence, "stated durations");
+  EXPECT_DOUBLE_EQ(shares[0].share, 0.5);
+  EXPECT_EQ(shares[1].evidence, "measured step");
+  EXPECT_DOUBLE_EQ(shares[1].share, 0.375);
+  EXPECT_EQ(shares[2].evidence, "stated speeds");
+  EXPECT_DOUBLE_EQ(shares[2].share, 0.125);
 }
 
 }  // namespace

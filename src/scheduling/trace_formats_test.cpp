@@ -144,6 +144,7 @@ TEST(TraceFormatsTest, GavelsStepsTakeWhatTheSpeedsSay) {
   EXPECT_EQ(jobs[1].demand.gpus, 2U);
   EXPECT_EQ(jobs[1].work_s(), 800);
   EXPECT_EQ(jobs[1].speed, nullptr);  // As fast everywhere.
+  EXPECT_EQ(jobs[1].evidence, "stated speeds");
   EXPECT_NE(trace_fault("B\tc\td\t-n\t0\t4\t2\t1\t-1\t9\n", {.fleet = &fleet, .speeds = &speeds})
                 .find("trace:1: the speeds have no model \"B\" with 2 GPUs"),
             std::string::npos);

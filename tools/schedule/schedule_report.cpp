@@ -126,6 +126,19 @@ report::StackedBars time_plot(std::span<const ScheduleRow> rows) {
   return plot;
 }
 
+/// Returns on what the times of a table of jobs rest; empty if nothing is known but durations.
+std::string evidence_line(const ScheduleRow& row) {
+  const std::vector<scheduling::EvidenceShare>& shares = row.evidence;
+  if (shares.size() == 1 && shares.front().evidence == "stated durations") return {};
+  std::string parts;
+  for (const scheduling::EvidenceShare& one : shares) {
+    parts += fmt::format("{}{} % {}", parts.empty() ? "" : ", ", report::percent(one.share, 1),
+                         one.evidence);
+  }
+  return fmt::format("The jobs' times in {} on {} rest on ({}): {}.", row.table, row.fleet,
+                     row.policy, parts);
+}
+
 /// Returns which job had which GPU when; nothing if that cannot be told apart in a plot.
 std::optional<report::Timeline> gantt(const scheduling::Fleet& fleet, std::span<const Job> jobs,
                                       std::span<const scheduling::Stint> stints) {
@@ -200,6 +213,7 @@ void add_rows(report::Page& page, std::span<const ScheduleRow> rows) {
       rows, {}, [](const ScheduleRow& row) { return row.metrics.average_jct_s; });
   page.verdict(fmt::format("{} has the shortest average time from arrival to end: {} s.",
                            best->policy, seconds(best->metrics.average_jct_s)));
+  if (const std::string line = evidence_line(first); !line.empty()) page.paragraph(line);
   add_table(page, rows, true);
   add_table(page, rows, false);
   page.plot(time_plot(rows));
@@ -261,6 +275,7 @@ ScheduleRow schedule_row(const scheduling::Fleet& fleet, std::span<const Job> jo
   ScheduleRow row{.jobs = jobs.size(),
                   .gpus = fleet.gpus(),
                   .metrics = scheduling::metrics_of(fleet, jobs, result),
+                  .evidence = scheduling::evidence_of(jobs, result),
                   .jct_s = {},
                   .use = result.use,
                   .job_lines = {},
@@ -298,6 +313,10 @@ std::string schedule_text(const ScheduleResults& results, const report::Terminal
     table.add_row(cells);
   }
   std::string text = table.str(terminal.output_columns);
+  for_each_group(rows, [&](std::span<const ScheduleRow> group) {
+    const std::string line = evidence_line(group.front());
+    if (!line.empty()) text += report::wrapped(line, 2, terminal.output_columns) + "\n";
+  });
   for (const std::string& line : left_out_lines(results.left_out)) {
     text += report::wrapped(line, 2, terminal.output_columns) + "\n";
   }
@@ -317,6 +336,10 @@ nlohmann::ordered_json schedule_json(const ScheduleResults& results,
                                   {"jobs", row.jobs}};
     for (const ScheduleFigure& figure : scheduling::schedule_figures()) {
       result[figure.name] = figure.of(row.metrics);
+    }
+    result["evidence"] = nlohmann::ordered_json::array();
+    for (const scheduling::EvidenceShare& one : row.evidence) {
+      result["evidence"].push_back({{"evidence", one.evidence}, {"share", one.share}});
     }
     json["results"].push_back(std::move(result));
   }

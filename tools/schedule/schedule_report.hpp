@@ -30,6 +30,7 @@ struct ScheduleRow {
   std::size_t jobs = 0;
   std::uint64_t gpus = 0;  ///< of the fleet.
   scheduling::ScheduleMetrics metrics;
+  std::vector<scheduling::EvidenceShare> evidence;
   std::vector<double> jct_s;  ///< of all jobs, rising.
   scheduling::UseOverTime use;
   std::string job_lines;  ///< what became of each job, as CSV; empty: nobody wants it.

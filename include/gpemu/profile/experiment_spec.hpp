@@ -32,6 +32,7 @@ struct ExperimentRun {
   std::string loader;   ///< of the host; empty: its first.
   std::string storage;  ///< of the host; empty: its first.
   std::string dataset;
+  int files = 0;  ///< so many that have the data set's sizes stand for it; 0: all.
   std::string gpu;
   std::string model;
   int gpus = 1;

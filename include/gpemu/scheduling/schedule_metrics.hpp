@@ -2,7 +2,9 @@
 #pragma once
 
 #include <span>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "gpemu/scheduling/fleet.hpp"
 #include "gpemu/scheduling/job.hpp"
@@ -41,6 +43,16 @@ struct ScheduleMetrics {
 /// Requires: at least one job; `result` is that of these jobs and this fleet.
 [[nodiscard]] ScheduleMetrics metrics_of(const Fleet& fleet, std::span<const Job> jobs,
                                          const SimulationResult& result);
+
+/// How much of the time for which jobs held GPUs, cores or memory rests on one evidence.
+struct EvidenceShare {
+  std::string evidence;  ///< as the table of speeds has it; else what was stated.
+  double share = 0;      ///< of 1.
+};
+
+/// Returns the shares, largest first. Requires: `result` is that of these jobs.
+[[nodiscard]] std::vector<EvidenceShare> evidence_of(std::span<const Job> jobs,
+                                                     const SimulationResult& result);
 
 /// A figure as results name it.
 struct ScheduleFigure {
