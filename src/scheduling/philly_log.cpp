@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <optional>
+#include <string>
 
 #include <nlohmann/json.hpp>
 
@@ -84,6 +85,9 @@ Result<void> add_job(const json& entry, JobList& jobs, const JobTableOptions& op
   job.restart_s = options.restart_s;
   if (const json& id = at(entry, "jobid"); id.is_string()) {
     job.id = printable(id.get_ref<const std::string&>());
+    if (job.id.find_first_of(",\"") != std::string::npos) {
+      return fault("its jobid has a comma or a quote, which tables cannot have");
+    }
   }
   if (const json& user = at(entry, "user"); user.is_string()) {
     job.user = jobs.user(user.get_ref<const std::string&>());

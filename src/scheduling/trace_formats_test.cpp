@@ -115,6 +115,10 @@ TEST(TraceFormatsTest, PhillysFaultsNameTheJob) {
             "2017-10-09 07:01:55");
   EXPECT_EQ(trace_fault("[{]"),
             "trace: it begins like Philly's log of jobs, but is no list in JSON");
+  EXPECT_EQ(trace_fault("[{\"jobid\": \"a,b\", \"submitted_time\": \"2017-10-07 01:12:00\", "
+                        "\"attempts\": [{\"start_time\": \"2017-10-07 01:12:00\", \"end_time\": "
+                        "\"2017-10-07 01:12:09\", \"detail\": [{\"gpus\": [\"gpu0\"]}]}]}]"),
+            "trace: job 1 of the list: its jobid has a comma or a quote, which tables cannot have");
   EXPECT_EQ(trace_fault("[]"), "trace: no jobs follow");
 }
 

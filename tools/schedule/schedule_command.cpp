@@ -323,7 +323,8 @@ void add_schedule_command(Command app, const World& world) {
   auto options = std::make_shared<ScheduleOptions>();
   command
       .option("TABLE", options->tables,
-              "CSV files of jobs, also compressed by gzip (docs/reference/job-tables.md)")
+              "Tables of jobs, or published traces, also compressed by gzip "
+              "(docs/reference/job-tables.md)")
       .required();
   command
       .option("--servers", options->servers,
