@@ -23,7 +23,7 @@ ALLOWED = {
     "kernels": {"abi", "base"},
     "cost": {"abi", "base", "kernels", "profile"},
     "step": {"abi", "base", "kernels", "profile", "cost"},
-    "scheduling": {"base"},
+    "scheduling": {"base", "sim"},
     "calibrate": {"base", "profile", "topology", "kernels", "cost", "step"},
     "device": {"base", "sim", "profile"},
     "mps": {"base", "net"},
