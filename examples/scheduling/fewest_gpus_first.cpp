@@ -7,6 +7,7 @@
 #include "gpemu/scheduling/fleet.hpp"
 #include "gpemu/scheduling/ranked_policy.hpp"
 #include "gpemu/scheduling/registry.hpp"
+#include "gpemu/scheduling/schedule_metrics.hpp"
 #include "gpemu/scheduling/simulator.hpp"
 
 namespace {

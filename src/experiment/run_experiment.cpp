@@ -152,7 +152,12 @@ struct ExperimentRunner::State {
     std::vector<pipeline::SizePercentile> percentiles;
     percentiles.reserve(found->percentiles.size());
     for (const auto& [percent, bytes] : found->percentiles) percentiles.push_back({percent, bytes});
-    setup.file_bytes = pipeline::file_sizes(percentiles, found->files, found->bytes, setup.seed);
+    const std::uint64_t files = run.files > 0
+                                    ? std::min(found->files, static_cast<std::uint64_t>(run.files))
+                                    : found->files;
+    const double part = static_cast<double>(files) / static_cast<double>(found->files);
+    const auto bytes = static_cast<Bytes>(std::round(static_cast<double>(found->bytes) * part));
+    setup.file_bytes = pipeline::file_sizes(percentiles, files, bytes, setup.seed);
     if (run.group > 1) {
       setup.file_bytes = pipeline::grouped_sizes(setup.file_bytes,
                                                  static_cast<std::size_t>(run.group), setup.seed);
@@ -229,6 +234,16 @@ Result<pipeline::PipelineSetup> ExperimentRunner::setup(const profile::Experimen
 
 Result<const profile::HostSpec*> ExperimentRunner::host(const std::string& name) {
   return state_->host(name);
+}
+
+Result<const profile::DatasetSpec*> ExperimentRunner::dataset(const std::string& name) {
+  return state_->dataset(name);
+}
+
+Result<std::string> ExperimentRunner::step_evidence(const profile::ExperimentRun& run) {
+  if (run.step_ms > 0) return std::string("stated");
+  GPEMU_ASSIGN(const step::StepCost cost, state_->step_cost(run));
+  return std::string(cost.compute_evidence());
 }
 
 void add_caches(const profile::ExperimentRun& run, pipeline::PipelineSetup& setup) {

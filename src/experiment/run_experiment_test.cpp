@@ -108,8 +108,8 @@ TEST_F(RunExperiment, SaysWhatIsMissing) {
   run.loader = "dali";
   EXPECT_TRUE(fault(run).starts_with("the host chameleon-p100 has no loader 'dali'; it has: "));
   run = plain_run();
-  run.dataset = "imagenet";
-  EXPECT_TRUE(fault(run).starts_with("there is no data set \"imagenet\"")) << fault(run);
+  run.dataset = "imagenette";
+  EXPECT_TRUE(fault(run).starts_with("there is no data set \"imagenette\"")) << fault(run);
 }
 
 TEST_F(RunExperiment, RunsThatRowsShareAreRunOnce) {

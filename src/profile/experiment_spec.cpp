@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <limits>
 #include <optional>
 #include <set>
 
@@ -49,10 +50,11 @@ const std::array<WordKey, 17> kWordKeys = {{
     {"policy", &ExperimentRun::policy, {}},
     {"speeds", &ExperimentRun::speeds, {}},
     {"restarts", &ExperimentRun::restarts, {}},
-    {"accounting", &ExperimentRun::accounting, {"change", "muri", "free"}},
+    {"accounting", &ExperimentRun::accounting, {}},
     {"placement", &ExperimentRun::placement, {}},
 }};
-constexpr std::array<CountKey, 15> kCountKeys = {{
+constexpr std::array<CountKey, 16> kCountKeys = {{
+    {"files", &ExperimentRun::files, 0, 100'000'000},
     {"gpus", &ExperimentRun::gpus, 1, 1024},
     {"batch", &ExperimentRun::batch, 1, 1'000'000},
     {"nodes", &ExperimentRun::nodes, 1, 4096},
@@ -65,7 +67,7 @@ constexpr std::array<CountKey, 15> kCountKeys = {{
     {"remote_workers", &ExperimentRun::remote_workers, 0, 4096},
     {"remote_cpus", &ExperimentRun::remote_cpus, 1, 4096},
     {"epochs", &ExperimentRun::epochs, 1, 1000},
-    {"servers", &ExperimentRun::servers, 1, 1'000'000},
+    {"servers", &ExperimentRun::servers, 1, std::numeric_limits<int>::max()},
     {"first_jobs", &ExperimentRun::first_jobs, 0, 100'000'000},
     {"seeds", &ExperimentRun::seeds, 1, 1000},
 }};

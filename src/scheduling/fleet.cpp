@@ -84,10 +84,12 @@ Result<void> Fleet::count() {
     if (kind == kinds_.end()) {
       kinds_.push_back(server.gpu);
       most_of_kind_.push_back(0);
+      gpus_by_kind_.push_back(0);
     }
     kind_of_.push_back(kind_number(server.gpu));
     std::uint32_t& most = most_of_kind_[kind_of_.back()];
     most = std::max(most, server.gpus);
+    gpus_by_kind_[kind_of_.back()] += server.gpus;
     before_.push_back(static_cast<std::uint32_t>(gpus_));
     gpus_ += server.gpus;
     most_on_one_ = std::max(most_on_one_, server.gpus);

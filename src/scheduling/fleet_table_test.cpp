@@ -72,6 +72,22 @@ TEST(SpeedTableTest, SpeedsOfKindsAndHostsAreMultiplied) {
   EXPECT_EQ(iteration_s_with(fleet, job, both, {.millicores = 5999, .memory_mib = 20480}), kNever);
 }
 
+TEST(SpeedTableTest, AFasterGpuNeedsMoreCores) {
+  const Fleet fleet = parse_fleet("server,gpu,gpus\na,V100,8\nb,K80,8\n", "f").value();
+  const SpeedTable speeds =
+      parse_speeds(
+          "model,gpu,cores,speed,evidence\nr,V100,3,1,measured\nr,V100,6,2,described host\n"
+          "r,K80,3,0.5,measured\nr,T4,1,9,\n",
+          "s.csv", fleet)
+          .value();
+  const SpeedProfile& profile = *speeds.at("r");
+  EXPECT_EQ(profile.evidence, "described host and measured");
+  EXPECT_EQ(profile.speed(0, {.millicores = 6000}), 2);
+  EXPECT_EQ(profile.speed(0, {.millicores = 5999}), 1);
+  EXPECT_EQ(profile.speed(1, {.millicores = 6000}), 0.5);
+  EXPECT_EQ(profile.speed(1, {.millicores = 2999}), 0);
+}
+
 TEST(SpeedTableTest, NamesTheFaultAndWhereItIs) {
   const Fleet fleet = parse_fleet("server,gpu,gpus\na,V100,8\nb,K80,8\n", "f").value();
   const auto fault = [&](const char* text) {
@@ -81,6 +97,10 @@ TEST(SpeedTableTest, NamesTheFaultAndWhereItIs) {
             std::string::npos);
   EXPECT_NE(fault("model,gpu,speed\nr,V100,1\nr,V100,2\n").find("s.csv:3:"), std::string::npos);
   EXPECT_NE(fault("model,gpu,speed\nr,,1\n").find("s.csv:2:"), std::string::npos);
+  EXPECT_NE(fault("model,gpu,cores,speed\nr,V100,2,1\n").find("no speed on gpu \"K80\""),
+            std::string::npos);
+  EXPECT_NE(fault("model,gpu,cores,speed\nr,V100,2,1\nr,K80,,1\n").find("s.csv:3: some rows"),
+            std::string::npos);
   EXPECT_NE(fault("model,gpu,speed\nr,V100,-1\n").find("s.csv:2: speed"), std::string::npos);
   EXPECT_NE(fault("model,gpu,speed\nr,V100,0\nr,K80,0\n").find("can run on no GPU"),
             std::string::npos);

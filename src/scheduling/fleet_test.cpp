@@ -23,6 +23,14 @@ std::vector<ServerGpus> parts_of(const std::optional<GpuSet>& set) {
 
 using Parts = std::vector<ServerGpus>;
 
+TEST(FleetTest, CountsTheGpusOfEachKind) {
+  const Fleet fleet = Fleet::create({{.name = "a", .gpu = "V100", .gpus = 8},
+                                     {.name = "b", .gpu = "K80", .gpus = 4},
+                                     {.name = "c", .gpu = "V100", .gpus = 2}})
+                          .value();
+  EXPECT_EQ(fleet.gpus_by_kind(), (std::vector<std::uint32_t>{10, 4}));
+}
+
 TEST(FleetTest, RefusesNumbersOfGpusThatAWordCannotHold) {
   EXPECT_FALSE(Fleet::uniform(1, 65).has_value());
   EXPECT_FALSE(Fleet::uniform(1, 0).has_value());

@@ -18,30 +18,42 @@ double slowed(double iteration_s, double speed) {
 
 }  // namespace
 
-double SpeedProfile::with_host(const HostShare& per_gpu) const {
-  if (by_host.empty()) return 1;
+std::span<const SpeedProfile::WithHost> SpeedProfile::hosts_on(std::size_t kind) const {
+  if (by_kind_and_host.empty()) return by_host;
+  return by_kind_and_host[kind];
+}
+
+bool SpeedProfile::runs_on(std::size_t kind) const {
+  if (by_kind_and_host.empty()) return by_kind.empty() || by_kind[kind] > 0;
+  return std::ranges::any_of(by_kind_and_host[kind],
+                             [](const WithHost& entry) { return entry.speed > 0; });
+}
+
+double SpeedProfile::speed(std::size_t kind, const HostShare& per_gpu) const {
+  const double alone = by_kind.empty() ? 1 : by_kind[kind];
+  const std::span<const WithHost> hosts = hosts_on(kind);
+  if (hosts.empty()) return by_kind_and_host.empty() ? alone : 0;
   double best = 0;
-  for (const WithHost& entry : by_host) {
+  for (const WithHost& entry : hosts) {
     if (entry.per_gpu.fits_in(per_gpu)) best = std::max(best, entry.speed);
   }
-  return best;
+  return alone * best;
 }
 
 double Job::iteration_s_on(std::size_t kind) const {
   if (!speed) return iteration_s;
-  const double host = speed->with_host(for_each_gpu(demand.host, demand.gpus));
-  return slowed(iteration_s, speed->on_kind(kind) * host);
+  return slowed(iteration_s, speed->speed(kind, for_each_gpu(demand.host, demand.gpus)));
 }
 
 double iteration_s_with(const Fleet& fleet, const Job& job, const GpuSet& gpus,
                         const HostShare& host) {
   if (!job.speed) return job.iteration_s;
+  const HostShare per_gpu = for_each_gpu(host, job.demand.gpus);
   double slowest = std::numeric_limits<double>::infinity();
   for (std::size_t i = 0; i < gpus.parts(); ++i) {
-    slowest = std::min(slowest, job.speed->on_kind(fleet.kind_of(gpus.part(i).server)));
+    slowest = std::min(slowest, job.speed->speed(fleet.kind_of(gpus.part(i).server), per_gpu));
   }
-  const double with_host = job.speed->with_host(for_each_gpu(host, job.demand.gpus));
-  return slowed(job.iteration_s, slowest * with_host);
+  return slowed(job.iteration_s, slowest);
 }
 
 }  // namespace gpemu::scheduling

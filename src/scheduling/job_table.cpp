@@ -154,12 +154,16 @@ Result<ChosenFormat> format_of(const CsvRows& rows) {
 /// Reads "2017-10-09 07:01:55" as seconds since 1970.
 Result<double> date_of(const CsvRows& rows, std::size_t place) {
   const std::string_view text = rows.cell(place);
+  constexpr std::string_view kForm = "dddd-dd-dd dd:dd:dd";
+  bool valid = text.size() == kForm.size();
+  for (std::size_t i = 0; valid && i < text.size(); ++i) {
+    valid = kForm[i] == 'd' ? text[i] >= '0' && text[i] <= '9' : text[i] == kForm[i];
+  }
   std::array<int, 6> parts{};
   constexpr std::array<std::size_t, 6> kBegins{0, 5, 8, 11, 14, 17};
-  bool valid = text.size() == 19;
   for (std::size_t i = 0; valid && i < parts.size(); ++i) {
-    const char* const end = text.data() + kBegins[i] + (i == 0 ? 4 : 2);
-    valid = std::from_chars(text.data() + kBegins[i], end, parts[i]).ptr == end;
+    const char* const begin = text.data() + kBegins[i];
+    std::from_chars(begin, begin + (i == 0 ? 4 : 2), parts[i]);
   }
   const std::chrono::year_month_day day{std::chrono::year(parts[0]),
                                         std::chrono::month(static_cast<unsigned>(parts[1])),
@@ -342,8 +346,9 @@ Result<void> add_speed(const CsvRows& rows, const SpeedTable& speeds, Job& job) 
     return rows.fault(fmt::format("the speeds have no model \"{}\"", job.model));
   }
   job.speed = found->second;
-  for (std::size_t kind = 0; kind < job.speed->by_kind.size(); ++kind) {
-    if (job.speed->on_kind(kind) == 0) job.demand.kinds &= ~(std::uint64_t{1} << kind);
+  const std::size_t kinds = std::max(job.speed->by_kind.size(), job.speed->by_kind_and_host.size());
+  for (std::size_t kind = 0; kind < kinds; ++kind) {
+    if (!job.speed->runs_on(kind)) job.demand.kinds &= ~(std::uint64_t{1} << kind);
   }
   return {};
 }
@@ -404,9 +409,23 @@ Result<std::vector<Job>> read_jobs(const std::filesystem::path& path,
   return parse_jobs(text, path.string(), options);
 }
 
-Result<RestartTimes> read_restart_times(const std::filesystem::path& path) {
-  GPEMU_ASSIGN(const std::string text, read_maybe_compressed(path));
-  const std::string name = path.string();
+Result<std::vector<Job>> read_jobs(const JobFiles& files, const Fleet& fleet) {
+  JobTableOptions options{.fleet = &fleet, .restart_s = files.restart_s};
+  if (files.accounting == Accounting::kMuri) options.iteration_factor = kMuriIterationFactor;
+  SpeedTable speeds;
+  if (!files.speeds.empty()) {
+    GPEMU_ASSIGN(speeds, read_speeds(files.speeds, fleet));
+    options.speeds = &speeds;
+  }
+  RestartTimes restarts;
+  if (!files.restarts.empty()) {
+    GPEMU_ASSIGN(restarts, read_restart_times(files.restarts));
+    options.restarts = &restarts;
+  }
+  return read_jobs(files.jobs, options);
+}
+
+Result<RestartTimes> parse_restart_times(std::string_view text, const std::string& name) {
   GPEMU_ASSIGN(CsvRows rows, CsvRows::open(text, name));
   const auto model = rows.column("model");
   const auto gpus = rows.column("gpus");
@@ -419,9 +438,18 @@ Result<RestartTimes> read_restart_times(const std::filesystem::path& path) {
     GPEMU_ASSIGN(const bool more, rows.next());
     if (!more) return times;
     GPEMU_ASSIGN(const double count, rows.number(*gpus, 1, static_cast<double>(kMaxGpusOfFleet)));
+    if (count != std::floor(count)) return rows.fault("a job needs whole GPUs");
     GPEMU_ASSIGN(const double seconds, rows.number(*restart, 0, kMostTime));
-    times[{printable(rows.cell(*model)), static_cast<std::uint32_t>(count)}] = seconds;
+    std::pair key(printable(rows.cell(*model)), static_cast<std::uint32_t>(count));
+    if (!times.emplace(std::move(key), seconds).second) {
+      return rows.fault("this model and number of GPUs have a restart time already");
+    }
   }
+}
+
+Result<RestartTimes> read_restart_times(const std::filesystem::path& path) {
+  GPEMU_ASSIGN(const std::string text, read_maybe_compressed(path));
+  return parse_restart_times(text, path.string());
 }
 
 }  // namespace gpemu::scheduling

@@ -59,6 +59,27 @@ TEST(JobTableTest, CountsDatesFromTheFirst) {
   EXPECT_EQ(jobs[1].id, "0");
 }
 
+TEST(JobTableTest, RefusesDatesOfAnotherForm) {
+  const auto fault_of = [](const std::string& date) {
+    return fault_in("timestamp,duration,num_gpus\n" + date + ",66,2\n");
+  };
+  for (const std::string date :
+       {"2017/10/09 07:01:55", "2017-10-09T07:01:55", "2017-10-09 07-01-55", "2017-10-09 07:01:-5",
+        "2017-13-09 07:01:55", "2017-10-09 24:01:55", "2017-10-9 07:01:550"}) {
+    EXPECT_EQ(fault_of(date),
+              "jobs.csv:2: \"" + date + "\" is no time such as 2017-10-09 07:01:55");
+  }
+}
+
+TEST(JobTableTest, RefusesRestartTimesThatNobodyCanMean) {
+  const auto fault_of = [](const std::string& rows) {
+    return parse_restart_times("model,gpus,restart_s\n" + rows, "r.csv").error().message;
+  };
+  EXPECT_EQ(fault_of("bert,1.5,3\n"), "r.csv:2: a job needs whole GPUs");
+  EXPECT_EQ(fault_of("bert,1,3\nbert,1,4\n"),
+            "r.csv:3: this model and number of GPUs have a restart time already");
+}
+
 TEST(JobTableTest, NamesFileAndLineOfFaults) {
   const std::string header = "job,arrival_s,gpus,duration_s\n";
   EXPECT_EQ(fault_in(header + "a,0,1,nan\n"),

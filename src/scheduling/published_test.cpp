@@ -10,6 +10,7 @@
 
 #include "gpemu/scheduling/job_table.hpp"
 #include "gpemu/scheduling/registry.hpp"
+#include "gpemu/scheduling/schedule_metrics.hpp"
 #include "gpemu/scheduling/simulator.hpp"
 
 #include "csv_rows.hpp"

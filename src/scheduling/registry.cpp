@@ -35,22 +35,23 @@ constexpr auto kPolicies = std::to_array<PolicyEntry>({
     {"fifo", "first in, first out: who waits first starts first, and nobody overtakes", make_fifo},
     {"gavel-fifo",
      "Gavel for several kinds of GPUs: in the order of arrival, each on its fastest kind",
-     make_gavel_fifo, PolicyScope::kWholeGpusOfKinds},
+     make_gavel_fifo, PolicyScope::kWholeGpusOfKinds, true},
     {"gavel-makespan", "Gavel for several kinds of GPUs: the last job ends as early as possible",
-     make_gavel_makespan, PolicyScope::kWholeGpusOfKinds},
+     make_gavel_makespan, PolicyScope::kWholeGpusOfKinds, true},
     {"gavel-max-min",
      "Gavel for several kinds of GPUs: the slowest job is as fast as possible (max-min fairness)",
-     make_gavel_max_min, PolicyScope::kWholeGpusOfKinds},
+     make_gavel_max_min, PolicyScope::kWholeGpusOfKinds, true},
     {"gittins",
      "the greatest Gittins index first, from the service that ended jobs needed, in rounds",
-     make_gittins},
-    {"las", "least attained service (time x GPUs) first, in rounds", make_las},
+     make_gittins, PolicyScope::kAll, true},
+    {"las", "least attained service (time x GPUs) first, in rounds", make_las, PolicyScope::kAll,
+     true},
     {"las-proportional", "las, with cores and memory in proportion to the GPUs",
-     make_las_proportional, PolicyScope::kHosts},
+     make_las_proportional, PolicyScope::kHosts, true},
     {"las-synergy", "las, with the cores and the memory that make each job fastest (Synergy-TUNE)",
-     make_las_synergy, PolicyScope::kHosts},
+     make_las_synergy, PolicyScope::kHosts, true},
     {"max-min", "gavel-max-min without knowing which job is how fast on which kind of GPU",
-     make_max_min, PolicyScope::kWholeGpusOfKinds},
+     make_max_min, PolicyScope::kWholeGpusOfKinds, true},
     {"muri-l",
      "Muri without durations: jobs that complement each other share GPUs, least service first",
      make_muri_l, PolicyScope::kWholeGpus},
@@ -64,25 +65,17 @@ constexpr auto kPolicies = std::to_array<PolicyEntry>({
     {"srsf", "shortest remaining service (time x GPUs) first, with preemption", make_srsf},
     {"srtf", "shortest remaining time first, with preemption", make_srtf},
     {"srtf-proportional", "srtf in rounds, with cores and memory in proportion to the GPUs",
-     make_srtf_proportional, PolicyScope::kHosts},
+     make_srtf_proportional, PolicyScope::kHosts, true},
     {"srtf-synergy",
      "srtf in rounds, with the cores and the memory that make each job fastest (Synergy-TUNE)",
-     make_srtf_synergy, PolicyScope::kHosts},
+     make_srtf_synergy, PolicyScope::kHosts, true},
     {"tiresias", "least attained service in three queues, without knowing how long jobs take",
      make_tiresias, PolicyScope::kWholeGpus},
 });
 
-std::vector<std::uint64_t> gpus_by_kind(const Fleet& fleet) {
-  std::vector<std::uint64_t> gpus(fleet.kinds().size());
-  for (std::uint32_t i = 0; i < fleet.servers().size(); ++i) {
-    gpus[fleet.kind_of(i)] += fleet.servers()[i].gpus;
-  }
-  return gpus;
-}
-
 /// Returns the greatest number of GPUs of a kind on which a job can run.
-std::uint64_t most_for(const Job& job, const std::vector<std::uint64_t>& gpus_by_kind) {
-  std::uint64_t most = 0;
+std::uint32_t most_for(const Job& job, const std::vector<std::uint32_t>& gpus_by_kind) {
+  std::uint32_t most = 0;
   for (std::size_t kind = 0; kind < gpus_by_kind.size(); ++kind) {
     const bool can_run =
         (job.demand.kinds >> kind & 1U) != 0 && std::isfinite(job.iteration_s_on(kind));
@@ -95,6 +88,19 @@ std::uint64_t most_for(const Job& job, const std::vector<std::uint64_t>& gpus_by
 
 std::span<const PolicyEntry> policies() {
   return kPolicies;
+}
+
+Result<void> check_settings(std::span<const PolicyEntry* const> wanted,
+                            const PolicySettings& settings) {
+  const auto has_rounds = [](const PolicyEntry* policy) { return policy->has_rounds; };
+  if (!settings.round_s || std::ranges::any_of(wanted, has_rounds)) return {};
+  std::string names;
+  for (const PolicyEntry& policy : kPolicies) {
+    if (policy.has_rounds) names += fmt::format("{}{}", names.empty() ? "" : ", ", policy.name);
+  }
+  return fail(ErrorCode::kInvalidArgument,
+              "a length of rounds is set, and no policy that runs has rounds; these have: {}",
+              names);
 }
 
 Result<const PolicyEntry*> find_policy(std::string_view name) {
@@ -111,19 +117,23 @@ namespace {
 
 /// Checks that a job can run with the cores and the memory that it will have.
 Result<void> check_host(const PolicyEntry& policy, const Fleet& fleet, const Job& job) {
-  if (!job.speed || job.speed->by_host.empty()) return {};
+  if (!job.speed) return {};
   const HostShare& host = job.demand.host;
   const std::uint32_t gpus = std::max(job.demand.gpus, 1U);
   HostShare per_gpu{.millicores = host.millicores / gpus, .memory_mib = host.memory_mib / gpus};
   const bool hands_out = policy.scope == PolicyScope::kHosts;
   if (hands_out) per_gpu = fleet.host_for_each_gpu();
-  if (job.speed->with_host(per_gpu) > 0) return {};
-  return fail(ErrorCode::kInvalidArgument,
-              "job {} cannot run with the {} cores and {} MiB that {} for each GPU: its model's "
-              "speeds ask for more{}",
-              job.id, static_cast<double>(per_gpu.millicores) / 1000, per_gpu.memory_mib,
-              hands_out ? "servers have" : "it asks for",
-              hands_out ? "" : "; its row needs more, or a policy hands them out (las-synergy)");
+  for (std::size_t kind = 0; kind < fleet.kinds().size(); ++kind) {
+    const bool may_have = (job.demand.kinds >> kind & 1U) != 0;
+    if (!may_have || job.speed->speed(kind, per_gpu) > 0) continue;
+    return fail(ErrorCode::kInvalidArgument,
+                "job {} cannot run with the {} cores and {} MiB that {} for each GPU: its model's "
+                "speeds ask for more{}",
+                job.id, static_cast<double>(per_gpu.millicores) / 1000, per_gpu.memory_mib,
+                hands_out ? "servers have" : "it asks for",
+                hands_out ? "" : "; its row needs more, or a policy hands them out (las-synergy)");
+  }
+  return {};
 }
 
 /// Checks that a job asks for whole GPUs alone.
@@ -153,7 +163,7 @@ Result<void> check_policy(const PolicyEntry& policy, const Fleet& fleet,
                 fleet.kinds().size());
   }
   const bool counts_gpus = policy.scope != PolicyScope::kAll && policy.scope != PolicyScope::kHosts;
-  const std::vector<std::uint64_t> gpus = gpus_by_kind(fleet);
+  const std::vector<std::uint32_t>& gpus = fleet.gpus_by_kind();
   for (const Job& job : jobs) {
     GPEMU_TRY(check_host(policy, fleet, job));
     if (policy.scope == PolicyScope::kHosts && (job.demand.gpus == 0 || job.demand.shares_gpus())) {
@@ -163,7 +173,7 @@ Result<void> check_policy(const PolicyEntry& policy, const Fleet& fleet,
     }
     if (counts_gpus) GPEMU_TRY(check_gpus(policy, job));
     const bool of_kinds = policy.scope == PolicyScope::kWholeGpusOfKinds;
-    if (const std::uint64_t most = most_for(job, gpus); of_kinds && job.demand.gpus > most) {
+    if (const std::uint32_t most = most_for(job, gpus); of_kinds && job.demand.gpus > most) {
       return fail(
           ErrorCode::kInvalidArgument,
           "with the policy {}, the GPUs of a job are of one kind, and job {} needs {}; of a "

@@ -53,8 +53,8 @@ inline Fleet machines(std::size_t fast, std::size_t slow) {
 inline Job job_on(double fast_s, double slow_s, std::uint32_t user = 0, double arrival_s = 0) {
   Job job = job_of(arrival_s, 1, fast_s);
   job.user = user;
-  job.speed =
-      std::make_shared<SpeedProfile>(SpeedProfile{.by_kind = {1, fast_s / slow_s}, .by_host = {}});
+  job.speed = std::make_shared<SpeedProfile>(SpeedProfile{
+      .by_kind = {1, fast_s / slow_s}, .by_host = {}, .by_kind_and_host = {}, .evidence = ""});
   return job;
 }
 

@@ -512,37 +512,4 @@ Result<SimulationResult> simulate(const Fleet& fleet, std::span<const Job> jobs,
   return Simulation(fleet, jobs, policy, options).run();
 }
 
-ScheduleMetrics metrics_of(const Fleet& fleet, std::span<const Job> jobs,
-                           const SimulationResult& result) {
-  std::vector<double> jct(jobs.size());
-  ScheduleMetrics metrics;
-  double last_s = 0;
-  for (std::size_t i = 0; i < jobs.size(); ++i) {
-    const JobState& state = result.jobs[i];
-    jct[i] = state.end_s - jobs[i].arrival_s;
-    metrics.average_jct_s += jct[i];
-    metrics.average_wait_s += jct[i] - state.held_s;
-    metrics.preemptions += state.starts - 1;
-    last_s = std::max(last_s, state.end_s);
-  }
-  const auto count = static_cast<double>(jobs.size());
-  metrics.average_jct_s /= count;
-  metrics.average_wait_s /= count;
-  std::ranges::sort(jct);
-  const auto percentile = [&](double share) {
-    return jct[std::min(jct.size() - 1, static_cast<std::size_t>(std::floor(share * count)))];
-  };
-  metrics.p40_jct_s = percentile(0.4);
-  metrics.median_jct_s = percentile(0.5);
-  metrics.p90_jct_s = percentile(0.9);
-  metrics.p95_jct_s = percentile(0.95);
-  metrics.p99_jct_s = percentile(0.99);
-  metrics.makespan_s = last_s - jobs.front().arrival_s;
-  if (metrics.makespan_s > 0) {
-    metrics.utilization =
-        result.held_gpu_s / (static_cast<double>(fleet.gpus()) * metrics.makespan_s);
-  }
-  return metrics;
-}
-
 }  // namespace gpemu::scheduling

@@ -5,6 +5,9 @@
 
 #include <gtest/gtest.h>
 
+#include "gpemu/scheduling/accounting.hpp"
+#include "gpemu/scheduling/schedule_metrics.hpp"
+
 #include "random_draws.hpp"
 #include "run_jobs.hpp"
 

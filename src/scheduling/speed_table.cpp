@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -24,6 +25,8 @@ constexpr double kMostForGpu = 1e6;
 /// What the rows say of one model so far.
 struct Model {
   std::map<std::string, double> by_kind;  ///< also of kinds that the fleet has not.
+  std::map<std::string, std::vector<SpeedProfile::WithHost>> by_kind_and_host;  ///< likewise.
+  std::set<std::string> evidence;
   SpeedProfile profile;
 };
 
@@ -33,6 +36,7 @@ struct SpeedColumns {
   std::optional<std::size_t> kind;
   std::optional<std::size_t> cores;
   std::optional<std::size_t> memory;
+  std::optional<std::size_t> evidence;
 };
 
 /// Reads cores or memory for a GPU; 0 if the row has none.
@@ -48,30 +52,50 @@ Result<void> read_speed(const CsvRows& rows, const SpeedColumns& columns, Model&
   HostShare host;
   GPEMU_ASSIGN(host.millicores, amount_for_gpu(rows, columns.cores, kMillicoresPerCore));
   GPEMU_ASSIGN(host.memory_mib, amount_for_gpu(rows, columns.memory, kMibPerGib));
-  if (kind.empty() == (host == HostShare{})) {
-    return rows.fault("a row has a gpu, or cores and memory_gib for each GPU");
+  if (columns.evidence && !rows.cell(*columns.evidence).empty()) {
+    model.evidence.insert(printable(rows.cell(*columns.evidence)));
+  }
+  const bool for_host = host != HostShare{};
+  if (kind.empty() && !for_host) {
+    return rows.fault("a row has a gpu, or cores and memory_gib for each GPU, or both");
   }
   if (kind.empty()) {
     model.profile.by_host.push_back({.per_gpu = host, .speed = speed});
+  } else if (for_host) {
+    model.by_kind_and_host[printable(kind)].push_back({.per_gpu = host, .speed = speed});
   } else if (!model.by_kind.try_emplace(printable(kind), speed).second) {
     return rows.fault("this model and gpu have a speed already");
   }
-  return {};
+  const bool alone = !model.by_kind.empty() || !model.profile.by_host.empty();
+  if (!alone || model.by_kind_and_host.empty()) return {};
+  return rows.fault(
+      "some rows of this model have a gpu and cores, others one of them: use one form");
+}
+
+std::unexpected<Error> no_speed_on(const CsvRows& rows, const std::string& model,
+                                   const std::string& kind) {
+  return rows.fault(fmt::format(
+      "model {} has no speed on gpu \"{}\" of the fleet; 0 says that it cannot run there", model,
+      kind));
 }
 
 Result<void> settle_kinds(const CsvRows& rows, const std::string& name, const Fleet& fleet,
                           Model& model) {
-  if (model.by_kind.empty()) return {};
-  for (const std::string& kind : fleet.kinds()) {
-    const auto found = model.by_kind.find(kind);
-    if (found == model.by_kind.end()) {
-      return rows.fault(fmt::format(
-          "model {} has no speed on gpu \"{}\" of the fleet; 0 says that it cannot run there", name,
-          kind));
+  SpeedProfile& profile = model.profile;
+  if (model.by_kind.empty() && model.by_kind_and_host.empty()) return {};
+  bool runs = false;
+  for (std::size_t i = 0; i < fleet.kinds().size(); ++i) {
+    const std::string& kind = fleet.kinds()[i];
+    if (model.by_kind_and_host.contains(kind)) {
+      profile.by_kind_and_host.push_back(model.by_kind_and_host[kind]);
+    } else if (model.by_kind.contains(kind)) {
+      profile.by_kind.push_back(model.by_kind[kind]);
+    } else {
+      return no_speed_on(rows, name, kind);
     }
-    model.profile.by_kind.push_back(found->second);
+    runs = runs || profile.runs_on(i);
   }
-  if (std::ranges::max(model.profile.by_kind) > 0) return {};
+  if (runs) return {};
   return rows.fault(fmt::format("model {} can run on no GPU of the fleet", name));
 }
 
@@ -87,7 +111,8 @@ Result<SpeedTable> parse_speeds(std::string_view text, const std::string& name,
                              .speed = *rows.column("speed"),
                              .kind = rows.column("gpu"),
                              .cores = rows.column("cores"),
-                             .memory = rows.column("memory_gib")};
+                             .memory = rows.column("memory_gib"),
+                             .evidence = rows.column("evidence")};
   std::map<std::string, Model> models;
   for (;;) {
     GPEMU_ASSIGN(const bool more, rows.next());
@@ -97,6 +122,7 @@ Result<SpeedTable> parse_speeds(std::string_view text, const std::string& name,
   SpeedTable speeds;
   for (auto& [model, read] : models) {
     GPEMU_TRY(settle_kinds(rows, model, fleet, read));
+    read.profile.evidence = fmt::format("{}", fmt::join(read.evidence, " and "));
     speeds.emplace(model, std::make_shared<const SpeedProfile>(std::move(read.profile)));
   }
   if (speeds.empty()) return rows.fault("no speeds follow");

@@ -292,6 +292,10 @@ Result<PhaseCost> phase_of(const StepEvidence& known, Quantity quantity,
 
 }  // namespace
 
+std::string_view StepCost::compute_evidence() const {
+  return cost::evidence_name(std::max(forward.evidence, backward_optimizer.evidence));
+}
+
 double StepCost::compute_relative_error() const {
   const auto slack = [](const cost::Estimate& estimate) {
     return to_seconds(estimate.time) * estimate.relative_error;

@@ -153,6 +153,11 @@ Option Command::option(const std::string& name, std::vector<int>& values,
   return Option(*app_->add_option(name, values, meaning));
 }
 
+Option Command::option(const std::string& name, std::vector<double>& values,
+                       const std::string& meaning) {
+  return Option(*app_->add_option(name, values, meaning));
+}
+
 Option Command::flag(const std::string& name, bool& value, const std::string& meaning) {
   return Option(*app_->add_flag(name, value, meaning));
 }

@@ -85,6 +85,7 @@ class Command {
   Option option(const std::string& name, std::vector<std::string>& values,
                 const std::string& meaning);
   Option option(const std::string& name, std::vector<int>& values, const std::string& meaning);
+  Option option(const std::string& name, std::vector<double>& values, const std::string& meaning);
   /// Adds an option without a value, which sets `value` to true.
   Option flag(const std::string& name, bool& value, const std::string& meaning);
 

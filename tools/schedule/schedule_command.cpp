@@ -1,24 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <thread>
 #include <utility>
 #include <vector>
 
+#include "gpemu/base/error.hpp"
 #include "gpemu/base/file.hpp"
 #include "gpemu/report/json_text.hpp"
 #include "gpemu/report/output_file.hpp"
 #include "gpemu/report/progress.hpp"
 #include "gpemu/report/terminal.hpp"
+#include "gpemu/scheduling/accounting.hpp"
+#include "gpemu/scheduling/fleet.hpp"
 #include "gpemu/scheduling/fleet_table.hpp"
+#include "gpemu/scheduling/job.hpp"
 #include "gpemu/scheduling/job_table.hpp"
 #include "gpemu/scheduling/registry.hpp"
 #include "gpemu/scheduling/simulator.hpp"
@@ -32,11 +37,10 @@ namespace gpemu::tools {
 namespace {
 
 using scheduling::Accounting;
+using scheduling::AccountingEntry;
 using scheduling::Fleet;
 using scheduling::Job;
 using scheduling::PolicyEntry;
-
-constexpr auto kAccountings = std::to_array<std::string_view>({"change", "muri", "free"});
 
 struct ScheduleOptions {
   std::vector<std::string> tables;
@@ -47,7 +51,7 @@ struct ScheduleOptions {
   std::uint64_t threads = 0;
   std::filesystem::path speeds;
   std::optional<double> round_s;
-  std::string accounting{kAccountings.front()};
+  std::string accounting{scheduling::accountings().front().name};
   double restart_s = 0;
   std::filesystem::path restarts;
   std::filesystem::path json;
@@ -71,10 +75,14 @@ struct ScheduleRun {
   Result<ScheduleRow> row{};
 };
 
-Accounting accounting_of(std::string_view word) {
-  if (word == "muri") return Accounting::kMuri;
-  return word == "free" ? Accounting::kFree : Accounting::kChange;
-}
+/// What is to be simulated. The runs refer to the fleets.
+struct SchedulePlan {
+  std::vector<NamedFleet> fleets;
+  std::vector<std::string> tables;  ///< their names in the results.
+  std::vector<ScheduleRun> runs;
+  std::vector<ScheduleGap> left_out;
+  std::int64_t jobs = 0;  ///< of all runs together.
+};
 
 std::vector<std::string_view> policy_names() {
   std::vector<std::string_view> names;
@@ -82,14 +90,41 @@ std::vector<std::string_view> policy_names() {
   return names;
 }
 
+std::vector<std::string_view> accounting_names() {
+  std::vector<std::string_view> names;
+  for (const AccountingEntry& entry : scheduling::accountings()) names.push_back(entry.name);
+  return names;
+}
+
+/// Returns names for files: their own, and their paths where two have the same. Errors:
+/// kInvalidArgument if a file is given twice.
+Result<std::vector<std::string>> names_of(const std::vector<std::string>& paths) {
+  std::map<std::string, int> files;
+  std::set<std::string> all;
+  for (const std::string& path : paths) {
+    ++files[std::filesystem::path(path).filename().string()];
+    if (all.insert(path).second) continue;
+    return fail(ErrorCode::kInvalidArgument, "{} is given twice; give it once", path);
+  }
+  std::vector<std::string> names;
+  for (const std::string& path : paths) {
+    std::string file = std::filesystem::path(path).filename().string();
+    names.push_back(files[file] == 1 ? std::move(file) : path);
+  }
+  return names;
+}
+
 Result<std::vector<NamedFleet>> fleets_of(const ScheduleOptions& options) {
   std::vector<NamedFleet> fleets;
-  for (const std::string& path : options.fleets) {
-    GPEMU_ASSIGN(Fleet fleet, scheduling::read_fleet(path));
-    fleets.push_back(
-        {.name = std::filesystem::path(path).filename().string(), .fleet = std::move(fleet)});
+  GPEMU_ASSIGN(const std::vector<std::string> names, names_of(options.fleets));
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    GPEMU_ASSIGN(Fleet fleet, scheduling::read_fleet(options.fleets[i]));
+    fleets.push_back({.name = names[i], .fleet = std::move(fleet)});
   }
   for (const int servers : options.servers) {
+    if (std::ranges::count(options.servers, servers) > 1) {
+      return fail(ErrorCode::kInvalidArgument, "--servers has {} twice; give it once", servers);
+    }
     GPEMU_ASSIGN(Fleet fleet, Fleet::uniform(static_cast<std::uint64_t>(servers), options.gpus));
     fleets.push_back(
         {.name = fmt::format("{}x{}", servers, options.gpus), .fleet = std::move(fleet)});
@@ -98,33 +133,22 @@ Result<std::vector<NamedFleet>> fleets_of(const ScheduleOptions& options) {
   return fail(ErrorCode::kInvalidArgument, "which fleet? Give --servers COUNT, or --fleet FILE");
 }
 
-Result<std::vector<Job>> read_table(const ScheduleOptions& options, const Fleet& fleet,
-                                    const std::string& table) {
-  scheduling::JobTableOptions reading{.fleet = &fleet, .restart_s = options.restart_s};
-  scheduling::SpeedTable speeds;
-  if (!options.speeds.empty()) {
-    GPEMU_ASSIGN(speeds, scheduling::read_speeds(options.speeds, fleet));
-    reading.speeds = &speeds;
-  }
-  if (options.accounting == "muri") reading.iteration_factor = scheduling::kMuriIterationFactor;
-  if (options.restarts.empty()) return scheduling::read_jobs(table, reading);
-  GPEMU_ASSIGN(const scheduling::RestartTimes restarts,
-               scheduling::read_restart_times(options.restarts));
-  reading.restarts = &restarts;
-  return scheduling::read_jobs(table, reading);
-}
-
 /// Adds the wanted policies to the runs; without --policy, those that can serve the jobs.
 Result<void> add_runs(const ScheduleOptions& options, const NamedFleet& fleet, std::size_t table,
-                      std::vector<ScheduleRun>& runs) {
+                      SchedulePlan& plan) {
   for (const PolicyEntry& entry : scheduling::policies()) {
     const bool wanted = options.policies.empty() ||
                         std::ranges::find(options.policies, entry.name) != options.policies.end();
     if (!wanted) continue;
     auto can = scheduling::check_policy(entry, fleet.fleet, fleet.tables[table]);
     if (can) {
-      runs.push_back({.fleet = &fleet, .table = table, .policy = &entry});
-    } else if (!options.policies.empty()) {
+      plan.runs.push_back({.fleet = &fleet, .table = table, .policy = &entry});
+    } else if (options.policies.empty()) {
+      plan.left_out.push_back({.table = plan.tables[table],
+                               .fleet = fleet.name,
+                               .policy = std::string(entry.name),
+                               .reason = can.error().message});
+    } else {
       return std::unexpected(std::move(can).error());
     }
   }
@@ -139,7 +163,8 @@ std::string why_none(const NamedFleet& fleet, std::size_t table) {
 }
 
 Result<ScheduleRow> simulate_run(const ScheduleOptions& options, const ScheduleRun& run,
-                                 std::atomic<std::int64_t>& ended, const std::atomic<bool>& stop) {
+                                 Accounting accounting, std::atomic<std::int64_t>& ended,
+                                 const std::atomic<bool>& stop) {
   const Fleet& fleet = run.fleet->fleet;
   const std::vector<Job>& jobs = run.fleet->tables[run.table];
   std::int64_t mine = 0;
@@ -149,74 +174,122 @@ Result<ScheduleRow> simulate_run(const ScheduleOptions& options, const ScheduleR
     mine = now;
   };
   const scheduling::SimulationOptions how{
-      .accounting = accounting_of(options.accounting), .progress = note, .stop = &stop};
+      .accounting = accounting, .progress = note, .stop = &stop};
   const std::unique_ptr<scheduling::Policy> policy = run.policy->make({.round_s = options.round_s});
-  const Result<scheduling::SimulationResult> result =
-      scheduling::simulate(fleet, jobs, *policy, how);
-  const std::string& table = options.tables[run.table];
-  if (!result) return fail(result.error().code, "{}: {}", table, result.error().message);
+  GPEMU_ASSIGN(const scheduling::SimulationResult result,
+               scheduling::simulate(fleet, jobs, *policy, how));
   note(jobs.size());
-  ScheduleRow row = schedule_row(fleet, jobs, *result, !options.per_job.empty());
-  row.table = table;
-  row.fleet = run.fleet->name;
-  row.policy = run.policy->name;
-  return row;
+  return schedule_row(fleet, jobs, result, !options.per_job.empty());
 }
 
-Result<std::vector<ScheduleRow>> simulate_all(const ScheduleOptions& options, const World& world) {
-  GPEMU_ASSIGN(std::vector<NamedFleet> fleets, fleets_of(options));
-  std::vector<ScheduleRun> runs;
-  std::int64_t jobs = 0;
-  for (NamedFleet& fleet : fleets) {
-    for (const std::string& table : options.tables) {
-      GPEMU_ASSIGN(std::vector<Job> read, read_table(options, fleet.fleet, table));
-      fleet.tables.push_back(std::move(read));
-    }
+/// Reads all files and decides what runs.
+Result<SchedulePlan> plan_of(const ScheduleOptions& options, Accounting accounting) {
+  SchedulePlan plan;
+  GPEMU_ASSIGN(plan.tables, names_of(options.tables));
+  GPEMU_ASSIGN(plan.fleets, fleets_of(options));
+  for (NamedFleet& fleet : plan.fleets) {
     for (std::size_t table = 0; table < options.tables.size(); ++table) {
-      const std::size_t before = runs.size();
-      GPEMU_TRY(add_runs(options, fleet, table, runs));
-      if (runs.size() == before) {
+      GPEMU_ASSIGN(std::vector<Job> read, scheduling::read_jobs({.jobs = options.tables[table],
+                                                                 .speeds = options.speeds,
+                                                                 .restarts = options.restarts,
+                                                                 .restart_s = options.restart_s,
+                                                                 .accounting = accounting},
+                                                                fleet.fleet));
+      fleet.tables.push_back(std::move(read));
+      const std::size_t before = plan.runs.size();
+      GPEMU_TRY(add_runs(options, fleet, table, plan));
+      if (plan.runs.size() == before) {
         return fail(ErrorCode::kInvalidArgument, "no policy can serve the jobs of {}: {}",
                     options.tables[table], why_none(fleet, table));
       }
-      jobs += static_cast<std::int64_t>(fleet.tables[table].size() * (runs.size() - before));
+      plan.jobs +=
+          static_cast<std::int64_t>(fleet.tables[table].size() * (plan.runs.size() - before));
     }
   }
+  std::vector<const PolicyEntry*> policies;
+  for (const ScheduleRun& run : plan.runs) policies.push_back(run.policy);
+  auto has_effect = scheduling::check_settings(policies, {.round_s = options.round_s});
+  if (!has_effect) return fail(has_effect.error().code, "--round: {}", has_effect.error().message);
+  return plan;
+}
+
+/// Takes the results out of a plan. Errors: kInterrupted if a run was stopped.
+Result<ScheduleResults> results_of(SchedulePlan& plan) {
+  ScheduleResults results{.rows = {}, .left_out = std::move(plan.left_out), .failed = {}};
+  for (ScheduleRun& run : plan.runs) {
+    const std::string& table = plan.tables[run.table];
+    if (run.row) {
+      run.row->table = table;
+      run.row->fleet = run.fleet->name;
+      run.row->policy = run.policy->name;
+      results.rows.push_back(*std::move(run.row));
+    } else if (run.row.error().code == ErrorCode::kInterrupted) {
+      return std::unexpected(std::move(run.row).error());
+    } else {
+      results.failed.push_back({.table = table,
+                                .fleet = run.fleet->name,
+                                .policy = std::string(run.policy->name),
+                                .reason = run.row.error().message});
+      results.code = run.row.error().code;
+    }
+  }
+  return results;
+}
+
+Result<ScheduleResults> simulate_all(const ScheduleOptions& options, const World& world) {
+  GPEMU_ASSIGN(const Accounting accounting, scheduling::find_accounting(options.accounting));
+  GPEMU_ASSIGN(SchedulePlan plan, plan_of(options, accounting));
   const InterruptGuard interrupt;
-  report::Progress progress({.label = "scheduling", .unit = "jobs", .images = 0}, jobs,
+  report::Progress progress({.label = "scheduling", .unit = "jobs", .images = 0}, plan.jobs,
                             options.quiet, world.progress_host());
   std::atomic<std::int64_t> ended{0};
   const std::uint64_t threads =
       options.threads != 0 ? options.threads : std::thread::hardware_concurrency();
   in_parallel(
-      runs.size(), threads,
-      [&](std::size_t i) { runs[i].row = simulate_run(options, runs[i], ended, interrupt.flag()); },
+      plan.runs.size(), threads,
+      [&](std::size_t i) {
+        ScheduleRun& run = plan.runs[i];
+        run.row = simulate_run(options, run, accounting, ended, interrupt.flag());
+      },
       [&](std::size_t) { progress.update(ended); });
   progress.clear();
-  std::vector<ScheduleRow> rows;
-  for (ScheduleRun& run : runs) {
-    if (!run.row) return std::unexpected(std::move(run.row).error());
-    rows.push_back(*std::move(run.row));
+  return results_of(plan);
+}
+
+/// Returns an error that names the simulations that failed; success if none did.
+Result<void> check_failed(const ScheduleResults& results) {
+  if (results.failed.empty()) return {};
+  std::string text;
+  for (const ScheduleGap& gap : results.failed) {
+    text += fmt::format("\n{} on {}, policy {}: {}", gap.table, gap.fleet, gap.policy, gap.reason);
   }
-  return rows;
+  return fail(results.code, "{} of {} simulations failed:{}", results.failed.size(),
+              results.failed.size() + results.rows.size(), text);
+}
+
+Result<void> write_results(const ScheduleOptions& options, const ScheduleResults& results,
+                           const report::Provenance& provenance) {
+  if (!options.report.empty()) {
+    GPEMU_TRY(write_file_atomically(options.report, schedule_page(results, provenance)));
+  }
+  if (!options.per_job.empty()) {
+    GPEMU_TRY(write_file_atomically(options.per_job, schedule_job_lines(results.rows)));
+  }
+  if (options.json.empty()) return {};
+  return report::write_json(options.json, report::json_text(schedule_json(results, provenance)));
 }
 
 Result<void> run_schedule(const ScheduleOptions& options, const World& world) {
   GPEMU_TRY(
       report::check_outputs({report::file_of(options.json), options.report, options.per_job}));
   const report::Provenance provenance = report::provenance_at(world.time_of_day());
-  GPEMU_ASSIGN(const std::vector<ScheduleRow> rows, simulate_all(options, world));
+  GPEMU_ASSIGN(const ScheduleResults results, simulate_all(options, world));
+  if (results.rows.empty()) return check_failed(results);
   if (!options.quiet && !report::is_printed(options.json)) {
-    report::print_out("{}", schedule_text(rows, world.terminal()));
+    report::print_out("{}", schedule_text(results, world.terminal()));
   }
-  if (!options.report.empty()) {
-    GPEMU_TRY(write_file_atomically(options.report, schedule_page(rows, provenance)));
-  }
-  if (!options.per_job.empty()) {
-    GPEMU_TRY(write_file_atomically(options.per_job, schedule_job_lines(rows)));
-  }
-  if (options.json.empty()) return {};
-  return report::write_json(options.json, report::json_text(schedule_json(rows, provenance)));
+  GPEMU_TRY(write_results(options, results, provenance));
+  return check_failed(results);
 }
 
 std::string schedule_notes() {
@@ -224,10 +297,11 @@ std::string schedule_notes() {
   for (const PolicyEntry& policy : scheduling::policies()) {
     notes += fmt::format("  {:<18}{}\n", policy.name, policy.meaning);
   }
+  notes += "\nAccountings: when a job pays its restart time\n";
+  for (const AccountingEntry& entry : scheduling::accountings()) {
+    notes += fmt::format("  {:<18}{}\n", entry.name, entry.meaning);
+  }
   notes +=
-      "\n"
-      "With the accounting change, a job pays its restart time whenever it gets other GPUs; with\n"
-      "free, never; with muri, as in Muri's simulator (docs/design/scheduling.md).\n"
       "\n"
       "Examples:\n"
       "  gpemu schedule jobs.csv --servers 8 --report schedules.html\n"
@@ -252,7 +326,9 @@ void add_schedule_command(Command app, const World& world) {
       .option("--servers", options->servers,
               "How many servers the fleet has; several numbers compare fleets")
       .positive();
-  command.option("--gpus", options->gpus, "How many GPUs each of them has").show_default();
+  command.option("--gpus", options->gpus, "How many GPUs each of them has")
+      .show_default()
+      .needs("--servers");
   command.option("--fleet", options->fleets,
                  "CSV files of servers with different GPUs, cores and memory, each a fleet "
                  "(docs/reference/fleet-tables.md)");
@@ -262,13 +338,15 @@ void add_schedule_command(Command app, const World& world) {
       .option("--policy", options->policies, "The policies; by default all that can serve the jobs")
       .one_of(policy_names());
   command.option("--accounting", options->accounting, "When jobs pay their restart time")
-      .one_of(kAccountings)
+      .one_of(accounting_names())
       .show_default();
   command.option("--restart", options->restart_s, "The restart time of every job, in seconds")
       .non_negative();
   command
-      .option("--round", options->round_s,
-              "The length of rounds, in seconds; by default as in the policy's paper")
+      .option(
+          "--round", options->round_s,
+          "The length of rounds, in seconds, of policies that have rounds; by default as in the "
+          "policy's paper")
       .positive();
   command
       .option("--restarts", options->restarts,

@@ -2,8 +2,8 @@
 #include "schedule/schedule_report.hpp"
 
 #include <algorithm>
-#include <array>
-#include <filesystem>
+#include <cstddef>
+#include <cstdint>
 #include <iterator>
 #include <utility>
 #include <vector>
@@ -13,12 +13,14 @@
 
 #include "gpemu/report/page.hpp"
 #include "gpemu/report/text_table.hpp"
+#include "gpemu/report/wrapped_text.hpp"
 
 namespace gpemu::tools {
 namespace {
 
 using scheduling::Job;
 using scheduling::JobState;
+using scheduling::ScheduleFigure;
 using scheduling::ScheduleMetrics;
 
 /// A plot has so many points of a distribution.
@@ -27,31 +29,34 @@ constexpr double kSecondsPerHour = 3600;
 /// More lines than these cannot be told apart.
 constexpr std::size_t kMostLines = 8;
 
-std::string file_name(const std::string& path) {
-  return std::filesystem::path(path).filename().string();
-}
-
 std::string seconds(double value) {
   return fmt::format("{:.1f}", value);
 }
 
-std::string hours(double value) {
+/// In which unit tables show times.
+enum class TimeUnit : std::uint8_t { kSeconds, kHours };
+
+std::string title_of(const ScheduleFigure& figure, TimeUnit times) {
+  if (figure.unit.empty()) return std::string(figure.title);
+  const bool in_hours = figure.unit == "s" && times == TimeUnit::kHours;
+  return fmt::format("{} ({})", figure.title, in_hours ? "h" : figure.unit);
+}
+
+std::string text_of(const ScheduleFigure& figure, const ScheduleMetrics& metrics, TimeUnit times) {
+  const double value = figure.of(metrics);
+  if (figure.unit.empty()) return fmt::format("{:.0f}", value);
+  if (figure.unit != "s" || times == TimeUnit::kSeconds) return fmt::format("{:.1f}", value);
   return fmt::format("{:.2f}", value / kSecondsPerHour);
 }
 
-std::vector<std::string> figures_of(const ScheduleMetrics& metrics) {
-  return {seconds(metrics.average_jct_s),
-          seconds(metrics.median_jct_s),
-          seconds(metrics.p95_jct_s),
-          seconds(metrics.p99_jct_s),
-          seconds(metrics.makespan_s),
-          seconds(metrics.average_wait_s),
-          report::percent(metrics.utilization, 1),
-          fmt::format("{:.0f}", metrics.preemptions)};
+/// Returns the figures that tables show.
+std::vector<ScheduleFigure> shown_figures() {
+  std::vector<ScheduleFigure> shown;
+  for (const ScheduleFigure& figure : scheduling::schedule_figures()) {
+    if (!figure.title.empty()) shown.push_back(figure);
+  }
+  return shown;
 }
-
-const std::vector<std::string> kFigureNames{"JCT (s)",      "median",   "p95",      "p99",
-                                            "makespan (s)", "wait (s)", "held (%)", "preempted"};
 
 report::Colour colour_of(std::size_t line) {
   // The last nine are classes of operations, which look different from each other.
@@ -111,26 +116,40 @@ report::StackedBars time_plot(std::span<const ScheduleRow> rows) {
   return plot;
 }
 
+/// Returns on what the times of a table of jobs rest; empty if nothing is known but durations.
+std::string evidence_line(const ScheduleRow& row) {
+  const std::vector<scheduling::EvidenceShare>& shares = row.evidence;
+  if (shares.size() == 1 && shares.front().evidence == "stated durations") return {};
+  std::string parts;
+  for (const scheduling::EvidenceShare& one : shares) {
+    parts += fmt::format("{}{} % {}", parts.empty() ? "" : ", ", report::percent(one.share, 1),
+                         one.evidence);
+  }
+  return fmt::format("The jobs' times in {} on {} rest on ({}): {}.", row.table, row.fleet,
+                     row.policy, parts);
+}
+
 /// Adds rows of the same table and fleet.
 void add_rows(report::Page& page, std::span<const ScheduleRow> rows) {
   const ScheduleRow& first = rows.front();
-  page.heading(fmt::format("{} on {} ({} jobs, {} GPUs)", file_name(first.table), first.fleet,
-                           first.jobs, first.gpus));
+  page.heading(
+      fmt::format("{} on {} ({} jobs, {} GPUs)", first.table, first.fleet, first.jobs, first.gpus));
   const auto best = std::ranges::min_element(
       rows, {}, [](const ScheduleRow& row) { return row.metrics.average_jct_s; });
   page.verdict(fmt::format("{} has the shortest average time from arrival to end: {} s.",
                            best->policy, seconds(best->metrics.average_jct_s)));
+  if (const std::string line = evidence_line(first); !line.empty()) page.paragraph(line);
+  const std::vector<ScheduleFigure> figures = shown_figures();
+  std::vector<std::string> header{"policy"};
+  for (const ScheduleFigure& figure : figures) header.push_back(title_of(figure, TimeUnit::kHours));
   report::Page::Rows cells;
   for (const ScheduleRow& row : rows) {
-    const ScheduleMetrics& metrics = row.metrics;
-    cells.push_back({row.policy, hours(metrics.average_jct_s), hours(metrics.median_jct_s),
-                     hours(metrics.p95_jct_s), hours(metrics.p99_jct_s), hours(metrics.makespan_s),
-                     report::percent(metrics.utilization, 1),
-                     fmt::format("{:.0f}", metrics.preemptions)});
+    cells.push_back({row.policy});
+    for (const ScheduleFigure& figure : figures) {
+      cells.back().emplace_back(text_of(figure, row.metrics, TimeUnit::kHours));
+    }
   }
-  page.table({"policy", "JCT (h)", "median (h)", "p95 (h)", "p99 (h)", "makespan (h)", "held (%)",
-              "preempted"},
-             cells);
+  page.table(header, cells);
   page.plot(time_plot(rows));
   page.plot(distribution_plot(rows));
   page.plot(use_plot(rows));
@@ -138,6 +157,35 @@ void add_rows(report::Page& page, std::span<const ScheduleRow> rows) {
     page.paragraph(fmt::format("The lines are of the first {} policies; --policy chooses others.",
                                kMostLines));
   }
+}
+
+nlohmann::ordered_json gaps_json(std::span<const ScheduleGap> gaps) {
+  nlohmann::ordered_json json = nlohmann::ordered_json::array();
+  for (const ScheduleGap& gap : gaps) {
+    json.push_back({{"table", gap.table},
+                    {"fleet", gap.fleet},
+                    {"policy", gap.policy},
+                    {"reason", gap.reason}});
+  }
+  return json;
+}
+
+/// Returns one line for each table and fleet: which policies were left out.
+std::vector<std::string> left_out_lines(std::span<const ScheduleGap> gaps) {
+  std::vector<std::string> lines;
+  for (std::size_t begin = 0; begin < gaps.size();) {
+    const ScheduleGap& first = gaps[begin];
+    std::string names;
+    std::size_t end = begin;
+    for (; end < gaps.size() && gaps[end].table == first.table && gaps[end].fleet == first.fleet;
+         ++end) {
+      names += fmt::format("{}{}", names.empty() ? "" : ", ", gaps[end].policy);
+    }
+    lines.push_back(fmt::format("Left out, as not made for {} on {}: {}. --policy NAME says why.",
+                                first.table, first.fleet, names));
+    begin = end;
+  }
+  return lines;
 }
 
 /// Calls `add` with each span of rows of the same table and fleet.
@@ -160,6 +208,7 @@ ScheduleRow schedule_row(const scheduling::Fleet& fleet, std::span<const Job> jo
   ScheduleRow row{.jobs = jobs.size(),
                   .gpus = fleet.gpus(),
                   .metrics = scheduling::metrics_of(fleet, jobs, result),
+                  .evidence = scheduling::evidence_of(jobs, result),
                   .jct_s = {},
                   .use = result.use,
                   .job_lines = {}};
@@ -176,50 +225,69 @@ ScheduleRow schedule_row(const scheduling::Fleet& fleet, std::span<const Job> jo
   return row;
 }
 
-std::string schedule_text(std::span<const ScheduleRow> rows, const report::Terminal& terminal) {
+std::string schedule_text(const ScheduleResults& results, const report::Terminal& terminal) {
+  const std::span<const ScheduleRow> rows = results.rows;
   const bool several = std::ranges::any_of(
       rows, [&](const ScheduleRow& row) { return row.fleet != rows.front().fleet; });
   std::vector<std::string> header{"jobs", "policy"};
   if (several) header.insert(header.begin() + 1, "fleet");
-  header.insert(header.end(), kFigureNames.begin(), kFigureNames.end());
+  const std::vector<ScheduleFigure> figures = shown_figures();
+  for (const ScheduleFigure& figure : figures) {
+    header.push_back(title_of(figure, TimeUnit::kSeconds));
+  }
   report::TextTable table(header);
   for (const ScheduleRow& row : rows) {
-    std::vector<std::string> cells{file_name(row.table), row.policy};
+    std::vector<std::string> cells{row.table, row.policy};
     if (several) cells.insert(cells.begin() + 1, row.fleet);
-    for (std::string& figure : figures_of(row.metrics)) cells.push_back(std::move(figure));
+    for (const ScheduleFigure& figure : figures) {
+      cells.push_back(text_of(figure, row.metrics, TimeUnit::kSeconds));
+    }
     table.add_row(cells);
   }
-  return table.str(terminal.output_columns);
+  std::string text = table.str(terminal.output_columns);
+  for_each_group(rows, [&](std::span<const ScheduleRow> group) {
+    const std::string line = evidence_line(group.front());
+    if (!line.empty()) text += report::wrapped(line, 2, terminal.output_columns) + "\n";
+  });
+  for (const std::string& line : left_out_lines(results.left_out)) {
+    text += report::wrapped(line, 2, terminal.output_columns) + "\n";
+  }
+  return text;
 }
 
-nlohmann::ordered_json schedule_json(std::span<const ScheduleRow> rows,
+nlohmann::ordered_json schedule_json(const ScheduleResults& results,
                                      const report::Provenance& provenance) {
   nlohmann::ordered_json json{{"format", "gpemu-schedule-1"}};
   report::add_provenance(json, provenance);
   json["results"] = nlohmann::ordered_json::array();
-  for (const ScheduleRow& row : rows) {
-    const ScheduleMetrics& metrics = row.metrics;
-    json["results"].push_back({{"table", row.table},
-                               {"fleet", row.fleet},
-                               {"gpus", row.gpus},
-                               {"policy", row.policy},
-                               {"jobs", row.jobs},
-                               {"average_jct_s", metrics.average_jct_s},
-                               {"median_jct_s", metrics.median_jct_s},
-                               {"p90_jct_s", metrics.p90_jct_s},
-                               {"p95_jct_s", metrics.p95_jct_s},
-                               {"p99_jct_s", metrics.p99_jct_s},
-                               {"makespan_s", metrics.makespan_s},
-                               {"average_wait_s", metrics.average_wait_s},
-                               {"utilization", metrics.utilization},
-                               {"preemptions", metrics.preemptions}});
+  for (const ScheduleRow& row : results.rows) {
+    nlohmann::ordered_json result{{"table", row.table},
+                                  {"fleet", row.fleet},
+                                  {"gpus", row.gpus},
+                                  {"policy", row.policy},
+                                  {"jobs", row.jobs}};
+    for (const ScheduleFigure& figure : scheduling::schedule_figures()) {
+      result[figure.name] = figure.of(row.metrics);
+    }
+    result["evidence"] = nlohmann::ordered_json::array();
+    for (const scheduling::EvidenceShare& one : row.evidence) {
+      result["evidence"].push_back({{"evidence", one.evidence}, {"share", one.share}});
+    }
+    json["results"].push_back(std::move(result));
   }
+  json["left_out"] = gaps_json(results.left_out);
+  json["failed"] = gaps_json(results.failed);
   return json;
 }
 
-std::string schedule_page(std::span<const ScheduleRow> rows, const report::Provenance& provenance) {
+std::string schedule_page(const ScheduleResults& results, const report::Provenance& provenance) {
   report::Page page("Scheduling policies, in virtual time");
-  for_each_group(rows, [&](std::span<const ScheduleRow> group) { add_rows(page, group); });
+  for (const ScheduleGap& gap : results.failed) {
+    page.warning(
+        fmt::format("{} failed on {} on {}: {}", gap.policy, gap.table, gap.fleet, gap.reason));
+  }
+  for_each_group(results.rows, [&](std::span<const ScheduleRow> group) { add_rows(page, group); });
+  for (const std::string& line : left_out_lines(results.left_out)) page.paragraph(line);
   report::add_provenance(page, provenance);
   return page.html();
 }
@@ -228,8 +296,7 @@ std::string schedule_job_lines(std::span<const ScheduleRow> rows) {
   std::string text =
       "table,fleet,policy,job,arrival_s,gpus,first_start_s,end_s,held_s,preemptions,moves\n";
   for (const ScheduleRow& row : rows) {
-    const std::string prefix =
-        fmt::format("{},{},{},", file_name(row.table), row.fleet, row.policy);
+    const std::string prefix = fmt::format("{},{},{},", row.table, row.fleet, row.policy);
     for (std::size_t begin = 0; begin < row.job_lines.size();) {
       const std::size_t end = row.job_lines.find('\n', begin) + 1;
       text += prefix;

@@ -9,23 +9,45 @@
 
 #include <nlohmann/json_fwd.hpp>
 
+#include "gpemu/base/error.hpp"
 #include "gpemu/report/provenance.hpp"
 #include "gpemu/report/terminal.hpp"
+#include "gpemu/scheduling/fleet.hpp"
+#include "gpemu/scheduling/job.hpp"
+#include "gpemu/scheduling/schedule_metrics.hpp"
 #include "gpemu/scheduling/simulator.hpp"
+#include "gpemu/scheduling/use_over_time.hpp"
 
 namespace gpemu::tools {
 
 /// What a policy made of a table of jobs on a fleet.
 struct ScheduleRow {
-  std::string table;  ///< the file.
-  std::string fleet;  ///< the file, or servers x GPUs.
+  std::string table;  ///< the name of the file; its path if two have the same name.
+  std::string fleet;  ///< the same, or servers x GPUs.
   std::string policy;
   std::size_t jobs = 0;
   std::uint64_t gpus = 0;  ///< of the fleet.
   scheduling::ScheduleMetrics metrics;
+  std::vector<scheduling::EvidenceShare> evidence;
   std::vector<double> jct_s;  ///< of all jobs, rising.
   scheduling::UseOverTime use;
   std::string job_lines;  ///< what became of each job, as CSV; empty: nobody wants it.
+};
+
+/// A policy without a result on a table of jobs and a fleet.
+struct ScheduleGap {
+  std::string table;
+  std::string fleet;
+  std::string policy;
+  std::string reason;
+};
+
+/// What a command found out. Rows of the same table and fleet are next to each other.
+struct ScheduleResults {
+  std::vector<ScheduleRow> rows;
+  std::vector<ScheduleGap> left_out;  ///< not made for such jobs or such a fleet.
+  std::vector<ScheduleGap> failed;
+  ErrorCode code = ErrorCode::kInternal;  ///< of one that failed.
 };
 
 /// Returns the row of a simulation; `with_jobs`: also what became of each job.
@@ -33,16 +55,16 @@ struct ScheduleRow {
                                        std::span<const scheduling::Job> jobs,
                                        const scheduling::SimulationResult& result, bool with_jobs);
 
-/// Returns the rows as a table for the terminal.
-[[nodiscard]] std::string schedule_text(std::span<const ScheduleRow> rows,
+/// Returns the results as a table for the terminal, and which policies were left out.
+[[nodiscard]] std::string schedule_text(const ScheduleResults& results,
                                         const report::Terminal& terminal);
 
-/// Returns the rows as JSON; docs/reference/schemas/schedule.json.
-[[nodiscard]] nlohmann::ordered_json schedule_json(std::span<const ScheduleRow> rows,
+/// Returns the results as JSON; docs/reference/schemas/schedule.json.
+[[nodiscard]] nlohmann::ordered_json schedule_json(const ScheduleResults& results,
                                                    const report::Provenance& provenance);
 
 /// Returns an HTML page with a table and plots for each table of jobs and fleet.
-[[nodiscard]] std::string schedule_page(std::span<const ScheduleRow> rows,
+[[nodiscard]] std::string schedule_page(const ScheduleResults& results,
                                         const report::Provenance& provenance);
 
 /// Returns a CSV text with a line for each job of each row.

@@ -72,8 +72,15 @@ class ExperimentRunner {
   [[nodiscard]] Result<pipeline::PipelineSetup> setup(const profile::ExperimentRun& run);
   [[nodiscard]] Result<pipeline::ServiceSetup> service_setup(const profile::ExperimentRun& run);
 
-  /// Returns a described host, which it keeps. Errors: those of find_host().
+  /// Return a described host or data set, which it keeps. Errors: those of find_host() and
+  /// find_dataset().
   [[nodiscard]] Result<const profile::HostSpec*> host(const std::string& name);
+  [[nodiscard]] Result<const profile::DatasetSpec*> dataset(const std::string& name);
+
+  /// Returns on what a run's step time rests: "stated" by the run, or a name of the cost model's.
+  ///
+  /// Errors: those of the GPU and the model.
+  [[nodiscard]] Result<std::string> step_evidence(const profile::ExperimentRun& run);
 
  private:
   struct State;

@@ -32,6 +32,7 @@ struct ExperimentRun {
   std::string loader;   ///< of the host; empty: its first.
   std::string storage;  ///< of the host; empty: its first.
   std::string dataset;
+  int files = 0;  ///< so many that have the data set's sizes stand for it; 0: all.
   std::string gpu;
   std::string model;
   int gpus = 1;
@@ -61,11 +62,11 @@ struct ExperimentRun {
   std::string speeds;    ///< the path of a table of speeds; empty: the same everywhere.
   std::string restarts;  ///< that of a table of restart times; empty: `restart_s`.
   double restart_s = 0;
-  std::string accounting = "change";  ///< of restarts.
+  std::string accounting = "change";  ///< of restarts, as `gpemu schedule` names it.
   double round_s = 0;                 ///< 0: as in the policy's paper.
   int first_jobs = 0;                 ///< so many of the jobs; 0: all.
   std::string placement;              ///< as `gpemu place` names it; empty: nothing is filled.
-  double load = 1.3;                  ///< how many times the fleet's GPUs the jobs ask for.
+  double load = 0;                    ///< of the fleet's GPUs that jobs ask for; 0: FGD's.
   int seeds = 1;                      ///< from `seed` on.
 
   bool operator==(const ExperimentRun&) const = default;

@@ -123,6 +123,8 @@ class Fleet {
   [[nodiscard]] const std::vector<std::string>& kinds() const { return kinds_; }
   /// Returns the place in kinds() of the kind of a server's GPUs.
   [[nodiscard]] std::uint8_t kind_of(std::uint32_t server) const { return kind_of_[server]; }
+  /// Returns the numbers of GPUs of each kind, by kinds().
+  [[nodiscard]] const std::vector<std::uint32_t>& gpus_by_kind() const { return gpus_by_kind_; }
   /// Returns the number of GPUs of the servers before this one.
   [[nodiscard]] std::uint32_t gpus_before(std::uint32_t server) const { return before_[server]; }
   /// Returns the cores and the memory that a GPU has of its server if it has as much as the others
@@ -141,6 +143,7 @@ class Fleet {
   std::vector<Server> servers_;
   std::vector<std::string> kinds_;
   std::vector<std::uint8_t> kind_of_;
+  std::vector<std::uint32_t> gpus_by_kind_;
   std::vector<std::uint32_t> most_of_kind_;  ///< GPUs of a server.
   std::vector<std::uint32_t> before_;
   std::uint64_t gpus_ = 0;

@@ -11,7 +11,10 @@
 #include <vector>
 
 #include "gpemu/base/error.hpp"
+#include "gpemu/scheduling/accounting.hpp"
+#include "gpemu/scheduling/fleet.hpp"
 #include "gpemu/scheduling/job.hpp"
+#include "gpemu/scheduling/speed_profile.hpp"
 
 namespace gpemu::scheduling {
 
@@ -22,6 +25,10 @@ using RestartTimes = std::map<std::pair<std::string, std::uint32_t>, double>;
 ///
 /// Errors: kIo; kCorruptData with file and line.
 [[nodiscard]] Result<RestartTimes> read_restart_times(const std::filesystem::path& path);
+
+/// Reads restart times from the text of such a file; messages call it `name`.
+[[nodiscard]] Result<RestartTimes> parse_restart_times(std::string_view text,
+                                                       const std::string& name);
 
 /// Muri's simulator lets an iteration take so many times what its traces say.
 /// Source: itertime_overhead_list in simulator/jobs.py of github.com/Rivendile/Muri.
@@ -59,6 +66,19 @@ struct JobTableOptions {
 /// Errors: kIo; kCorruptData with file and line, and what a column must hold.
 [[nodiscard]] Result<std::vector<Job>> read_jobs(const std::filesystem::path& path,
                                                  const JobTableOptions& options = {});
+
+/// The files that say which jobs there are and how they run.
+struct JobFiles {
+  std::filesystem::path jobs;
+  std::filesystem::path speeds;    ///< empty: models are as fast everywhere.
+  std::filesystem::path restarts;  ///< empty: `restart_s`.
+  double restart_s = 0;            ///< of jobs whose table does not say it.
+  /// With kMuri, iterations take kMuriIterationFactor times what the table says.
+  Accounting accounting = Accounting::kChange;
+};
+
+/// Reads jobs and what other tables say about them. Errors: those of the readers of each.
+[[nodiscard]] Result<std::vector<Job>> read_jobs(const JobFiles& files, const Fleet& fleet);
 
 /// Reads jobs from the text of such a file; messages call it `name`.
 [[nodiscard]] Result<std::vector<Job>> parse_jobs(std::string_view text, const std::string& name,

@@ -26,6 +26,7 @@ struct PolicyEntry {
   std::string_view meaning;  ///< in one line, for lists.
   std::unique_ptr<Policy> (*make)(const PolicySettings& settings);
   PolicyScope scope = PolicyScope::kAll;
+  bool has_rounds = false;  ///< PolicySettings::round_s has an effect.
 };
 
 /// Checks that a policy can serve such jobs on such a fleet.
@@ -33,6 +34,12 @@ struct PolicyEntry {
 /// Errors: kInvalidArgument with the first job, or what the fleet has, for which it is not made.
 [[nodiscard]] Result<void> check_policy(const PolicyEntry& policy, const Fleet& fleet,
                                         std::span<const Job> jobs);
+
+/// Checks that each setting has an effect on one of these policies.
+///
+/// Errors: kInvalidArgument with the policies on which it has one.
+[[nodiscard]] Result<void> check_settings(std::span<const PolicyEntry* const> wanted,
+                                          const PolicySettings& settings);
 
 /// Returns all policies, by name.
 [[nodiscard]] std::span<const PolicyEntry> policies();

@@ -9,20 +9,11 @@
 #include <vector>
 
 #include "gpemu/base/error.hpp"
+#include "gpemu/scheduling/accounting.hpp"
 #include "gpemu/scheduling/policy.hpp"
 #include "gpemu/scheduling/use_over_time.hpp"
 
 namespace gpemu::scheduling {
-
-/// When running jobs pay their restart time.
-enum class Accounting : std::uint8_t {
-  kFree,    ///< never.
-  kChange,  ///< whenever they get GPUs that they did not have.
-  /// As Muri's simulator does: at each change of the fleet, every running job loses up to its
-  /// restart time of what it did since the last one. Jobs that would end within 1e-9 of each other,
-  /// relative to the time, end together.
-  kMuri,
-};
 
 /// How a simulation is done.
 struct SimulationOptions {
@@ -51,25 +42,5 @@ struct SimulationResult {
 [[nodiscard]] Result<SimulationResult> simulate(const Fleet& fleet, std::span<const Job> jobs,
                                                 Policy& policy,
                                                 const SimulationOptions& options = {});
-
-/// The figures by which simulations are compared. Units: seconds.
-struct ScheduleMetrics {
-  double average_jct_s = 0;
-  double p40_jct_s = 0;
-  double median_jct_s = 0;
-  double p90_jct_s = 0;
-  double p95_jct_s = 0;
-  double p99_jct_s = 0;
-  double makespan_s = 0;      ///< from the first arrival to the last end.
-  double average_wait_s = 0;  ///< the time without GPUs, from arrival to end.
-  double utilization = 0;     ///< the share of the GPUs' time, over the makespan, that jobs held.
-  double preemptions = 0;     ///< how often jobs lost their GPUs before they ended.
-};
-
-/// Returns the figures. The percentile p of n sorted values is the one with the index floor(p n).
-///
-/// Requires: at least one job; `result` is that of these jobs and this fleet.
-[[nodiscard]] ScheduleMetrics metrics_of(const Fleet& fleet, std::span<const Job> jobs,
-                                         const SimulationResult& result);
 
 }  // namespace gpemu::scheduling

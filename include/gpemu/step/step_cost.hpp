@@ -42,6 +42,8 @@ struct StepCost {
   /// Half the width of the 90 % interval of compute(), as a share of it, if both parts err in the
   /// same direction.
   [[nodiscard]] double compute_relative_error() const;
+  /// Returns the name of the evidence on which compute() rests, that of the worse part.
+  [[nodiscard]] std::string_view compute_evidence() const;
 };
 
 /// What is known about training one model on one GPU at one precision.

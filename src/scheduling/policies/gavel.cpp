@@ -62,7 +62,6 @@ class Gavel final : public Policy {
     std::size_t place = 0;  ///< in active_.
   };
 
-  void count_gpus(const Snapshot& snapshot);
   void note_changes(const Snapshot& snapshot);
   [[nodiscard]] Active active(const Snapshot& snapshot, JobIndex job) const;
   [[nodiscard]] static Demand demand_on(const Snapshot& snapshot, JobIndex job, std::size_t kind);
@@ -85,14 +84,6 @@ class Gavel final : public Policy {
   std::vector<double> gpus_;
   std::vector<Active> active_;  ///< those that wait or run, in the order of arrival.
 };
-
-void Gavel::count_gpus(const Snapshot& snapshot) {
-  if (!gpus_.empty()) return;
-  gpus_.resize(snapshot.fleet->kinds().size());
-  for (std::uint32_t i = 0; i < snapshot.fleet->servers().size(); ++i) {
-    gpus_[snapshot.fleet->kind_of(i)] += snapshot.fleet->servers()[i].gpus;
-  }
-}
 
 Gavel::Active Gavel::active(const Snapshot& snapshot, JobIndex job) const {
   const Job& asked = snapshot.jobs[job];
@@ -232,7 +223,10 @@ void Gavel::fill(const Snapshot& snapshot, Decision& decision) {
 }
 
 void Gavel::decide(const Snapshot& snapshot, Decision& decision) {
-  count_gpus(snapshot);
+  if (gpus_.empty()) {
+    const std::vector<std::uint32_t>& gpus = snapshot.fleet->gpus_by_kind();
+    gpus_.assign(gpus.begin(), gpus.end());
+  }
   note_changes(snapshot);
   const auto runs = [](const Active& active) { return active.on.has_value(); };
   const bool any_runs = std::ranges::any_of(active_, runs);

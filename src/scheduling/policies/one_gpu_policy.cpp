@@ -37,10 +37,7 @@ std::uint32_t OneGpuPolicy::held_by(const Snapshot& snapshot, std::uint32_t user
 
 void OneGpuPolicy::note_changes(const Snapshot& snapshot) {
   if (of_kind_.empty()) {
-    of_kind_.resize(snapshot.fleet->kinds().size());
-    for (std::uint32_t i = 0; i < snapshot.fleet->servers().size(); ++i) {
-      of_kind_[snapshot.fleet->kind_of(i)] += snapshot.fleet->servers()[i].gpus;
-    }
+    of_kind_ = snapshot.fleet->gpus_by_kind();
     free_of_kind_ = of_kind_;
   }
   if (!snapshot.ended.empty()) {

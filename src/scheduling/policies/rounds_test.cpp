@@ -1,8 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <array>
+#include <optional>
 #include <vector>
 
 #include <gtest/gtest.h>
 
+#include "gpemu/scheduling/registry.hpp"
+#include "gpemu/scheduling/simulator.hpp"
+
+#include "random_draws.hpp"
 #include "run_jobs.hpp"
 
 namespace gpemu::scheduling {
@@ -22,6 +28,27 @@ TEST(LasTest, GpusCount) {
   // 300: the first has had 600 s, the second 300 s; with the third, two of them fit.
   EXPECT_EQ(ends_by("las", 3, {job_of(0, 2, 400), job_of(0, 1, 400), job_of(1, 2, 100)}),
             (std::vector<double>{500, 400, 400}));
+}
+
+/// 60 jobs that come for two GPUs: rounds of another length change what happens.
+TEST(RoundsTest, TheirLengthHasAnEffectOnThePoliciesThatSayItAndOnNoOthers) {
+  const Fleet fleet = Fleet::uniform(2, 1).value();
+  RandomDraws draw(7);
+  std::vector<Job> jobs;
+  for (int i = 0; i < 60; ++i) jobs.push_back(job_of(100 * i, 1, static_cast<double>(draw(900))));
+  for (Job& job : jobs) job.iterations += 1;
+  for (const PolicyEntry& policy : policies()) {
+    if (!check_policy(policy, fleet, jobs)) continue;
+    const auto ends = [&](std::optional<double> round_s) {
+      const auto made = policy.make({.round_s = round_s});
+      return ends_of(simulate(fleet, jobs, *made).value());
+    };
+    EXPECT_EQ(ends({}) != ends(7), policy.has_rounds) << policy.name;
+  }
+  const std::array fifo{find_policy("fifo").value()};
+  EXPECT_TRUE(check_settings(fifo, {}));
+  EXPECT_NE(check_settings(fifo, {.round_s = 1}).error().message.find("gittins, las,"),
+            std::string::npos);
 }
 
 TEST(GittinsTest, AJobThatIsLikelyToEndSoonComesFirst) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -76,13 +77,16 @@ HostShare Synergy::share_of(const Snapshot& snapshot, JobIndex job) const {
 
 HostShare Synergy::best_for(const Snapshot& snapshot, JobIndex job) const {
   const Job& all = snapshot.jobs[job];
-  if (!tuned_ || !all.speed || all.speed->by_host.empty()) return share_of(snapshot, job);
+  if (!tuned_ || !all.speed) return share_of(snapshot, job);
+  // Of several kinds, the first on which it can run counts.
+  const auto kind = static_cast<std::size_t>(std::countr_zero(all.demand.kinds));
   const SpeedProfile::WithHost* best = nullptr;
-  for (const SpeedProfile::WithHost& entry : all.speed->by_host) {
+  for (const SpeedProfile::WithHost& entry : all.speed->hosts_on(kind)) {
     const bool better = best == nullptr || entry.speed > best->speed ||
                         (entry.speed == best->speed && entry.per_gpu < best->per_gpu);
     if (better) best = &entry;
   }
+  if (best == nullptr) return share_of(snapshot, job);
   return multiplied(best->per_gpu, all.demand.gpus);
 }
 
