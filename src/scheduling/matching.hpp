@@ -16,7 +16,7 @@ namespace gpemu::scheduling {
 ///
 /// It keeps its memory from one search to the next. Thread safety: none.
 /// Complexity: proportional to the third power of the number of things; for most of it, two things
-///   take one instruction.
+///   take one instruction, and those of a kind with the same label are looked at once.
 class HeaviestPairs {
  public:
   /// Returns each thing's partner; nothing for those without one. Things of a kind are alike:
