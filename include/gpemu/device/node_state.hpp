@@ -148,6 +148,10 @@ struct DeviceConfig {
   double max_power_w = 0;
   double idle_power_w = 0;
   GpuFacts facts;
+  /// As which GPU of another node it shows itself, by that node's name and its number there: its
+  /// UUID and PCI address are the same. Empty: as what it is.
+  std::string shown_node;
+  std::size_t shown_number = 0;
 };
 
 struct NodeConfig {
