@@ -5,6 +5,8 @@
 
 #include "gpemu/base/saturate.hpp"
 
+#include "layout.hpp"
+
 namespace gpemu::device {
 namespace {
 

@@ -299,6 +299,8 @@ bool Simulation::take(const Decision::Start& start) {
 }
 
 void Simulation::settle_groups() {
+  std::ranges::sort(changed_groups_);
+  changed_groups_.erase(std::ranges::unique(changed_groups_).begin(), changed_groups_.end());
   std::vector<Stages> stages;
   for (const std::uint32_t group : changed_groups_) {
     const auto found = groups_.find(group);
