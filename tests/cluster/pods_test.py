@@ -5,8 +5,8 @@ without gpemu see, what PyTorch does in them, and what parts of a GPU they get.
 
 Usage: tests/cluster/pods_test.py --installation FOLDER --plugin PROGRAM [unittest's options]
 
-FOLDER: where gpemu alone is installed, from the preset `package`. PROGRAM: gpemu-device-plugin, from
-another preset. PyTorch is that of scripts/build/install_torch.sh 2.8.0, for Python 3.11.
+FOLDER: where gpemu alone is installed, from the preset `package`. PROGRAM: gpemu-device-plugin,
+from another preset. PyTorch is that of scripts/build/install_torch.sh 2.8.0, for Python 3.11.
 """
 
 import argparse
