@@ -50,10 +50,11 @@ Result<GpuPool> GpuPool::create(GpuPoolOptions options) {
     return fail(ErrorCode::kInvalidArgument, "only GPUs with several replicas can be divided");
   }
   GPEMU_ASSIGN([[maybe_unused]] const ContainerEdits edits,
-               edits_for(options.installation, options.folder));
+               edits_for(options.installation, options.folder, options.folder));
   std::error_code error;
   std::filesystem::create_directories(options.folder, error);
   if (error) return io_fault(options.folder, error);
+  GPEMU_TRY(write_smi(options.folder));
   GpuPool pool(std::move(options));
   GPEMU_ASSIGN(const auto machine, device::Node::create_private({.name = pool.options_.machine,
                                                                  .devices = pool.options_.gpus}));
@@ -152,7 +153,7 @@ Result<ContainerEdits> GpuPool::allocate(std::span<const std::string> ids) {
                 gpus.size(), fmt::join(ids, ", "));
   }
   GPEMU_ASSIGN(const std::filesystem::path folder, node_folder({gpus.begin(), gpus.end()}));
-  GPEMU_ASSIGN(ContainerEdits edits, edits_for(options_.installation, folder));
+  GPEMU_ASSIGN(ContainerEdits edits, edits_for(options_.installation, folder, options_.folder));
   std::vector<std::string> uuids;
   for (const std::size_t gpu : gpus) uuids.push_back(uuids_[gpu]);
   edits.environment.emplace_back("NVIDIA_VISIBLE_DEVICES",

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <unistd.h>
 #include <utility>
 #include <vector>
 
@@ -75,12 +76,15 @@ TEST_F(GpuPoolTest, AContainerSeesItsGpusAloneAsTheMachineHasThem) {
   EXPECT_EQ(node->device_snapshot(1, TimePoint{}).uuid, four.devices()[3].id);
   EXPECT_EQ(variable(edits, "NVIDIA_VISIBLE_DEVICES"),
             four.devices()[1].id + "," + four.devices()[3].id);
-  EXPECT_EQ(variable(edits, "GPEMU_NODE"), kNodeName);
+  EXPECT_EQ(variable(edits, "GPEMU_NODE"), fmt::format("{}/gpus", ::geteuid()));
   EXPECT_EQ(variable(edits, "GPEMU_NODE_DIR"), kNodeFolder);
   EXPECT_EQ(variable(edits, "LD_AUDIT"), "/opt/gpemu/lib/gpemu/shims/libgpemu_audit.so");
   EXPECT_EQ(variable(edits, "GPEMU_RECORD_DIR"), std::nullopt);
   const auto writable = std::ranges::count(edits.mounts, false, &Mount::read_only);
   EXPECT_EQ(writable, 1) << "its own node alone";
+  const auto smi = std::ranges::find(edits.mounts, "/usr/bin/nvidia-smi", &Mount::container);
+  EXPECT_EQ(read_file(smi->host, kKiB).value(),
+            "#!/bin/sh\nexec /opt/gpemu/bin/gpemu nvidia-smi \"$@\"\n");
 }
 
 TEST_F(GpuPoolTest, NamesAreTheSameAfterARestart) {

@@ -297,8 +297,9 @@ void TimeSlices::advance_past(std::size_t sharer, TimePoint end, const TimeSlice
   for (int steps = 0; steps < kMostSteps && one.demand_count > 0; ++steps) {
     const bool has_passed =
         one.turns > 0 && one.last_turns[(one.turns - 1) % Sharer::kTurnsKept].end > end;
-    // The turn of a process by itself ends when another one has the engine.
-    if (has_passed && (one.server != 0 || last != sharer)) return;
+    // The turn of a process by itself ends when another one has the engine, or when its cap does.
+    const bool is_stopped = one.share.capped && !one.wants_at(time, rules);
+    if (has_passed && (one.server != 0 || last != sharer || is_stopped)) return;
     step(TimePoint::max(), rules);
   }
 }

@@ -110,6 +110,14 @@ TEST_F(SharesOfTimeTest, AloneASoftShareHasAllAndACapItsPart) {
   EXPECT_EQ(slices_.demand_end(0, kShareRules), point(1950ns));
 }
 
+TEST_F(SharesOfTimeTest, TurnsOfACapAreExpectedOneByOne) {
+  add_with(50, true, 5000ns);
+  slices_.advance_past(0, point(0ns), kShareRules);
+  EXPECT_EQ(turns_of(sharer(0)), (Spans{{0, 50}}));
+  slices_.advance_past(0, point(50ns), kShareRules);
+  EXPECT_EQ(turns_of(sharer(0)), (Spans{{0, 50}, {100, 150}}));
+}
+
 TEST_F(SharesOfTimeTest, WhatTheCapLeavesGoesToTheOthers) {
   add_with(30, true, 1000ns);
   add_with(30, false, 1000ns);

@@ -14,6 +14,7 @@ import json
 import pathlib
 import subprocess
 import sys
+import time
 import unittest
 
 import cluster
@@ -21,8 +22,9 @@ import cluster_test
 import image
 import keeper
 
-FOLDER = pathlib.Path("/var/tmp/gpemu-cluster-test")
+FOLDER = pathlib.Path("/var/tmp/gpemu-cluster-pods")
 TORCH = "2.8.0"
+SECONDS = 120  # that anything may take
 OPTIONS = argparse.Namespace(installation="/opt/gpemu", plugin="gpemu-device-plugin")
 GPU = "A100-SXM4-40GB"
 WHOLE, QUARTER = "nvidia.com/gpu", "gpemu.test/quarter"
@@ -67,8 +69,22 @@ class GpusInPods(unittest.TestCase):
     def tearDownClass(cls):
         cls.cluster.down()
 
-    kubectl = cluster_test.Pods.kubectl
-    result = cluster_test.Pods.result
+    def kubectl(self, *words, **options):
+        return subprocess.run([*cluster.kubectl_words(FOLDER), *words], check=True, text=True,
+                              stdout=subprocess.PIPE, timeout=SECONDS, **options).stdout
+
+    def result(self, name):
+        """Returns what a pod's program said, which must end with 0. Removes the pod."""
+        until = time.monotonic() + SECONDS
+        phase = ""
+        while phase not in ("Succeeded", "Failed"):
+            self.assertLess(time.monotonic(), until, f"{name} is {phase}")
+            time.sleep(0.2)
+            phase = self.kubectl("get", "pod", name, "-o", "jsonpath={.status.phase}")
+        said = self.kubectl("logs", name)
+        self.assertEqual(phase, "Succeeded", said)
+        self.kubectl("delete", "pod", name, "--now")
+        return said
 
     def start(self, name, command, limits=None, user=0):
         """Starts a pod that may use PyTorch."""

@@ -394,6 +394,24 @@ TEST(SharesOfTime, OnlyACapHoldsAlone) {
   }
 }
 
+TEST(SharesOfTime, ACapIsKeptForWorkThatIsQueuedForLong) {
+  const Node node(SharingPolicy::kTimeSlices);
+  auto parties = std::make_shared<Parties>();
+  const auto opened = node.open();
+  const auto device = device::Device::open(opened, 0, *parties, {}, share_of(0.25, true)).value();
+  TimePoint end{};
+  parties->add(opened, [&] {
+    const auto stream = device->create_stream();
+    for (int i = 0; i < 200; ++i) stream->launch(kForward);
+    device::Event event;
+    stream->record(event);
+    event.moment().wait(device->clock());
+    end = event.moment().time();
+  });
+  parties->run();
+  EXPECT_EQ(end, TimePoint(8s - 75ms)) << "80 periods of 25 ms";
+}
+
 TEST(SharesOfTime, OthersHaveWhatACapLeaves) {
   const auto outcomes = run_in_each_way(
       SharingPolicy::kTimeSlices, {{.steps = 100, .share = share_of(0.25, true)}, {.steps = 280}});

@@ -30,12 +30,17 @@ inline constexpr const char* kNodeFolder = "/run/gpemu";
 /// The node's name.
 inline constexpr const char* kNodeName = "gpus";
 
+/// Makes nvidia-smi for containers, a script, in a folder of the host.
+[[nodiscard]] Result<void> write_smi(const std::filesystem::path& folder);
+
 /// Returns what a container needs to use the GPUs of the node kNodeName in a folder of the host.
 /// `installation`: the host's folder with gpemu alone, as `cmake --install --prefix` makes it.
+/// `smi_folder`: that of write_smi().
 ///
 /// Errors: kNotFound if gpemu is not installed there; kInvalidArgument for a folder that holds
 ///   other programs, too, such as /usr.
 [[nodiscard]] Result<ContainerEdits> edits_for(const std::filesystem::path& installation,
-                                               const std::filesystem::path& node_folder);
+                                               const std::filesystem::path& node_folder,
+                                               const std::filesystem::path& smi_folder);
 
 }  // namespace gpemu::containers
