@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "gpemu/device/compute_shares.hpp"
 
+#include <algorithm>
 #include <cctype>
 #include <cmath>
 #include <cstddef>
@@ -68,6 +69,11 @@ ComputeShare ComputeShares::of(int index) const {
   const auto place = static_cast<std::size_t>(index);
   if (index < 0 || place >= of_device_.size() || of_device_[place] == 0) return of_all_;
   return {.part = of_device_[place], .capped = true};
+}
+
+bool ComputeShares::any() const {
+  return of_all_.part > 0 ||
+         std::ranges::any_of(of_device_, [](std::uint32_t part) { return part > 0; });
 }
 
 }  // namespace gpemu::device

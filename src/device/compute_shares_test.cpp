@@ -36,6 +36,8 @@ TEST(ComputeShares, AreThoseOfHami) {
   EXPECT_EQ(percent_of(hami), -30);
   EXPECT_EQ(percent_of(hami, 1), -60);
   EXPECT_EQ(percent_of(hami, 99), -30);
+  EXPECT_TRUE(read({{"CUDA_DEVICE_SM_LIMIT_1", "60"}}).value().any());
+  EXPECT_FALSE(read({{"CUDA_DEVICE_SM_LIMIT_1", "100"}}).value().any());
   for (const char* none : {"0", "100", ""}) {
     EXPECT_EQ(percent_of({{"CUDA_DEVICE_SM_LIMIT", none}}), 0);
   }

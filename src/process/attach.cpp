@@ -151,6 +151,7 @@ Result<void> open_node(Process& state, const profile::Database& database) {
     only.memory_bytes = *settings.memory;
     only.facts.reserved_memory_bytes = 0;
   }
+  if (state.settings->compute_shares.any()) config.policy = device::SharingPolicy::kTimeSlices;
   GPEMU_ASSIGN(state.node, device::Node::create_private(config));
   return {};
 }

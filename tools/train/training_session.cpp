@@ -108,6 +108,8 @@ Result<void> TrainingSession::make_plan(const GpuOptions& options, const World& 
 Result<void> TrainingSession::create_node(const GpuOptions& options, const World& world) {
   device::NodeConfig config{.name = fmt::format("train-{}", ::getpid()), .temporary = true};
   GPEMU_ASSIGN(config.faults, faults_of(options.faults, static_cast<std::size_t>(plan_.gpus)));
+  GPEMU_ASSIGN(const device::ComputeShares shares, world.compute_shares());
+  if (shares.any()) config.policy = device::SharingPolicy::kTimeSlices;
   // Nobody else can use a private node, so one device can stand for all GPUs that are alike.
   const bool are_alike = virtual_clock_ && config.faults.empty();
   const int devices = are_alike ? plan_.distinct_gpus() : plan_.gpus;

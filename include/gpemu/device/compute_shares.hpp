@@ -22,6 +22,8 @@ class ComputeShares {
   /// Returns the share of a device. `index`: of the device among those that the process could see
   /// (GPEMU_DEVICES), without regard to CUDA_VISIBLE_DEVICES.
   [[nodiscard]] ComputeShare of(int index) const;
+  /// Returns whether it has a share of any device, so that these must be shared by time slices.
+  [[nodiscard]] bool any() const;
 
  private:
   ComputeShare of_all_;
