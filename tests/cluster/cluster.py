@@ -36,17 +36,6 @@ ROOT = keeper.HERE.parents[1]
 FOLDER = pathlib.Path("/var/tmp/gpemu-cluster")
 
 
-def first_process(cgroup, depth):
-    """The number, outside of all namespaces, of the process that is the first of its PID namespace,
-    this many namespaces below."""
-    for pid in keeper.processes_of(pathlib.Path(cgroup)):
-        with contextlib.suppress(OSError):
-            for line in pathlib.Path(f"/proc/{pid}/status").read_text("utf-8").splitlines():
-                if line.startswith("NSpid:") and line.split()[1 + depth:] == ["1"]:
-                    return pid
-    return None
-
-
 class Cluster:
     """A cluster that ends with this object, or with this process; with stay=True, it goes on.
 
@@ -116,21 +105,31 @@ def programs():
     return built.stdout.strip()
 
 
+def first_process(folder, node=""):
+    """The number, outside of all namespaces, of the first process of the control plane's or of a
+    node's PID namespace."""
+    depth = 2 if node else 1
+    for cgroup in keeper.state(folder).get("cgroups", {}).values():
+        for pid in keeper.processes_of(pathlib.Path(cgroup) / node):
+            with contextlib.suppress(OSError):
+                for line in pathlib.Path(f"/proc/{pid}/status").read_text("utf-8").splitlines():
+                    if line.startswith("NSpid:") and line.split()[1 + depth:] == ["1"]:
+                        return pid
+    raise keeper.ClusterError(f"no cluster {f'with a node {node} ' if node else ''}runs in {folder}"
+                              "; start one with `up`")
+
+
 def kubectl_words(folder):
     """The words before the arguments of kubectl."""
-    memory = next(iter(keeper.state(folder)["cgroups"].values()))
+    pid = first_process(folder)
     config = json.loads((folder / "config.json").read_text())
-    return ["nsenter", f"--net=/proc/{first_process(memory, 1)}/ns/net",
-            f"{config['programs']}/kubectl", f"--kubeconfig={folder}/kubeconfig"]
+    return ["nsenter", f"--net=/proc/{pid}/ns/net", f"{config['programs']}/kubectl",
+            f"--kubeconfig={folder}/kubeconfig"]
 
 
 def node_words(folder, node):
     """The words before a command on a node."""
-    memory = next(iter(keeper.state(folder)["cgroups"].values()))
-    pid = first_process(f"{memory}/{node}", 2)
-    if pid is None:
-        raise keeper.ClusterError(f"the cluster has no node {node}")
-    return ["nsenter", "--all", f"--target={pid}", "--"]
+    return ["nsenter", "--all", f"--target={first_process(folder, node)}", "--"]
 
 
 def arguments_of():

@@ -77,7 +77,8 @@ def machine():
         "process": {f"{pid} {name}" for pid, name in processes().items()},
         "mount": set(pathlib.Path("/proc/self/mountinfo").read_text("utf-8").splitlines()),
         "namespace": namespaces(),
-        "cgroup": {str(path) for path in keeper.CGROUPS.rglob("*") if path.is_dir()},
+        # Other programs' cgroups come and go. All of a cluster's are in one that is called so.
+        "cgroup": {str(path) for path in keeper.CGROUPS.rglob("*gpemu-cluster-*")},
         "interface": {line.split(":")[1] for line in links.splitlines()},
         "setting": {f"{name}: {value}" for name, value in settings().items()},
         "file": {str(path) for folder in ("/dev", "/etc/cni", "/opt", "/run", "/usr/libexec",
@@ -87,10 +88,10 @@ def machine():
 
 
 def differences(before, after):
-    """What there is that was not there, or is not there any more."""
-    return sorted(f"{kind} {word}: {what}" for kind in before
-                  for word, whats in (("left", after[kind] - before[kind]),
-                                      ("missing", before[kind] - after[kind])) for what in whats)
+    """What there is that was not there, and which mounts, interfaces and files are missing."""
+    left = [f"{kind} left: {what}" for kind in before for what in after[kind] - before[kind]]
+    return sorted(left + [f"{kind} missing: {what}" for kind in ("file", "interface", "mount")
+                          for what in before[kind] - after[kind]])
 
 
 def pod(name, node, command):
@@ -207,8 +208,8 @@ class Pods(unittest.TestCase):
             second.up()
 
 
-class Leaves(unittest.TestCase):
-    """The machine is as before."""
+class MachineTest(unittest.TestCase):
+    """Afterwards, the machine is as before."""
 
     def setUp(self):
         self.before = machine()
@@ -222,6 +223,9 @@ class Leaves(unittest.TestCase):
 
     def command(self, *words):
         return [sys.executable, cluster.__file__, "--folder", str(FOLDER), *words]
+
+
+class Ends(MachineTest):
 
     def test_down_leaves_nothing(self):
         subprocess.run(self.command("up"), check=True, timeout=SECONDS * 2)
@@ -240,14 +244,13 @@ class Leaves(unittest.TestCase):
         self.assertEqual(self.left(), [])  # Without `down`.
 
 
-class Kills(Leaves):
+class Kills(MachineTest):
     """A random process is killed at a random moment of a start, or after it."""
 
     @staticmethod
     def keeper():
-        with contextlib.suppress(keeper.ClusterError, ValueError):
-            return keeper.state(FOLDER)["keeper"], "keeper"
-        return None
+        pid = keeper.state(FOLDER).get("keeper")
+        return (pid, "keeper") if pid else None
 
     def kill(self, draw):
         """Returns the name of the process that was killed."""

@@ -27,7 +27,7 @@ PRIVATE = ("/dev", "/proc", "/run", "/sys", "/tmp", "/var/lib", "/var/log")
 END_S = 60
 
 
-class ClusterError(RuntimeError):
+class ClusterError(Exception):
     """Its text is for the user."""
 
 
@@ -104,16 +104,16 @@ def remove_cgroups(paths):
 
 
 def state(folder):
+    """What the keeper has written; nothing if there is no cluster."""
     try:
         return json.loads((folder / "state.json").read_text())
     except FileNotFoundError:
-        raise ClusterError(f"no cluster runs in {folder}; start one with `up`") from None
+        return {}
 
 
 def remove(folder):
     """Removes what a cluster without a keeper has left."""
-    with contextlib.suppress(FileNotFoundError):
-        remove_cgroups(json.loads((folder / "state.json").read_text())["cgroups"].values())
+    remove_cgroups(state(folder).get("cgroups", {}).values())
     for path in folder.iterdir():
         if path.is_dir() and not path.is_symlink():
             shutil.rmtree(path)
@@ -151,10 +151,10 @@ def down(folder):
     until = time.monotonic() + END_S
     held = lock(folder)
     while held is None:
-        with contextlib.suppress(OSError, KeyError, ValueError):
-            keeper = json.loads((folder / "state.json").read_text())["keeper"]
+        if keeper := state(folder).get("keeper"):
             # The lock is held: the keeper lives, and this number is its.
-            os.kill(keeper, signal.SIGTERM if time.monotonic() < until else signal.SIGKILL)
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(keeper, signal.SIGTERM if time.monotonic() < until else signal.SIGKILL)
         time.sleep(0.1)
         held = lock(folder)
     remove(folder)
@@ -192,15 +192,18 @@ def keep(folder):
     """Starts a cluster, and removes it when it ends, or when the process that has started this one
     dies before it writes "k" to our standard input."""
     config = json.loads(sys.stdin.buffer.readline())
-    held = lock(folder)
-    if held is None:
-        raise ClusterError(f"a cluster runs in {folder}; end it with: {HERE}/cluster.py --folder "
-                           f"{folder} down")
+    while (held := lock(folder)) is None:
+        # One that ends will have gone; one that starts has not written its state yet.
+        if not state(folder).get("ends", True):
+            raise ClusterError(f"a cluster runs in {folder}; end it with: {HERE}/cluster.py "
+                                   f"--folder {folder} down")
+        time.sleep(0.1)
     remove(folder)
     os.close(held)
     held = lock(folder)
     cgroups = new_cgroups(folder)
-    write(folder / "state.json", json.dumps({"keeper": os.getpid(), "cgroups": cgroups}))
+    now = {"keeper": os.getpid(), "ends": False, "cgroups": cgroups}
+    write(folder / "state.json", json.dumps(now))
     write(folder / "config.json", json.dumps(config))
     signal.signal(signal.SIGTERM, end_once)
     try:
@@ -210,6 +213,7 @@ def keep(folder):
                                   HERE / "inside.py", folder, "enter"], stdin=subprocess.PIPE)
         wait_for_end(os.pidfd_open(first.pid))
     finally:
+        write(folder / "state.json", json.dumps({**now, "ends": True}))
         remove(folder)  # This also kills all processes.
 
 
