@@ -74,19 +74,21 @@ class Cluster:
                 break
             said.append(line.decode(errors="replace"))
         else:
+            self.let_go()
             self.process.wait()
             raise keeper.ClusterError("the cluster did not start:\n" + "".join(said))
         if self.stay:
             self.process.stdin.write(b"k")
-            self.process.stdin.close()
-            self.process.stdout.close()
+            self.let_go()
+
+    def let_go(self):
+        self.process.stdin.close()
+        self.process.stdout.close()
 
     def down(self):
-        if self.process:
-            self.process.stdin.close()
-            self.process.stdout.close()
-            self.process.wait()
+        self.let_go()
         keeper.down(self.folder)
+        self.process.wait()
 
     def __enter__(self):
         self.up()

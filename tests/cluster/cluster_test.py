@@ -9,6 +9,7 @@ Usage: tests/cluster/cluster_test.py [--kills N] [--seed N] [unittest's options]
 
 import argparse
 import contextlib
+import glob
 import json
 import os
 import pathlib
@@ -45,7 +46,7 @@ def text_of(path):
 def processes():
     """The cluster's: those that have the mark, or are in its cgroups. Without those that end."""
     found = {}
-    for path in pathlib.Path("/proc").glob("[0-9]*"):
+    for path in map(pathlib.Path, glob.glob("/proc/[0-9]*")):
         pid = int(path.name)
         if pid == os.getpid():
             continue
@@ -58,16 +59,22 @@ def processes():
 
 def namespaces():
     found = set()
-    for path in pathlib.Path("/proc").glob("[0-9]*/ns/*"):
+    for path in glob.glob("/proc/[0-9]*/ns/*"):
         with contextlib.suppress(OSError):
             found.add(os.readlink(path))
     return found
 
 
+def paths_below(root):
+    # pathlib's functions fail if a folder vanishes while they look.
+    return (pathlib.Path(folder) / name for folder, folders, files in os.walk(root)
+            for name in folders + files)
+
+
 def settings():
     root = pathlib.Path("/proc/sys")
-    return {name: text_of(path) for path in root.rglob("*") if path.is_file()
-            and not (name := str(path.relative_to(root))).startswith(CHANGING)}
+    return {name: text_of(path) for path in paths_below(root)
+            if not (name := str(path.relative_to(root))).startswith(CHANGING)}
 
 
 def machine():
@@ -78,12 +85,13 @@ def machine():
         "mount": set(pathlib.Path("/proc/self/mountinfo").read_text("utf-8").splitlines()),
         "namespace": namespaces(),
         # Other programs' cgroups come and go. All of a cluster's are in one that is called so.
-        "cgroup": {str(path) for path in keeper.CGROUPS.rglob("*gpemu-cluster-*")},
+        "cgroup": {str(path) for path in paths_below(keeper.CGROUPS)
+                   if path.name.startswith("gpemu-cluster-")},
         "interface": {line.split(":")[1] for line in links.splitlines()},
         "setting": {f"{name}: {value}" for name, value in settings().items()},
         "file": {str(path) for folder in ("/dev", "/etc/cni", "/opt", "/run", "/usr/libexec",
                                           "/var/lib", "/var/log", "/var/tmp")
-                 for path in pathlib.Path(folder).glob("*")},
+                 for path in glob.glob(f"{folder}/*")},
     }
 
 
@@ -213,6 +221,7 @@ class MachineTest(unittest.TestCase):
 
     def setUp(self):
         self.before = machine()
+        self.addCleanup(keeper.down, FOLDER)
 
     def left(self):
         """What differs when all has had its time to end."""
@@ -257,10 +266,10 @@ class Kills(MachineTest):
         with open(os.devnull, "wb") as nothing, subprocess.Popen(
                 self.command("up"), stdout=nothing, stderr=nothing) as starting:
             time.sleep(draw.choice([0.5, 5, 20]) * draw.random())
-            # The two that end the cluster are met as often as all others together.
             found = sorted(processes().items()) or [(starting.pid, "up")]
-            victim, name = draw.choice([draw.choice(found), (starting.pid, "up"),
-                                        self.keeper() or draw.choice(found)])
+            inner = draw.choice(found)  # or one of the two that can end the cluster
+            victim, name = draw.choice([inner, inner, (starting.pid, "up"),
+                                        self.keeper() or inner])
             with contextlib.suppress(ProcessLookupError):
                 os.kill(victim, signal.SIGKILL)
             if draw.random() < 0.5:
