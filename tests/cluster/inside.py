@@ -63,7 +63,7 @@ class Supervisor:
         with open(self.logs / f"{name}.log", "ab") as log:
             process = subprocess.Popen([str(word) for word in words], env=self.environment,
                                        stdin=subprocess.DEVNULL, stdout=log, stderr=log)
-        self.programs[process.pid] = (name, words, again)
+        self.programs[process.pid] = (process, name, words, again)
 
     def turn(self):
         """Takes a short time."""
@@ -71,7 +71,8 @@ class Supervisor:
         with contextlib.suppress(ChildProcessError):
             while (ended := os.waitpid(-1, os.WNOHANG))[0]:
                 if ended[0] in self.programs:
-                    name, words, again = self.programs.pop(ended[0])
+                    process, name, words, again = self.programs.pop(ended[0])
+                    process.returncode = ended[1]  # Else Popen would wait for it.
                     if again:
                         self.again[name] = (time.monotonic() + RESTART_S, words)
                     else:

@@ -59,10 +59,13 @@ def own_cgroup(folder, controllers):
     return folder
 
 
+def cgroup_name(folder):
+    return f"gpemu-cluster-{hashlib.sha256(str(folder).encode()).hexdigest()[:8]}"
+
+
 def new_cgroups(folder):
     """Where the cgroups of a cluster belong: below this process's own, so that its limits hold."""
-    name = f"gpemu-cluster-{hashlib.sha256(str(folder).encode()).hexdigest()[:8]}"
-    hierarchies = {}
+    name, hierarchies = cgroup_name(folder), {}
     for controller, mount in cgroup_mounts().items():
         hierarchies.setdefault(mount, set()).add(controller)
     return {",".join(sorted(controllers)): str(own_cgroup(mount, controllers) / name)
