@@ -23,7 +23,7 @@ ALLOWED = {
     "kernels": {"abi", "base"},
     "cost": {"abi", "base", "kernels", "profile"},
     "step": {"abi", "base", "kernels", "profile", "cost"},
-    "scheduling": {"base"},
+    "scheduling": {"base", "sim"},
     "calibrate": {"base", "profile", "topology", "kernels", "cost", "step"},
     "device": {"base", "sim", "profile"},
     "mps": {"base", "net"},
@@ -50,6 +50,7 @@ ALLOWED = {
     "predict": {"base", "profile", "kernels", "cost", "step", "record"},
     "skip": {"base", "sim"},
     "run": {"base", "sim", "profile", "topology", "predict", "record", "skip"},
+    "containers": {"base", "device", "run"},
     # The headers of libgpemu.so, which is all that shims and plug-ins see.
     "abi": {"base"},
 }

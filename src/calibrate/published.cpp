@@ -392,9 +392,10 @@ Result<profile::OperationParameters> fit_parameters(PublishedFit& fit, const pro
   std::vector<profile::Parameter> parameters(cost::kOperationParameters.begin(),
                                              cost::kOperationParameters.end());
   for (profile::Parameter& parameter : parameters) {
-    parameter.shared_spread = gpu.tf32_tensor_flops
-                                  ? std::hypot(parameter.shared_spread, parameter.own_spread)
-                                  : parameter.own_spread;
+    // Not std::hypot, which would need glibc 2.35 at run time; the rest needs 2.34.
+    const double both = std::sqrt(parameter.shared_spread * parameter.shared_spread +
+                                  parameter.own_spread * parameter.own_spread);
+    parameter.shared_spread = gpu.tf32_tensor_flops ? both : parameter.own_spread;
   }
   const bool products = arithmetic == Arithmetic::kTf32 || arithmetic == Arithmetic::kFp32;
   std::vector<int> chosen(static_cast<std::size_t>(products ? profile::kFirstCommonParameter

@@ -13,7 +13,8 @@ using gpemu::Result;
 gpemu_status gpemu_device_open(gpemu_node* node, int32_t index, gpemu_device** device) {
   return guard([=]() -> Result<void> {
     GPEMU_TRY(require("gpemu_device_open", node, device));
-    GPEMU_ASSIGN(auto opened, gpemu::device::Device::open(node->node, index, *node->clock));
+    GPEMU_ASSIGN(auto opened, gpemu::device::Device::open(node->node, index, *node->clock, {},
+                                                          node->shares.of(index)));
     if (const auto limit = node->limits.limit(index, opened->memory_info().total)) {
       opened->limit_memory(*limit);
     }

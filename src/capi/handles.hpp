@@ -5,6 +5,7 @@
 #include <sys/types.h>
 
 #include "gpemu/base/mutex.hpp"
+#include "gpemu/device/compute_shares.hpp"
 #include "gpemu/device/device.hpp"
 #include "gpemu/device/memory_limits.hpp"
 #include "gpemu/device/rendezvous.hpp"
@@ -18,7 +19,8 @@
 struct gpemu_node {
   std::shared_ptr<gpemu::sim::Clock> clock;
   std::shared_ptr<gpemu::device::Node> node;
-  gpemu::device::MemoryLimits limits{};  ///< of this process, on a node that others share.
+  gpemu::device::MemoryLimits limits{};   ///< of this process, on a node that others share.
+  gpemu::device::ComputeShares shares{};  ///< likewise.
 };
 
 struct gpemu_device {

@@ -103,8 +103,11 @@ gpemu_status gpemu_node_open(const char* name, gpemu_node** node) {
     GPEMU_ASSIGN(auto opened, gpemu::device::Node::open(name));
     opened->set_priority(priority);
     GPEMU_ASSIGN(auto limits, gpemu::device::MemoryLimits::read(std::getenv));
-    *node = new gpemu_node{
-        .clock = gpemu::clock_of(opened), .node = std::move(opened), .limits = std::move(limits)};
+    GPEMU_ASSIGN(auto shares, gpemu::device::ComputeShares::read(std::getenv));
+    *node = new gpemu_node{.clock = gpemu::clock_of(opened),
+                           .node = std::move(opened),
+                           .limits = std::move(limits),
+                           .shares = std::move(shares)};
     return {};
   });
 }

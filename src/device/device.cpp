@@ -106,13 +106,22 @@ Device::Device(std::unique_ptr<State> state) : state_(std::move(state)) {
 
 Result<std::unique_ptr<Device::State>> Device::attach(std::shared_ptr<Node> node, int place,
                                                       sim::Clock& clock,
-                                                      std::optional<MpsClient> client) {
+                                                      std::optional<MpsClient> client,
+                                                      const ComputeShare& share) {
   Segment& segment = *node->segment_;
   Schedule& schedule = *node->schedule_;
+  if (share.part > 0 &&
+      (client || is_side_by_side(node->policy()) || !layout::has_slice_tables(node->policy()))) {
+    return fail(ErrorCode::kUnsupported,
+                "this process has a share of the compute time ({} % of a GPU), which only GPUs "
+                "have that processes share by time slices, without MPS; node '{}' has others: "
+                "make one with `gpemu node create --sharing time-slices`",
+                share.part * 100.0 / kWholeWidth, node->name());
+  }
   if (is_side_by_side(node->policy())) {
     client = client.value_or(MpsClient{});
     client->server = MpsClient{}.server;
-  } else if (client && !layout::has_slice_tables(node->policy())) {
+  } else if (client && !uses_time_slices(node->policy())) {
     return fail(ErrorCode::kUnsupported,
                 "clients of MPS cannot share the devices of node '{}': make one with `gpemu node "
                 "create --sharing time-slices` or `--sharing mps`",
@@ -122,7 +131,7 @@ Result<std::unique_ptr<Device::State>> Device::attach(std::shared_ptr<Node> node
   {
     const Lock lock(schedule.mutex);
     if (!schedule.join(static_cast<std::size_t>(place), clock.now(),
-                       {.client = client, .priority = node->priority()})) {
+                       {.client = client, .priority = node->priority(), .share = share})) {
       segment.claims(place).remove_context();
       return fail(ErrorCode::kResourceLimit,
                   "device {} of node '{}' has {} processes, and no more can share it; "
@@ -149,7 +158,8 @@ Result<std::unique_ptr<Device::State>> Device::attach(std::shared_ptr<Node> node
 
 Result<std::unique_ptr<Device>> Device::open(std::shared_ptr<Node> node, int index,
                                              sim::Clock& clock,
-                                             const std::optional<MpsClient>& client) {
+                                             const std::optional<MpsClient>& client,
+                                             const ComputeShare& share) {
   if (index < 0 || index >= node->device_count()) {
     return fail(ErrorCode::kNotFound, "node '{}' has no device {}: its devices are 0 to {}",
                 node->name(), index, node->device_count() - 1);
@@ -161,7 +171,7 @@ Result<std::unique_ptr<Device>> Device::open(std::shared_ptr<Node> node, int ind
                 index, its.name());
   };
   if (node->mig(index).mode().divided) return divided(*node);
-  GPEMU_ASSIGN(std::unique_ptr<State> state, attach(node, index, clock, client));
+  GPEMU_ASSIGN(std::unique_ptr<State> state, attach(node, index, clock, client, share));
   std::unique_ptr<Device> device(new Device(std::move(state)));
   // Somebody may have switched MIG on without seeing this process.
   if (node->mig(index).mode().divided) return divided(*node);
@@ -169,7 +179,7 @@ Result<std::unique_ptr<Device>> Device::open(std::shared_ptr<Node> node, int ind
 }
 
 Result<std::unique_ptr<Device>> Device::open(std::shared_ptr<Node> node, const MigDevice& mig,
-                                             sim::Clock& clock) {
+                                             sim::Clock& clock, const ComputeShare& share) {
   const auto gone = [&] {
     return fail(ErrorCode::kNotFound, "the MIG device {} of node '{}' does not exist any more",
                 mig.uuid, node->name());
@@ -180,7 +190,7 @@ Result<std::unique_ptr<Device>> Device::open(std::shared_ptr<Node> node, const M
   Segment& segment = *node->segment_;
   const NodeFacts& facts = segment.facts();
   const int place = facts.mig_place(mig.gpu, mig.compute_place);
-  GPEMU_ASSIGN(std::unique_ptr<State> state, attach(node, place, clock, {}));
+  GPEMU_ASSIGN(std::unique_ptr<State> state, attach(node, place, clock, {}, share));
   // From here on, the destructor gives back what was taken.
   state->memory_place = facts.mig_place(mig.gpu, mig.memory_place);
   state->claims = &segment.claims(state->memory_place);

@@ -91,8 +91,8 @@ std::unique_ptr<DeviceSharing> make_sharing(SharingPolicy policy,
                                             layout::HoldingRecord& own, Trim trim) {
   switch (policy) {
     case SharingPolicy::kFifo:
-    case SharingPolicy::kMig:         // Each compute instance is a device for its processes.
-    case SharingPolicy::kTimeSlices:  // SlicedSharing divides the time of the compute engine.
+    case SharingPolicy::kTimeSlices:  // SlicedSharing divides the time of the compute engine,
+    case SharingPolicy::kMig:         // of each compute instance by itself.
     case SharingPolicy::kMps:         // It does so for these, too.
     case SharingPolicy::kAntMan:
     case SharingPolicy::kTgs:

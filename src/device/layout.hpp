@@ -25,7 +25,7 @@
 ///     SettingsRecord[device_count]
 ///     PowerTable[device_count]
 ///     LinkRecord[device_count]
-///     SliceTable[device_count]                                    only if has_slice_tables()
+///     SliceTable[places]                                          only if has_slice_tables()
 ///     MigTable[device_count]                                      only for the policy kMig
 ///     ClockPage                                                   at a page of its own
 ///
@@ -170,7 +170,7 @@ struct alignas(64) HoldingRecord {
 
 /// Returns whether processes share the compute engines of devices as SlicedSharing does.
 [[nodiscard]] constexpr bool has_slice_tables(SharingPolicy policy) {
-  return uses_time_slices(policy) || is_side_by_side(policy);
+  return uses_time_slices(policy) || is_side_by_side(policy) || policy == SharingPolicy::kMig;
 }
 
 /// Processes with contexts on a device that processes share by time slices. Source: the 60 clients
@@ -179,7 +179,7 @@ inline constexpr std::size_t kMostSharers = 64;
 
 /// A state of the time slices of a device's compute engine. Source of the size: TimeSlices.
 struct alignas(64) SliceState {
-  std::atomic<std::int64_t> words[8 + 119 * kMostSharers];
+  std::atomic<std::int64_t> words[8 + 122 * kMostSharers];
 };
 
 /// The time slices of a device's compute engine (docs/design/time-slices.md).
@@ -315,7 +315,7 @@ struct Offsets {
         power_tables(settings + devices * sizeof(SettingsRecord)),
         links(power_tables + devices * sizeof(PowerTable)),
         slice_tables(links + devices * sizeof(LinkRecord)),
-        mig_tables(slice_tables + (has_slice_tables(policy) ? devices * sizeof(SliceTable) : 0)),
+        mig_tables(slice_tables + (has_slice_tables(policy) ? places * sizeof(SliceTable) : 0)),
         clock((mig_tables + (policy == SharingPolicy::kMig ? devices * sizeof(MigTable) : 0) +
                kPage - 1) /
               kPage * kPage),

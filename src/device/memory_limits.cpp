@@ -2,31 +2,15 @@
 #include "gpemu/device/memory_limits.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "number_text.hpp"
+
 namespace gpemu::device {
 namespace {
-
-/// Devices that have a variable of their own. Source: HAMi-core, CUDA_DEVICE_MAX_COUNT.
-constexpr int kMostNumbered = 16;
-
-std::string_view text_of(const Lookup& lookup, const char* name) {
-  const char* const value = lookup(name);
-  return value == nullptr ? "" : value;
-}
-
-/// Reads a number at the beginning of a text, and takes it away.
-template <typename Number>
-bool take_number(std::string_view& text, Number& number) {
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc()) return false;
-  text.remove_prefix(static_cast<std::size_t>(end - text.data()));
-  return true;
-}
 
 /// Reads a size as HAMi writes it, e.g. 1g, 1024m, 1048576k or 1073741824. Source: HAMi-core's
 /// README. 0 is no limit, as there.
@@ -60,22 +44,11 @@ void take_less(std::optional<Bytes>& least, std::optional<Bytes> other) {
 
 Result<MemoryLimits> MemoryLimits::read(const Lookup& lookup) {
   MemoryLimits limits;
-  if (const std::string_view text = text_of(lookup, variable::kGpuFraction); !text.empty()) {
-    std::string_view rest = text;
-    double fraction = 0;
-    // NaN is in no range.
-    if (!take_number(rest, fraction) || !rest.empty() || !(fraction > 0 && fraction <= 1)) {
-      return fail(
-          ErrorCode::kInvalidArgument,
-          "{} is \"{}\", not a fraction of a GPU: give a number above 0 and at most 1, e.g. "
-          "0.5",
-          variable::kGpuFraction, text);
-    }
-    limits.fraction_ = fraction;
-  }
+  GPEMU_ASSIGN(const double fraction, read_fraction(lookup, variable::kGpuFraction, 1));
+  if (fraction < 1) limits.fraction_ = fraction;
   constexpr const char* kMemoryLimit = "CUDA_DEVICE_MEMORY_LIMIT";
   GPEMU_ASSIGN(limits.of_all_, read_size(lookup, kMemoryLimit));
-  for (int i = 0; i < kMostNumbered; ++i) {
+  for (int i = 0; i < kMostNumberedDevices; ++i) {
     GPEMU_ASSIGN(limits.of_device_.emplace_back(),
                  read_size(lookup, fmt::format("{}_{}", kMemoryLimit, i)));
   }
@@ -105,20 +78,6 @@ void MemoryLimits::apply(int index, DeviceSnapshot& device) const {
   for (const ProcessSnapshot& process : device.processes) {
     device.memory_used = std::min(*most, device.memory_used + process.memory_held);
   }
-}
-
-Result<std::optional<int>> sm_limit(const Lookup& lookup) {
-  constexpr const char* kSmLimit = "CUDA_DEVICE_SM_LIMIT";
-  const std::string_view text = text_of(lookup, kSmLimit);
-  if (text.empty()) return std::nullopt;
-  std::string_view rest = text;
-  int percent = 0;
-  if (!take_number(rest, percent) || !rest.empty() || percent < 0 || percent > 100) {
-    return fail(ErrorCode::kInvalidArgument, "{} is \"{}\", not a percentage from 0 to 100",
-                kSmLimit, text);
-  }
-  if (percent == 0 || percent == 100) return std::nullopt;
-  return percent;
 }
 
 }  // namespace gpemu::device

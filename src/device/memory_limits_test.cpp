@@ -92,15 +92,5 @@ TEST(MemoryLimits, WrongValuesNameTheirVariable) {
   }
 }
 
-TEST(SmLimit, IsAPercentageOrNone) {
-  const auto limit = [](const char* text) {
-    const Environment environment = {{"CUDA_DEVICE_SM_LIMIT", text}};
-    return sm_limit(lookup_in(environment));
-  };
-  EXPECT_EQ(limit("30").value(), 30);
-  for (const char* text : {"", "0", "100"}) EXPECT_EQ(limit(text).value(), std::nullopt) << text;
-  for (const char* text : {"101", "-1", "30%"}) EXPECT_FALSE(limit(text)) << text;
-}
-
 }  // namespace
 }  // namespace gpemu::device

@@ -110,11 +110,11 @@ struct NodeView::State {
     return records;
   }
 
-  /// Returns the time slices of a device up to now; nothing if at most one process uses it.
-  [[nodiscard]] Result<std::optional<TimeSlices>> time_slices(std::uint64_t device,
+  /// Returns the time slices of a place up to now; nothing if no process goes by them.
+  [[nodiscard]] Result<std::optional<TimeSlices>> time_slices(std::uint64_t place,
                                                               TimePoint now) const {
     if (!layout::has_slice_tables(facts.policy)) return std::nullopt;
-    const std::uint64_t table = facts.offsets().slice_tables + device * sizeof(layout::SliceTable);
+    const std::uint64_t table = facts.offsets().slice_tables + place * sizeof(layout::SliceTable);
     TimeSlices slices;
     for (int attempt = 0; attempt < kMostReads; ++attempt) {
       GPEMU_ASSIGN(const auto before, read<std::uint64_t>(1, table));
@@ -125,8 +125,8 @@ struct NodeView::State {
       SliceTable::read(states[0], slices);
       if (after == before) break;
     }
-    if (slices.sharers.size() < 2) return std::nullopt;
-    slices.advance(now, facts.slices_of(static_cast<int>(device)));
+    if (!slices.is_in_use()) return std::nullopt;
+    slices.advance(now, facts.slices_of(static_cast<int>(place)));
     return slices;
   }
 
@@ -283,11 +283,15 @@ Result<DeviceSnapshot> NodeView::device_snapshot(int index, TimePoint now) const
   if (policy() == SharingPolicy::kMig) {
     GPEMU_ASSIGN(const MigLayout::Words words, state_->mig_words(device));
     std::array<PlaceCopy, layout::kMigPlaces> copies;
+    std::array<std::optional<TimeSlices>, layout::kMigPlaces> slices_of;
     std::array<DeviceTables, layout::kMigPlaces> places;
     for (std::size_t i = 0; i < copies.size(); ++i) {
-      const int place = state_->facts.mig_place(index, static_cast<int>(i));
-      GPEMU_ASSIGN(copies.at(i), state_->read_place(static_cast<std::uint64_t>(place)));
+      const auto place =
+          static_cast<std::uint64_t>(state_->facts.mig_place(index, static_cast<int>(i)));
+      GPEMU_ASSIGN(copies.at(i), state_->read_place(place));
       places.at(i) = tables(copies.at(i));
+      GPEMU_ASSIGN(slices_of.at(i), state_->time_slices(place, now));
+      if (slices_of.at(i)) places.at(i).slices = &*slices_of.at(i);
     }
     add_mig_places(snapshot, places, MigTable::weights(words), facts, alive, now);
   }

@@ -29,9 +29,9 @@ int allocate(const FileDescriptor& file, const NodeConfig& config) {
   const layout::Offsets offsets = offsets_of(config);
   if (!layout::has_slice_tables(config.policy)) return take_space(file, 0, offsets.end);
   if (const int error = take_space(file, 0, offsets.slice_tables); error != 0) return error;
-  for (std::uint64_t device = 0; device < config.devices.size(); ++device) {
+  for (std::uint64_t place = 0; place < offsets.places; ++place) {
     // The first state counts before anybody has written one.
-    const int error = take_space(file, offsets.slice_tables + device * sizeof(layout::SliceTable),
+    const int error = take_space(file, offsets.slice_tables + place * sizeof(layout::SliceTable),
                                  layout::offset_of_slices(1));
     if (error != 0) return error;
   }
@@ -123,7 +123,7 @@ Result<void> Segment::map() {
   power_tables_ = {reinterpret_cast<layout::PowerTable*>(memory + offsets.power_tables), devices};
   links_ = {reinterpret_cast<layout::LinkRecord*>(memory + offsets.links), devices};
   if (layout::has_slice_tables(facts_.policy)) {
-    slice_tables_ = {reinterpret_cast<layout::SliceTable*>(memory + offsets.slice_tables), devices};
+    slice_tables_ = {reinterpret_cast<layout::SliceTable*>(memory + offsets.slice_tables), places_};
   }
   if (facts_.policy == SharingPolicy::kMig) {
     mig_records_ = {reinterpret_cast<layout::MigTable*>(memory + offsets.mig_tables), devices};
@@ -497,18 +497,21 @@ Result<void> Segment::change_power(int device, TimePoint now,
 
 DeviceSnapshot Segment::snapshot(int device, TimePoint now) const {
   const Slots living = alive();
-  DeviceTables device_tables = tables(device);
-  TimeSlices slices;
-  if (!slice_tables_.empty()) {
-    SliceTable::read(slice_tables_[static_cast<std::size_t>(device)], slices);
-    slices.advance(now, facts_.slices_of(device));
-    if (slices.sharers.size() > 1) device_tables.slices = &slices;
-  }
-  DeviceSnapshot snapshot = make_snapshot(device, facts(device), device_tables, living, now);
+  std::array<TimeSlices, 1 + layout::kMigPlaces> slices;
+  const auto tables_at = [&](int place, TimeSlices& its) {
+    DeviceTables found = tables(place);
+    if (slice_tables_.empty()) return found;
+    SliceTable::read(slice_tables_[static_cast<std::size_t>(place)], its);
+    its.advance(now, facts_.slices_of(place));
+    if (its.is_in_use()) found.slices = &its;
+    return found;
+  };
+  DeviceSnapshot snapshot =
+      make_snapshot(device, facts(device), tables_at(device, slices.front()), living, now);
   if (!mig_records_.empty()) {
     std::array<DeviceTables, layout::kMigPlaces> places;
     for (std::size_t i = 0; i < places.size(); ++i) {
-      places.at(i) = tables(facts_.mig_place(device, static_cast<int>(i)));
+      places.at(i) = tables_at(facts_.mig_place(device, static_cast<int>(i)), slices.at(1 + i));
     }
     add_mig_places(snapshot, places, MigTable::weights(mig_table(device).read().words),
                    facts(device), living, now);

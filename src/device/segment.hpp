@@ -215,7 +215,7 @@ class Segment {
   std::span<layout::SettingsRecord> settings_;  ///< by device.
   std::span<layout::PowerTable> power_tables_;  ///< by device.
   std::span<layout::LinkRecord> links_;         ///< by device.
-  std::span<layout::SliceTable> slice_tables_;  ///< by device; none unless the policy uses them.
+  std::span<layout::SliceTable> slice_tables_;  ///< by place; none unless the policy uses them.
   std::span<layout::MigTable> mig_records_;     ///< by device; none unless the policy is kMig.
   std::vector<std::unique_ptr<MigTable>> mig_tables_;  ///< likewise.
   std::size_t places_ = 0;

@@ -293,8 +293,11 @@ std::vector<std::byte> static_part(const NodeConfig& config, TimePoint made) {
   auto* record = reinterpret_cast<layout::FactsRecord*>(bytes.data() + layout::Offsets::kFacts);
   for (std::size_t i = 0; i < config.devices.size(); ++i, ++record) {
     copy_text(record->gpu, config.devices[i].gpu);
-    copy_text(record->uuid, device_uuid(config.name, i));
-    copy_text(record->pci_bus_id, device_pci_bus_id(i));
+    const DeviceConfig& device = config.devices[i];
+    const bool is_shown = !device.shown_node.empty();
+    const std::size_t number = is_shown ? device.shown_number : i;
+    copy_text(record->uuid, device_uuid(is_shown ? device.shown_node : config.name, number));
+    copy_text(record->pci_bus_id, device_pci_bus_id(number));
     record->memory_bytes = config.devices[i].memory_bytes;
     record->max_power_w = config.devices[i].max_power_w;
     record->idle_power_w = config.devices[i].idle_power_w;

@@ -13,9 +13,9 @@ using layout::SliceState;
 
 /// The words of a state, in order: those of TimeSlices, then those of each sharer.
 constexpr std::size_t kOwnWords = 8;
-constexpr std::size_t kSharerWords = 119;
+constexpr std::size_t kSharerWords = 122;
 static_assert(std::size(SliceState{}.words) == kOwnWords + layout::kMostSharers * kSharerWords);
-static_assert(kSharerWords == 7 + 3 * Sharer::kTurnsKept + 4 * Sharer::kMostDemands);
+static_assert(kSharerWords == 10 + 3 * Sharer::kTurnsKept + 4 * Sharer::kMostDemands);
 
 constexpr int kMostReads = 1000;
 
@@ -78,6 +78,11 @@ void read_sharer(Reader in, Sharer& sharer) {
   sharer.priority = static_cast<ProcessPriority>(urgency % kClasses +
                                                  static_cast<std::int64_t>(ProcessPriority::kHigh));
   sharer.is_held = urgency >= kClasses;
+  sharer.share.part = static_cast<std::uint32_t>(in.number(0, 2 * kWholeWidth + 1));
+  sharer.share.capped = sharer.share.part > kWholeWidth;
+  if (sharer.share.capped) sharer.share.part -= kWholeWidth + 1;
+  sharer.period = in.number(0, std::numeric_limits<std::int64_t>::max());
+  sharer.used = in.duration();
   sharer.served = Duration(in.number(0, std::numeric_limits<std::int64_t>::max()));
   sharer.turns = in.bits();
   sharer.demand_count = static_cast<std::size_t>(in.number(0, Sharer::kMostDemands));
@@ -103,6 +108,9 @@ void write_sharer(Writer out, const Sharer& sharer) {
   out.number(sharer.width);
   out.number(static_cast<std::int64_t>(sharer.priority) -
              static_cast<std::int64_t>(ProcessPriority::kHigh) + (sharer.is_held ? kClasses : 0));
+  out.number(sharer.share.part + (sharer.share.capped ? kWholeWidth + 1 : 0));
+  out.number(sharer.period);
+  out.number(sharer.used.count());
   out.number(sharer.served.count());
   out.bits(sharer.turns);
   out.number(static_cast<std::int64_t>(sharer.demand_count));

@@ -67,6 +67,7 @@ bool SlicedSharing::join(TimePoint now, const SharingRole& role) {
     } else if (is_held_ && launches_->is_side_by_side()) {
       own.priority = ProcessPriority::kLow;
     }
+    own.share = role.share;
     if (role.client) {
       own.server = role.client->server;
       own.width = role.client->width;
@@ -93,7 +94,7 @@ bool SlicedSharing::join(TimePoint now, const SharingRole& role) {
   seen_until_ = slices_.time;
   wants_.clear();
   is_ahead_ = false;
-  is_shared_ = slices_.sharers.size() > 1;
+  is_shared_ = slices_.is_in_use();
   if (slices_.sharers.size() == 2) peers_.ring(slices_.sharers[0].identity);
   return true;
 }
@@ -142,7 +143,7 @@ bool SlicedSharing::update(TimePoint now, Duration unfinished, std::vector<Turn>
     // Nothing that others do concerns this process, unless it is alone now.
     if (!has_news || unfinished > Duration()) return false;
     version_ = table_.read(slices_);
-    is_shared_ = slices_.sharers.size() > 1;
+    is_shared_ = slices_.is_in_use();
     is_ahead_ = false;
     return !is_shared_;
   }
@@ -201,7 +202,7 @@ std::optional<LaunchView> SlicedSharing::view_at(TimePoint now) const {
     if (sharer.turns > 0) {
       view.idle_from = std::max(view.idle_from, sharer.turn(sharer.turns - 1).end);
     }
-    if (!sharer.wants_at(now)) continue;
+    if (!sharer.wants_at(now, rules_)) continue;
     const TimePoint end = slices.demand_end(i, rules_);
     if (view.running && end >= view.next_change) continue;
     view.running = sharer.demands[0].needs;
@@ -378,9 +379,10 @@ TimePoint SlicedSharing::next_look() const {
       saturating_add(slices_.time, (slices_.length(rules_) + rules_.context_switch) * rounds);
   // A client has a new turn with each change of its pace. Processes that are less urgent are not in
   // the round.
-  const bool differ = std::ranges::any_of(slices_.sharers, [&](const Sharer& sharer) {
-    return sharer.priority != slices_.sharers[own].priority;
-  });
+  const bool differ =
+      slices_.has_shares() || std::ranges::any_of(slices_.sharers, [&](const Sharer& sharer) {
+        return sharer.priority != slices_.sharers[own].priority;
+      });
   if (differ || slices_.sharers[own].server != 0) {
     latest = slices_.time_of_turns(own, kTurns, latest, rules_);
   }

@@ -5,6 +5,8 @@
 
 #include "gpemu/base/saturate.hpp"
 
+#include "layout.hpp"
+
 namespace gpemu::device {
 namespace {
 
@@ -18,7 +20,35 @@ TimePoint boundary_from(TimePoint slice_end, TimePoint time, Duration quantum) {
   return saturating_add(slice_end, Duration(length));
 }
 
+std::int64_t period_of(TimePoint time, const TimeSliceRules& rules) {
+  return to_ns(time) / rules.period.count();
+}
+
+/// Returns when the period after a time's begins.
+TimePoint next_period(TimePoint time, const TimeSliceRules& rules) {
+  std::int64_t begin = 0;
+  if (__builtin_mul_overflow(period_of(time, rules) + 1, rules.period.count(), &begin)) {
+    return TimePoint::max();
+  }
+  return at_ns(begin);
+}
+
 }  // namespace
+
+Duration Sharer::share_left(TimePoint time, const TimeSliceRules& rules) const {
+  if (share.part == 0) return {};
+  const Duration whole = rules.period * share.part / kWholeWidth;
+  const Duration gone = period == period_of(time, rules) ? used : Duration();
+  return std::max(whole - gone, Duration());
+}
+
+TimePoint Sharer::wants_from(TimePoint now, const TimeSliceRules& rules) const {
+  if (demand_count == 0) return TimePoint::max();
+  const TimePoint earliest = demands[0].earliest;
+  if (!share.capped) return earliest;
+  const TimePoint from = std::max(earliest, now);
+  return share_left(from, rules) > Duration() ? earliest : next_period(from, rules);
+}
 
 Duration Sharer::wanted() const {
   std::int64_t sum = 0;
@@ -33,8 +63,15 @@ TimePoint Sharer::end_of_demand(TimePoint now, Pace pace) const {
       turn.when_done(Duration(saturating_add(turn.done_by(now).count(), demands[0].cost.count()))));
 }
 
-void Sharer::work(TimePoint from, TimePoint end, Pace pace) {
+void Sharer::work(TimePoint from, TimePoint end, Pace pace, const TimeSliceRules& rules) {
   Demand& demand = demands[0];
+  if (end > from && share.part > 0) {
+    if (const std::int64_t now = period_of(from, rules); period != now) {
+      period = now;
+      used = {};
+    }
+    used += end - from;
+  }
   if (end > from) {
     Turn turn = turn_from(from, pace);
     const Duration done = turn.done_by(end) - turn.done_by(from);
@@ -70,11 +107,16 @@ std::size_t TimeSlices::first_of_party(std::size_t sharer) const {
   return static_cast<std::size_t>(first - sharers.begin());
 }
 
-std::optional<ProcessPriority> TimeSlices::urgency(std::size_t sharer) const {
-  std::optional<ProcessPriority> most_urgent;
+bool TimeSlices::has_shares() const {
+  return std::ranges::any_of(sharers, [](const Sharer& one) { return one.share.part > 0; });
+}
+
+std::optional<int> TimeSlices::urgency(std::size_t sharer, const TimeSliceRules& rules) const {
+  std::optional<int> most_urgent;
   const auto look_at = [&](const Sharer& one) {
-    if (!one.wants_at(time)) return;
-    most_urgent = most_urgent ? std::min(*most_urgent, one.priority) : one.priority;
+    if (!one.wants_at(time, rules)) return;
+    const int its = one.rank(time, rules);
+    most_urgent = most_urgent ? std::min(*most_urgent, its) : its;
   };
   if (sharers[sharer].server == 0) {
     look_at(sharers[sharer]);
@@ -112,15 +154,15 @@ void TimeSlices::remove(std::size_t sharer) {
   }
 }
 
-std::size_t TimeSlices::next_in_ring() const {
+std::size_t TimeSlices::next_in_ring(const TimeSliceRules& rules) const {
   const std::size_t count = sharers.size();
   const std::size_t first = last == kNobody ? 0 : last + 1;
   std::size_t next = kNobody;
-  ProcessPriority most_urgent{};
+  int most_urgent = 0;
   for (std::size_t i = 0; i < count; ++i) {
     const std::size_t candidate = (first + i) % count;
     if (first_of_party(candidate) != candidate) continue;
-    const auto its = urgency(candidate);
+    const auto its = urgency(candidate, rules);
     if (!its || (next != kNobody && *its >= most_urgent)) continue;
     next = candidate;
     most_urgent = *its;
@@ -128,11 +170,13 @@ std::size_t TimeSlices::next_in_ring() const {
   return next;
 }
 
-TimePoint TimeSlices::rival_from(ProcessPriority priority) const {
+TimePoint TimeSlices::rival_from(int rank, TimePoint after, const TimeSliceRules& rules) const {
   TimePoint from = TimePoint::max();
   for (std::size_t i = 0; i < sharers.size(); ++i) {
-    if (are_one_party(i, last) || sharers[i].priority > priority) continue;
-    from = std::min(from, sharers[i].wants_from());
+    if (are_one_party(i, last)) continue;
+    const TimePoint its = sharers[i].wants_from(time, rules);
+    if (its <= after || sharers[i].rank(std::max(its, time), rules) > rank) continue;
+    from = std::min(from, its);
   }
   return from;
 }
@@ -142,7 +186,8 @@ void TimeSlices::give_to(std::size_t sharer, const TimeSliceRules& rules) {
   last = sharer;
   last_is_gone = false;
   switch_end = is_switch ? saturating_add(time, rules.context_switch) : time;
-  slice_end = saturating_add(switch_end, length(rules));
+  const Duration share = sharers[sharer].share_left(switch_end, rules);
+  slice_end = saturating_add(switch_end, share > Duration() ? share : length(rules));
 }
 
 void TimeSlices::advance(TimePoint until, const TimeSliceRules& rules) {
@@ -155,36 +200,50 @@ void TimeSlices::advance(TimePoint until, const TimeSliceRules& rules) {
 }
 
 void TimeSlices::step(TimePoint until, const TimeSliceRules& rules) {
-  const auto own = last != kNobody && !last_is_gone ? urgency(last) : std::nullopt;
+  const auto own = last != kNobody && !last_is_gone ? urgency(last, rules) : std::nullopt;
   if (own) {
-    if (time < slice_end || rival_from(*own) > time) return serve(until, *own, rules);
-    return give_to(next_in_ring(), rules);
+    const TimePoint over = time < slice_end ? end_of_turn(*own, rules) : rival_from(*own, rules);
+    if (over > time) return serve(until, *own, rules);
+    return give_to(next_in_ring(rules), rules);
   }
-  const std::size_t next = next_in_ring();
+  const std::size_t next = next_in_ring(rules);
   if (next != kNobody) return give_to(next, rules);
   TimePoint first = until;
-  for (const Sharer& sharer : sharers) first = std::min(first, sharer.wants_from());
+  for (const Sharer& sharer : sharers) first = std::min(first, sharer.wants_from(time, rules));
   time = first;
 }
 
-/// Lets the last party, which is so urgent, work at its paces, until a time at most, until its
-/// slice ends while another that is as urgent wants the engine, or until its processes want
-/// something else.
-void TimeSlices::serve(TimePoint until, ProcessPriority priority, const TimeSliceRules& rules) {
+/// Returns when the last party, which has this rank, has to give the engine to another, as far as
+/// is known; the last TimePoint if to none.
+TimePoint TimeSlices::end_of_turn(int rank, const TimeSliceRules& rules) const {
+  const TimePoint rival = rival_from(rank, rules);
+  if (rival == TimePoint::max()) return rival;
+  TimePoint end = boundary_from(slice_end, std::max(rival, time), length(rules));
+  if (sharers[last].share.part == 0) return end;
+  // Only those who came before await the end of a share.
+  const TimePoint newcomer = rival_from(rank, switch_end, rules);
+  if (newcomer == TimePoint::max()) return end;
+  return std::min(end, boundary_from(saturating_add(switch_end, length(rules)),
+                                     std::max(newcomer, time), length(rules)));
+}
+
+/// Lets the last party, which has this rank, work at its paces, until a time at most, until its
+/// turn ends, or until its processes want something else.
+void TimeSlices::serve(TimePoint until, int rank, const TimeSliceRules& rules) {
   if (time < switch_end) {
     time = std::min(until, switch_end);
     return;
   }
-  const TimePoint rival = rival_from(priority);
-  TimePoint end = until;
-  if (rival != TimePoint::max()) {
-    end = std::min(end, boundary_from(slice_end, std::max(rival, time), length(rules)));
+  TimePoint end = std::min(until, end_of_turn(rank, rules));
+  if (has_shares()) end = std::min(end, next_period(time, rules));
+  if (const Duration left = sharers[last].share_left(time, rules); left > Duration()) {
+    end = std::min(end, saturating_add(time, left));
   }
   if (sharers[last].server == 0) {
     end = std::min(end, sharers[last].end_of_demand(time, Pace{}));
-    sharers[last].work(time, end, Pace{});
+    sharers[last].work(time, end, Pace{}, rules);
   } else {
-    end = serve_clients(end);
+    end = serve_clients(end, rules);
   }
   time = end;
   slice_end = boundary_from(slice_end, time, length(rules));
@@ -192,15 +251,15 @@ void TimeSlices::serve(TimePoint until, ProcessPriority priority, const TimeSlic
 
 /// Works for the clients of the last party until one of them wants something else, or until a time.
 /// Returns when that is.
-TimePoint TimeSlices::serve_clients(TimePoint until) {
+TimePoint TimeSlices::serve_clients(TimePoint until, const TimeSliceRules& rules) {
   std::array<std::size_t, layout::kMostSharers> working{};
   std::array<std::uint32_t, layout::kMostSharers> widths{};
   std::array<std::uint32_t, layout::kMostSharers> memory{};
   std::array<Pace, layout::kMostSharers> paces{};
   bool needs_memory = false;
   for (std::size_t i = 0; i < sharers.size(); ++i) {
-    if (!are_one_party(i, last) || sharers[i].wants_at(time)) continue;
-    until = std::min(until, sharers[i].wants_from());
+    if (!are_one_party(i, last) || sharers[i].wants_at(time, rules)) continue;
+    until = std::min(until, sharers[i].wants_from(time, rules));
   }
   std::int64_t room = kWholeWidth;
   std::size_t count = 0;
@@ -209,7 +268,7 @@ TimePoint TimeSlices::serve_clients(TimePoint until) {
     const std::size_t first = count;
     for (std::size_t i = 0; i < sharers.size() && room > 0; ++i) {
       if (sharers[i].priority != priority || !are_one_party(i, last)) continue;
-      if (!sharers[i].wants_at(time)) continue;
+      if (!sharers[i].wants_at(time, rules)) continue;
       const KernelNeeds& needs = sharers[i].demands[0].needs;
       widths.at(count) =
           needs.compute == 0 ? sharers[i].width : std::min(sharers[i].width, needs.compute);
@@ -227,7 +286,9 @@ TimePoint TimeSlices::serve_clients(TimePoint until) {
   for (std::size_t k = 0; k < count; ++k) {
     until = std::min(until, sharers[working.at(k)].end_of_demand(time, paces.at(k)));
   }
-  for (std::size_t k = 0; k < count; ++k) sharers[working.at(k)].work(time, until, paces.at(k));
+  for (std::size_t k = 0; k < count; ++k) {
+    sharers[working.at(k)].work(time, until, paces.at(k), rules);
+  }
   return until;
 }
 
@@ -236,8 +297,9 @@ void TimeSlices::advance_past(std::size_t sharer, TimePoint end, const TimeSlice
   for (int steps = 0; steps < kMostSteps && one.demand_count > 0; ++steps) {
     const bool has_passed =
         one.turns > 0 && one.last_turns[(one.turns - 1) % Sharer::kTurnsKept].end > end;
-    // The turn of a process by itself ends when another one has the engine.
-    if (has_passed && (one.server != 0 || last != sharer)) return;
+    // The turn of a process by itself ends when another one has the engine, or when its cap does.
+    const bool is_stopped = one.share.capped && !one.wants_at(time, rules);
+    if (has_passed && (one.server != 0 || last != sharer || is_stopped)) return;
     step(TimePoint::max(), rules);
   }
 }
@@ -245,7 +307,7 @@ void TimeSlices::advance_past(std::size_t sharer, TimePoint end, const TimeSlice
 TimePoint TimeSlices::next_turn(std::size_t sharer, const TimeSliceRules& rules) const {
   TimeSlices ahead = *this;
   for (int steps = 0; steps < kMostSteps && ahead.sharers[sharer].demand_count > 0; ++steps) {
-    if (ahead.has_turn(sharer)) return std::max(ahead.time, ahead.switch_end);
+    if (ahead.has_turn(sharer, rules)) return std::max(ahead.time, ahead.switch_end);
     ahead.step(TimePoint::max(), rules);
   }
   return TimePoint::max();

@@ -29,19 +29,28 @@ struct Sharer {
   std::uint64_t server = 0;           ///< of MPS, whose client it is; 0: of none.
   std::uint32_t width = kWholeWidth;  ///< of a client: see MpsClient.
   ProcessPriority priority = ProcessPriority::kNormal;
-  bool is_held = false;                       ///< its launches are held back: see LaunchPolicy.
+  bool is_held = false;  ///< its launches are held back: see LaunchPolicy.
+  ComputeShare share{};
+  std::int64_t period = 0;                    ///< in which it last used some of its share,
+  Duration used{};                            ///< and how much, of that period.
   Duration served{};                          ///< how much of its work is done.
   std::uint64_t turns = 0;                    ///< how many turns it has had.
   std::array<Turn, kTurnsKept> last_turns{};  ///< turn i, from 0, is at i % kTurnsKept.
   std::array<Demand, kMostDemands> demands{};
   std::size_t demand_count = 0;
 
-  [[nodiscard]] bool wants_at(TimePoint time) const {
-    return demand_count > 0 && demands[0].earliest <= time;
+  /// Returns how much of its share of a time's period is left.
+  [[nodiscard]] Duration share_left(TimePoint time, const TimeSliceRules& rules) const;
+  [[nodiscard]] bool wants_at(TimePoint time, const TimeSliceRules& rules) const {
+    return wants_from(time, rules) <= time;
   }
-  /// Returns from when on it wants the engine; the last TimePoint if it does not.
-  [[nodiscard]] TimePoint wants_from() const {
-    return demand_count > 0 ? demands[0].earliest : TimePoint::max();
+  /// Returns from when on it wants the engine and may have it, as far as is known at a time; the
+  /// last TimePoint if it wants nothing.
+  [[nodiscard]] TimePoint wants_from(TimePoint now, const TimeSliceRules& rules) const;
+  /// Returns how urgent it is at a time: the lowest comes first. Of equal priorities, those come
+  /// first that have something left of their shares.
+  [[nodiscard]] int rank(TimePoint time, const TimeSliceRules& rules) const {
+    return 2 * static_cast<int>(priority) + (share_left(time, rules) > Duration() ? 0 : 1);
   }
   /// Returns how much work it still wants.
   [[nodiscard]] Duration wanted() const;
@@ -54,7 +63,7 @@ struct Sharer {
   /// has a demand.
   [[nodiscard]] TimePoint end_of_demand(TimePoint now, Pace pace) const;
   /// Works for it, until its first demand is met at most. Requires: it has a demand.
-  void work(TimePoint from, TimePoint end, Pace pace);
+  void work(TimePoint from, TimePoint end, Pace pace, const TimeSliceRules& rules);
 
  private:
   /// Returns its last turn if that goes on at a time, else a new one.
@@ -72,6 +81,13 @@ struct Sharer {
 ///
 /// A party is as urgent as the most urgent of its processes that want the engine. A less urgent
 /// party gets the engine only while no more urgent one wants it; it keeps it until its slice ends.
+///
+/// A process may have a share of each of the rules' periods, which are the same for all. As long as
+/// something is left of it, the process comes before those of its priority that have none, and its
+/// slice is all that is left. While it has the engine, a process that comes to want it, and is as
+/// urgent, waits for the end of an ordinary slice; one that has waited for longer, for that of the
+/// share. Without anything left, it is like a process without a share, or, if it is capped, waits
+/// for the next period.
 ///
 /// In the turn of a server, the engine works for all its clients that want it, at the paces of
 /// set_paces(): for the most urgent ones first, and for the others with the room that is left. What
@@ -109,9 +125,15 @@ class TimeSlices {
   /// Returns how many parties there are.
   [[nodiscard]] std::size_t parties() const;
   /// Returns whether a process has the engine now, or the engine switches to it.
-  [[nodiscard]] bool has_turn(std::size_t sharer) const {
+  [[nodiscard]] bool has_turn(std::size_t sharer, const TimeSliceRules& rules) const {
     return last != kNobody && !last_is_gone && are_one_party(last, sharer) &&
-           sharers[sharer].wants_at(time);
+           sharers[sharer].wants_at(time, rules);
+  }
+  /// Returns whether any process has a share.
+  [[nodiscard]] bool has_shares() const;
+  /// Returns whether processes go by the time slices: if there is one alone, only with a cap.
+  [[nodiscard]] bool is_in_use() const {
+    return sharers.size() > 1 || (sharers.size() == 1 && sharers.front().share.capped);
   }
 
   /// Returns when a process has the engine next, if nobody wants anything else: `time` if it has
@@ -137,22 +159,26 @@ class TimeSlices {
 
   /// Takes one step, not beyond a time.
   void step(TimePoint until, const TimeSliceRules& rules);
-  void serve(TimePoint until, ProcessPriority priority, const TimeSliceRules& rules);
-  [[nodiscard]] TimePoint serve_clients(TimePoint until);
+  void serve(TimePoint until, int rank, const TimeSliceRules& rules);
+  [[nodiscard]] TimePoint serve_clients(TimePoint until, const TimeSliceRules& rules);
+  [[nodiscard]] TimePoint end_of_turn(int rank, const TimeSliceRules& rules) const;
   void give_to(std::size_t sharer, const TimeSliceRules& rules);
   [[nodiscard]] bool are_one_party(std::size_t a, std::size_t b) const {
     return a == b || (sharers[a].server != 0 && sharers[a].server == sharers[b].server);
   }
   /// Returns the first process of a process's party.
   [[nodiscard]] std::size_t first_of_party(std::size_t sharer) const;
-  /// Returns how urgent a process's party is now; nothing if it does not want the engine.
-  [[nodiscard]] std::optional<ProcessPriority> urgency(std::size_t sharer) const;
+  /// Returns the rank of a process's party now; nothing if it does not want the engine.
+  [[nodiscard]] std::optional<int> urgency(std::size_t sharer, const TimeSliceRules& rules) const;
   /// Returns the first of the most urgent parties after the last one in the ring, the last one
   /// itself coming last; kNobody if none wants the engine now.
-  [[nodiscard]] std::size_t next_in_ring() const;
+  [[nodiscard]] std::size_t next_in_ring(const TimeSliceRules& rules) const;
   /// Returns from when on any party except the last one wants the engine that is at least so
-  /// urgent.
-  [[nodiscard]] TimePoint rival_from(ProcessPriority priority) const;
+  /// urgent, and has come to want it after a time.
+  [[nodiscard]] TimePoint rival_from(int rank, TimePoint after, const TimeSliceRules& rules) const;
+  [[nodiscard]] TimePoint rival_from(int rank, const TimeSliceRules& rules) const {
+    return rival_from(rank, TimePoint::min(), rules);
+  }
 };
 
 /// Sets how fast an engine works for clients of one MPS server that want it at the same time and

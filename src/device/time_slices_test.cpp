@@ -71,6 +71,142 @@ TEST_F(TimeSlicesTest, BusyProcessesTakeTurnsOfOneSlice) {
   EXPECT_EQ(turns_of(sharer(2)), (Spans{{26, 36}, {65, 75}, {94, 99}}));
 }
 
+/// Shares of periods of 100 ns; switches take 3 ns.
+class SharesOfTimeTest : public TimeSlicesTest {
+ protected:
+  /// Adds a process that wants the engine for a time, and has a share in per cent.
+  Sharer& add_with(int percent, bool capped, Duration cost) {
+    add({cost});
+    Sharer& added = slices_.sharers.back();
+    added.share = {.part = static_cast<std::uint32_t>(percent) * kWholeWidth / 100,
+                   .capped = capped};
+    return added;
+  }
+  void run(Duration until) { slices_.advance(point(until), kShareRules); }
+
+  static constexpr TimeSliceRules kShareRules{
+      .quantum = 10ns, .context_switch = 3ns, .period = 100ns};
+};
+
+TEST_F(SharesOfTimeTest, BusyProcessesHaveTheirSharesInOneTurnEach) {
+  add_with(25, false, 10'000ns);
+  add_with(75, false, 10'000ns);
+  run(400ns);
+  // The second one begins later in each period, by the switches before, and uses 3 or 6 ns of its
+  // next share at once.
+  EXPECT_EQ(turns_of(sharer(0)), (Spans{{0, 25}, {106, 131}, {209, 234}, {309, 334}}));
+  EXPECT_EQ(turns_of(sharer(1)), (Spans{{28, 103}, {134, 206}, {237, 306}, {337, 400}}));
+}
+
+TEST_F(SharesOfTimeTest, AloneASoftShareHasAllAndACapItsPart) {
+  add_with(50, false, 1000ns);
+  run(200ns);
+  EXPECT_EQ(turns_of(sharer(0)), (Spans{{0, 200}}));
+  slices_ = {};
+  add_with(50, true, 1000ns);
+  run(300ns);
+  EXPECT_EQ(turns_of(sharer(0)), (Spans{{0, 50}, {100, 150}, {200, 250}}));
+  EXPECT_EQ(slices_.next_turn(0, kShareRules), point(300ns));
+  EXPECT_EQ(slices_.demand_end(0, kShareRules), point(1950ns));
+}
+
+TEST_F(SharesOfTimeTest, TurnsOfACapAreExpectedOneByOne) {
+  add_with(50, true, 5000ns);
+  slices_.advance_past(0, point(0ns), kShareRules);
+  EXPECT_EQ(turns_of(sharer(0)), (Spans{{0, 50}}));
+  slices_.advance_past(0, point(50ns), kShareRules);
+  EXPECT_EQ(turns_of(sharer(0)), (Spans{{0, 50}, {100, 150}}));
+}
+
+TEST_F(SharesOfTimeTest, WhatTheCapLeavesGoesToTheOthers) {
+  add_with(30, true, 1000ns);
+  add_with(30, false, 1000ns);
+  run(200ns);
+  // The second one's slices after its share end at 73, 83, 93, 103.
+  EXPECT_EQ(turns_of(sharer(0)), (Spans{{0, 30}, {106, 136}}));
+  EXPECT_EQ(turns_of(sharer(1)), (Spans{{33, 103}, {139, 200}}));
+}
+
+TEST_F(SharesOfTimeTest, WhatSharesLeaveIsDividedByOrdinarySlices) {
+  add_with(50, false, 1000ns);
+  add({1000ns, 1000ns});
+  run(100ns);
+  EXPECT_EQ(turns_of(sharer(0)), (Spans{{0, 50}, {79, 89}}));
+  EXPECT_EQ(turns_of(sharer(1)), (Spans{{53, 63}, {92, 100}}));
+  EXPECT_EQ(turns_of(sharer(2)), (Spans{{66, 76}}));
+}
+
+TEST_F(SharesOfTimeTest, WhoComesDuringAShareWaitsForAnOrdinarySlice) {
+  add_with(50, false, 1000ns);
+  Sharer& late = add_with(50, false, 0ns);
+  want(late, 14ns, 5ns);
+  run(100ns);
+  EXPECT_EQ(turns_of(sharer(0)), (Spans{{0, 20}, {31, 100}}));
+  EXPECT_EQ(turns_of(sharer(1)), (Spans{{23, 28}}));
+}
+
+/// Random processes with random shares: nobody has the engine beside another, a cap is never
+/// exceeded in a period, and the engine only waits for who may not have it.
+TEST_F(SharesOfTimeTest, HoldForRandomProcesses) {
+  sim::Rng random(47);
+  const auto below = [&](std::uint64_t end) {
+    return static_cast<std::int64_t>(random.below(end));
+  };
+  for (int program = 0; program < 2000; ++program) {
+    slices_ = {};
+    const std::int64_t count = 1 + below(4);
+    for (std::int64_t i = 0; i < count; ++i) {
+      Sharer& added = add_with(static_cast<int>(below(5) * 20), below(2) == 0, 0ns);
+      if (added.share.part == 0) added.share.capped = false;
+    }
+    std::vector<Duration> last_served(slices_.sharers.size());
+    std::vector<Duration> in_period(slices_.sharers.size());
+    for (std::int64_t now = 0; now < 1000; ++now) {
+      const bool wants = std::ranges::any_of(slices_.sharers, [&](const Sharer& one) {
+        return one.wants_at(point(Duration(now)), kShareRules);
+      });
+      const bool switches = slices_.switch_end > point(Duration(now));
+      run(Duration(now + 1));
+      Duration done{};
+      for (std::size_t i = 0; i < slices_.sharers.size(); ++i) {
+        Sharer& one = sharer(i);
+        const Duration own = one.served - std::exchange(last_served[i], one.served);
+        done += own;
+        if (now % 100 == 0) in_period[i] = {};
+        in_period[i] += own;
+        if (one.share.capped) {
+          ASSERT_LE(in_period[i], 100ns * one.share.part / kWholeWidth) << program << ", " << now;
+        }
+        if (one.demand_count == 0 && below(10) == 0) {
+          want(one, Duration(now + 1 + below(20)), Duration(1 + below(60)));
+        }
+      }
+      ASSERT_LE(done, 1ns) << program << ", " << now;
+      if (wants && !switches && slices_.switch_end <= point(Duration(now))) {
+        ASSERT_EQ(done, 1ns) << program << ", " << now;
+      }
+    }
+  }
+}
+
+TEST_F(SharesOfTimeTest, ReachOthersThroughTheTable) {
+  add_with(25, true, 100ns);
+  add_with(75, false, 100ns);
+  run(60ns);
+  auto table = std::make_unique<layout::SliceTable>();
+  SliceTable own(*table, 7, [](std::uint64_t) { return true; });
+  ASSERT_TRUE(own.take_place());
+  TimeSlices read;
+  ASSERT_TRUE(own.write(own.read(read), slices_));
+  own.read(read);
+  for (std::size_t i = 0; i < 2; ++i) {
+    EXPECT_EQ(read.sharers[i].share.part, sharer(i).share.part);
+    EXPECT_EQ(read.sharers[i].share.capped, sharer(i).share.capped);
+    EXPECT_EQ(read.sharers[i].period, sharer(i).period);
+    EXPECT_EQ(read.sharers[i].used, sharer(i).used);
+  }
+}
+
 TEST_F(TimeSlicesTest, ASliceEndsWhenItsWorkEnds) {
   add({4ns, 12ns});
   run(50ns);

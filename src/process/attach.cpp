@@ -209,6 +209,7 @@ Result<void> attach_now(Process& state) {
     GPEMU_ASSIGN(device.spec, find_gpu(database, state.settings->gpu_files, snapshot.gpu));
     if (mig) become_mig_device(device, snapshot, *mig, state.node->device_count());
     device.memory_limit = state.settings->memory_limits.limit(place, snapshot.memory_total);
+    device.compute_share = state.settings->compute_shares.of(place);
     snapshot.memory_total = device.memory_limit.value_or(snapshot.memory_total);
     device.has_faults = state.node->faults().has_any(index);
     device.machine = state.node->topology();
@@ -254,12 +255,6 @@ Status attach_first(Phase phase) {
   lock.unlock();
   // A callback of the log may fork.
   if (!attached) tell(attached.error().message);
-  if (attached && state.settings->sm_limit) {
-    tell(
-        fmt::format("CUDA_DEVICE_SM_LIMIT={} has no effect: gpemu limits the memory of a process, "
-                    "but not its share of the multiprocessors",
-                    *state.settings->sm_limit));
-  }
   return status;
 }
 

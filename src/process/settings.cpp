@@ -93,7 +93,7 @@ Result<Settings> read_settings(const Lookup& lookup) {
   GPEMU_ASSIGN(settings.context_bytes, size_of(lookup, variable::kContextMib));
   GPEMU_ASSIGN(settings.priority, device::process_priority(lookup));
   GPEMU_ASSIGN(settings.memory_limits, device::MemoryLimits::read(lookup));
-  GPEMU_ASSIGN(settings.sm_limit, device::sm_limit(lookup));
+  GPEMU_ASSIGN(settings.compute_shares, device::ComputeShares::read(lookup));
   if (const std::string text = value_of(lookup, variable::kNetwork); !text.empty()) {
     auto network = topology::parse_network(text);
     if (!network) {

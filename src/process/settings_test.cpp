@@ -98,7 +98,7 @@ TEST(Settings, LimitTheMemoryByAFractionAndAsHamiDoes) {
   ASSERT_TRUE(settings) << settings.error().message;
   EXPECT_EQ(settings->memory_limits.limit(0, 16 * kGiB), 4 * kGiB);
   EXPECT_EQ(settings->memory_limits.limit(1, 16 * kGiB), kGiB);
-  EXPECT_EQ(settings->sm_limit, 30);
+  EXPECT_EQ(settings->compute_shares.of(0).part, 3000U);
   for (const char* const name :
        {"GPEMU_GPU_FRACTION", "CUDA_DEVICE_MEMORY_LIMIT", "CUDA_DEVICE_SM_LIMIT"}) {
     const auto wrong = read_settings(variables({{name, "much"}}));

@@ -182,7 +182,7 @@ class Rows {
 std::vector<LegendEntry> legend_of(const std::vector<PlotPart>& parts, const auto& occurs) {
   std::vector<LegendEntry> legend;
   for (std::size_t i = 0; i < parts.size(); ++i) {
-    if (occurs(i)) legend.push_back({parts[i].name, parts[i].colour});
+    if (occurs(i) && !parts[i].name.empty()) legend.push_back({parts[i].name, parts[i].colour});
   }
   return legend;
 }

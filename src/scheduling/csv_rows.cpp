@@ -56,7 +56,7 @@ Result<std::string> read_maybe_compressed(const std::filesystem::path& path) {
 Result<CsvRows> CsvRows::open(std::string_view text, const std::string& name) {
   CsvRows rows(text, name);
   if (rows.rest_.empty()) return fail(ErrorCode::kCorruptData, "{}: it is empty", name);
-  split(rows.take_line(), rows.header_);
+  split(rows.take_line(), ',', rows.header_);
   for (std::size_t i = 0; i < rows.header_.size(); ++i) {
     if (rows.column(rows.header_[i]) == i) continue;
     return rows.fault(fmt::format("column {} occurs twice", printable(rows.header_[i])));
@@ -79,16 +79,24 @@ std::string_view CsvRows::take_line() {
   return line;
 }
 
-void CsvRows::split(std::string_view line, std::vector<std::string_view>& cells) {
+CsvRows CsvRows::with_tabs(std::string_view text, const std::string& name,
+                           std::string_view header) {
+  CsvRows rows(text, name);
+  split(header, ',', rows.header_);
+  rows.separator_ = '\t';
+  return rows;
+}
+
+void CsvRows::split(std::string_view line, char separator, std::vector<std::string_view>& cells) {
   cells.clear();
   for (std::size_t begin = 0;;) {
-    const std::size_t comma = line.find(',', begin);
-    if (comma == std::string_view::npos) {
+    const std::size_t end = line.find(separator, begin);
+    if (end == std::string_view::npos) {
       cells.push_back(line.substr(begin));
       return;
     }
-    cells.push_back(line.substr(begin, comma - begin));
-    begin = comma + 1;
+    cells.push_back(line.substr(begin, end - begin));
+    begin = end + 1;
   }
 }
 
@@ -98,8 +106,8 @@ Result<bool> CsvRows::next() {
     if (rest_.empty()) return false;
     line = take_line();
   }
-  if (line.find('"') != std::string_view::npos) return fault("quotes are not supported");
-  split(line, cells_);
+  if (separator_ == ',' && line.contains('"')) return fault("quotes are not supported");
+  split(line, separator_, cells_);
   if (cells_.size() != header_.size()) {
     return fault(fmt::format("{} cells, but the header has {}", cells_.size(), header_.size()));
   }

@@ -28,6 +28,11 @@ class CsvRows {
   /// Reads the header. Errors: kCorruptData if there is none, or it has a column twice.
   [[nodiscard]] static Result<CsvRows> open(std::string_view text, const std::string& name);
 
+  /// Returns rows without a header, with tabs between the cells, which may have quotes; `header`
+  /// names the columns, with commas between them.
+  [[nodiscard]] static CsvRows with_tabs(std::string_view text, const std::string& name,
+                                         std::string_view header);
+
   /// Returns the place of a column; nothing if there is none of that name.
   [[nodiscard]] std::optional<std::size_t> column(std::string_view name) const;
   [[nodiscard]] const std::vector<std::string_view>& header() const { return header_; }
@@ -50,11 +55,12 @@ class CsvRows {
  private:
   CsvRows(std::string_view text, const std::string& name) : rest_(text), name_(&name) {}
   [[nodiscard]] std::string_view take_line();
-  static void split(std::string_view line, std::vector<std::string_view>& cells);
+  static void split(std::string_view line, char separator, std::vector<std::string_view>& cells);
 
   std::string_view rest_;
   const std::string* name_;
   std::size_t line_ = 0;
+  char separator_ = ',';
   std::vector<std::string_view> header_;
   std::vector<std::string_view> cells_;
 };

@@ -80,7 +80,7 @@ TEST(SpeedTableTest, AFasterGpuNeedsMoreCores) {
           "r,K80,3,0.5,measured\nr,T4,1,9,\n",
           "s.csv", fleet)
           .value();
-  const SpeedProfile& profile = *speeds.at("r");
+  const SpeedProfile& profile = *speeds.at({"r", kAnyGpus});
   EXPECT_EQ(profile.evidence, "described host and measured");
   EXPECT_EQ(profile.speed(0, {.millicores = 6000}), 2);
   EXPECT_EQ(profile.speed(0, {.millicores = 5999}), 1);

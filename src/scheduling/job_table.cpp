@@ -3,11 +3,8 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
-#include <chrono>
 #include <cmath>
 #include <limits>
-#include <map>
 #include <memory>
 #include <optional>
 #include <ranges>
@@ -17,13 +14,14 @@
 #include "gpemu/base/text.hpp"
 
 #include "csv_rows.hpp"
+#include "job_list.hpp"
+#include "philly_log.hpp"
 
 namespace gpemu::scheduling {
 namespace {
 
-/// The largest time and number of iterations: 3 million years, or 1e14 iterations of a second,
-/// which doubles hold to a hundredth.
-constexpr double kMostTime = 1e14;
+/// By so much may a stated duration differ from what iterations take together.
+constexpr double kRounding = 1e-6;
 /// The most cores, and GiB, that a job may ask for.
 constexpr double kMostOfJob = 1e9;
 constexpr double kLeastPositive = std::numeric_limits<double>::min();
@@ -33,6 +31,9 @@ enum class Field : std::uint8_t {
   kArrival,
   kDate,
   kGpus,
+  kSubmitted,
+  kBegin,
+  kEnd,
   kIterations,
   kIterationTime,
   kDuration,
@@ -61,8 +62,10 @@ struct Column {
 struct Format {
   std::string_view name;
   std::span<const Column> columns;
-  bool sorted = false;    ///< whether the rows must be sorted by arrival.
-  bool timeless = false;  ///< whether it says neither when jobs arrive nor how long they run.
+  bool sorted = false;       ///< whether the rows must be sorted by arrival.
+  bool timeless = false;     ///< whether it says neither when jobs arrive nor how long they run.
+  bool is_log = false;       ///< of what happened, also of jobs that never ran on GPUs.
+  bool is_training = false;  ///< whether each job is a whole training, of which it says no more.
 };
 
 constexpr std::array kOwnColumns{
@@ -77,6 +80,13 @@ constexpr std::array kOwnColumns{
     Column{"cores", Field::kCores, 1, false},
     Column{"memory_gib", Field::kMemory, 1, false},
     Column{"user", Field::kUser, 1, false},
+    Column{"iterations", Field::kIterations, 1, false},
+    Column{"iteration_s", Field::kIterationTime, 1, false},
+    Column{"host_s", Field::kStage0, 1, false},
+    Column{"gpu_s", Field::kStage1, 1, false},
+    Column{"network_s", Field::kStage2, 1, false},
+    Column{"stated_s", Field::kStatedTime, 1, false},
+    Column{"opportunistic", Field::kPriority, 1, false},
 };
 /// Source: simulator/jobs.py of github.com/Rivendile/Muri; its times are in milliseconds.
 constexpr std::array kMuriColumns{
@@ -115,13 +125,50 @@ constexpr std::array kOpenbColumns{
     Column{"gpu_milli", Field::kGpuMilli},
     Column{"gpu_spec", Field::kGpuKinds, 1, false},
 };
+/// Source: README.md of github.com/S-Lab-System-Group/HeliosData and github.com/InternLM/AcmeTrace.
+/// The time between start and end counts: in Acme's trace of Kalos, `duration` begins when a job is
+/// submitted.
+constexpr std::array kSlurmColumns{
+    Column{"job_id", Field::kId},        Column{"user", Field::kUser},
+    Column{"gpu_num", Field::kGpus},     Column{"submit_time", Field::kSubmitted},
+    Column{"start_time", Field::kBegin}, Column{"end_time", Field::kEnd},
+};
+/// Source: simulator/workloads of github.com/petuum/adaptdl; Sia's workloads are alike.
+constexpr std::array kPolluxColumns{
+    Column{"name", Field::kId},
+    Column{"time", Field::kArrival},
+    Column{"application", Field::kModel},
+    Column{"num_replicas", Field::kGpus},
+};
 constexpr std::array kFormats{
     Format{"gpemu", kOwnColumns, true},
     Format{"Muri", kMuriColumns},
     Format{"Philly", kPhillyColumns},
     Format{"ElasticFlow", kElasticFlowColumns},
     Format{.name = "openb", .columns = kOpenbColumns, .timeless = true},
+    Format{.name = "Helios and Acme", .columns = kSlurmColumns, .is_log = true},
+    Format{.name = "Pollux and Sia", .columns = kPolluxColumns, .is_training = true},
 };
+
+/// Lines of Gavel's traces have no header. Source: parse_trace() in scheduler/utils.py of
+/// github.com/stanford-futuredata/gavel: at first without a directory, then with one; and of
+/// github.com/uw-mad-dash/shockwave: with a mode, and with a duration.
+constexpr std::string_view kGavelHeaders[]{
+    "job_type,command,num_steps_arg,needs_data_dir,total_steps,scale_factor,priority_weight,SLO,"
+    "arrival_time",
+    "job_type,command,working_directory,num_steps_arg,needs_data_dir,total_steps,scale_factor,"
+    "priority_weight,SLO,arrival_time",
+    "job_type,command,working_directory,num_steps_arg,needs_data_dir,total_steps,scale_factor,mode,"
+    "priority_weight,SLO,arrival_time",
+    "job_type,command,working_directory,num_steps_arg,needs_data_dir,total_steps,scale_factor,mode,"
+    "priority_weight,SLO,duration,arrival_time",
+};
+constexpr std::array kGavelColumns{
+    Column{"job_type", Field::kModel},       Column{"total_steps", Field::kIterations},
+    Column{"scale_factor", Field::kGpus},    Column{"duration", Field::kDuration, 1, false},
+    Column{"arrival_time", Field::kArrival},
+};
+constexpr Format kGavelFormat{.name = "Gavel", .columns = kGavelColumns};
 
 struct ChosenColumn {
   const Column* column = nullptr;
@@ -133,48 +180,36 @@ struct ChosenFormat {
   std::vector<ChosenColumn> columns;
 };
 
+/// Returns where the columns of a format are, and whether all are there that it needs.
+std::pair<ChosenFormat, bool> columns_of(const CsvRows& rows, const Format& format) {
+  ChosenFormat chosen{.format = &format};
+  bool complete = true;
+  for (const Column& column : format.columns) {
+    const std::optional<std::size_t> place = rows.column(column.name);
+    if (place) chosen.columns.push_back({.column = &column, .place = *place});
+    complete = complete && (place || !column.needed);
+  }
+  return {std::move(chosen), complete};
+}
+
 Result<ChosenFormat> format_of(const CsvRows& rows) {
   std::string known;
   for (const Format& format : kFormats) {
-    ChosenFormat chosen{.format = &format};
-    bool complete = true;
+    auto [chosen, complete] = columns_of(rows, format);
+    if (complete) return std::move(chosen);
     known += fmt::format("{} {} (", known.empty() ? "" : ",", format.name);
     for (const Column& column : format.columns) {
-      const std::optional<std::size_t> place = rows.column(column.name);
-      if (place) chosen.columns.push_back({.column = &column, .place = *place});
-      complete = complete && (place || !column.needed);
       if (column.needed) known += fmt::format("{}{}", known.ends_with('(') ? "" : " ", column.name);
     }
     known += ')';
-    if (complete) return chosen;
   }
   return rows.fault("these columns are of no format of jobs; there are" + known);
 }
 
-/// Reads "2017-10-09 07:01:55" as seconds since 1970.
 Result<double> date_of(const CsvRows& rows, std::size_t place) {
   const std::string_view text = rows.cell(place);
-  constexpr std::string_view kForm = "dddd-dd-dd dd:dd:dd";
-  bool valid = text.size() == kForm.size();
-  for (std::size_t i = 0; valid && i < text.size(); ++i) {
-    valid = kForm[i] == 'd' ? text[i] >= '0' && text[i] <= '9' : text[i] == kForm[i];
-  }
-  std::array<int, 6> parts{};
-  constexpr std::array<std::size_t, 6> kBegins{0, 5, 8, 11, 14, 17};
-  for (std::size_t i = 0; valid && i < parts.size(); ++i) {
-    const char* const begin = text.data() + kBegins[i];
-    std::from_chars(begin, begin + (i == 0 ? 4 : 2), parts[i]);
-  }
-  const std::chrono::year_month_day day{std::chrono::year(parts[0]),
-                                        std::chrono::month(static_cast<unsigned>(parts[1])),
-                                        std::chrono::day(static_cast<unsigned>(parts[2]))};
-  valid = valid && day.ok() && parts[3] < 24 && parts[4] < 60 && parts[5] < 60;
-  if (!valid) {
-    return rows.fault(
-        fmt::format("\"{}\" is no time such as 2017-10-09 07:01:55", printable(text)));
-  }
-  const auto days = std::chrono::sys_days(day).time_since_epoch().count();
-  return static_cast<double>(((days * 24 + parts[3]) * 60 + parts[4]) * 60 + parts[5]);
+  if (const std::optional<double> seconds = parse_date(text)) return *seconds;
+  return rows.fault(fmt::format("\"{}\" is no time such as 2017-10-09 07:01:55", printable(text)));
 }
 
 std::uint64_t amount_of(double value, double per_unit) {
@@ -299,83 +334,113 @@ Result<void> read_number(const CsvRows& rows, const ChosenColumn& from,
   return {};
 }
 
-/// The numbers of users, by name.
-using Users = std::map<std::string, std::uint32_t>;
+/// A row, before it is a job.
+struct Row {
+  Job job;
+  std::optional<double>
+      begin_s;  ///< when the job ran, according to a log; not known: it never did.
+  std::optional<double> end_s;
+  double duration_s = 0;  ///< 0: not stated.
+};
 
 Result<void> read_cell(const CsvRows& rows, const ChosenColumn& from,
-                       const JobTableOptions& options, Users& users, Job& job) {
+                       const JobTableOptions& options, JobList& jobs, Row& row) {
+  const std::string_view cell = rows.cell(from.place);
   switch (from.column->field) {
     case Field::kId:
-      job.id = printable(rows.cell(from.place));
+      row.job.id = printable(cell);
       return {};
     case Field::kModel:
-      job.model = printable(rows.cell(from.place));
+      row.job.model = printable(cell);
       return {};
     case Field::kGpuKinds:
-      return read_kinds(rows, rows.cell(from.place), options.fleet, job.demand);
-    case Field::kUser: {
-      const auto number = static_cast<std::uint32_t>(users.size());
-      job.user = users.try_emplace(printable(rows.cell(from.place)), number).first->second;
+      return read_kinds(rows, cell, options.fleet, row.job.demand);
+    case Field::kUser:
+      row.job.user = jobs.user(printable(cell));
+      return {};
+    case Field::kDate:
+    case Field::kSubmitted: {
+      GPEMU_ASSIGN(row.job.arrival_s, date_of(rows, from.place));
       return {};
     }
-    case Field::kDate: {
-      GPEMU_ASSIGN(job.arrival_s, date_of(rows, from.place));
+    case Field::kBegin:
+    case Field::kEnd: {
+      if (cell.empty()) return {};
+      auto& time = from.column->field == Field::kBegin ? row.begin_s : row.end_s;
+      GPEMU_ASSIGN(time, date_of(rows, from.place));
       return {};
     }
     default:
-      return read_number(rows, from, options, job);
+      GPEMU_TRY(read_number(rows, from, options, row.job));
+      if (from.column->field == Field::kDuration) row.duration_s = row.job.work_s();
+      return {};
   }
 }
 
-/// Makes the demand of a job that needs no GPU what it is without any.
-Result<void> settle_demand(const CsvRows& rows, Demand& demand) {
-  if (demand.gpus != 0 && demand.gpu_share == 0) {
-    return rows.fault("it asks for GPUs, but for nothing of them");
+Result<void> read_row(const CsvRows& rows, const ChosenFormat& format,
+                      const JobTableOptions& options, JobList& jobs, double& last_arrival_s) {
+  Row row;
+  row.job.restart_s = options.restart_s;
+  for (const ChosenColumn& column : format.columns) {
+    GPEMU_TRY(read_cell(rows, column, options, jobs, row));
   }
-  if (demand.gpus != 0) return {};
-  demand.gpu_share = kWholeGpu;
-  demand.kinds = Demand().kinds;
-  if (demand.host != HostShare{}) return {};
-  return rows.fault("it asks for nothing: no GPUs, no cores and no memory");
+  const bool ran =
+      row.job.demand.gpus != 0 && row.begin_s && row.end_s && *row.end_s > *row.begin_s;
+  if (format.format->is_log && !ran) {
+    jobs.leave_out();
+    return {};
+  }
+  if (ran) {
+    row.job.iterations = *row.end_s - *row.begin_s;
+    row.job.iteration_s = options.iteration_factor;
+  }
+  if (format.format->is_training) row.job.iterations = 1;
+  if (std::abs(row.job.work_s() - row.duration_s) > kRounding * row.duration_s &&
+      row.duration_s > 0) {
+    return rows.fault("duration_s is not iterations times iteration_s");
+  }
+  if (format.format->sorted && row.job.arrival_s < last_arrival_s) {
+    return rows.fault("it arrives before the row above; sort the rows by arrival_s");
+  }
+  last_arrival_s = row.job.arrival_s;
+  return jobs.add(std::move(row.job), [&](std::string_view what) { return rows.fault(what); });
 }
 
-/// Adds what other tables say about the job.
-Result<void> add_speed(const CsvRows& rows, const SpeedTable& speeds, Job& job) {
-  const auto found = speeds.find(job.model);
-  if (found == speeds.end()) {
-    return rows.fault(fmt::format("the speeds have no model \"{}\"", job.model));
+Result<std::vector<Job>> read_rows(CsvRows& rows, const ChosenFormat& format,
+                                   const JobTableOptions& options) {
+  JobList jobs(options);
+  double last_arrival_s = 0;
+  for (;;) {
+    GPEMU_ASSIGN(const bool more, rows.next());
+    if (!more) break;
+    GPEMU_TRY(read_row(rows, format, options, jobs, last_arrival_s));
   }
-  job.speed = found->second;
-  const std::size_t kinds = std::max(job.speed->by_kind.size(), job.speed->by_kind_and_host.size());
-  for (std::size_t kind = 0; kind < kinds; ++kind) {
-    if (!job.speed->runs_on(kind)) job.demand.kinds &= ~(std::uint64_t{1} << kind);
+  const bool has_dates = std::ranges::any_of(format.columns, [](const ChosenColumn& chosen) {
+    return chosen.column->field == Field::kDate || chosen.column->field == Field::kSubmitted;
+  });
+  return jobs.finish(has_dates, [&](std::string_view what) { return rows.fault(what); });
+}
+
+/// Returns the header of Gavel's traces with so many cells in a line; empty: there is none.
+std::string_view gavel_header_of(std::string_view text) {
+  const auto tabs = std::ranges::count(text.substr(0, text.find('\n')), '\t');
+  for (const std::string_view header : kGavelHeaders) {
+    if (std::ranges::count(header, ',') == tabs) return header;
   }
   return {};
-}
-
-Result<Job> read_job(const CsvRows& rows, const ChosenFormat& format,
-                     const JobTableOptions& options, Users& users) {
-  Job job;
-  job.restart_s = options.restart_s;
-  for (const ChosenColumn& column : format.columns) {
-    GPEMU_TRY(read_cell(rows, column, options, users, job));
-  }
-  GPEMU_TRY(settle_demand(rows, job.demand));
-  if (options.speeds != nullptr) GPEMU_TRY(add_speed(rows, *options.speeds, job));
-  if (options.restarts == nullptr) return job;
-  const auto found = options.restarts->find({job.model, job.demand.gpus});
-  if (found == options.restarts->end()) {
-    return rows.fault(fmt::format("the restart times have no model \"{}\" with {} GPUs", job.model,
-                                  job.demand.gpus));
-  }
-  job.restart_s = found->second;
-  return job;
 }
 
 }  // namespace
 
 Result<std::vector<Job>> parse_jobs(std::string_view text, const std::string& name,
                                     const JobTableOptions& options) {
+  if (text.substr(0, text.find_first_not_of(" \t\r\n") + 1).ends_with('[')) {
+    return parse_philly_log(text, name, options);
+  }
+  if (const std::string_view header = gavel_header_of(text); !header.empty()) {
+    CsvRows rows = CsvRows::with_tabs(text, name, header);
+    return read_rows(rows, columns_of(rows, kGavelFormat).first, options);
+  }
   GPEMU_ASSIGN(CsvRows rows, CsvRows::open(text, name));
   GPEMU_ASSIGN(const ChosenFormat format, format_of(rows));
   if (format.format->timeless && !options.timeless) {
@@ -383,24 +448,7 @@ Result<std::vector<Job>> parse_jobs(std::string_view text, const std::string& na
         "tables in the format {} do not say how long jobs run; `gpemu place` takes them",
         format.format->name));
   }
-  std::vector<Job> jobs;
-  Users users;
-  for (;;) {
-    GPEMU_ASSIGN(const bool more, rows.next());
-    if (!more) break;
-    GPEMU_ASSIGN(Job job, read_job(rows, format, options, users));
-    if (job.id.empty()) job.id = std::to_string(jobs.size());
-    if (format.format->sorted && !jobs.empty() && job.arrival_s < jobs.back().arrival_s) {
-      return rows.fault("it arrives before the row above; sort the rows by arrival_s");
-    }
-    jobs.push_back(std::move(job));
-  }
-  if (jobs.empty()) return rows.fault("no jobs follow");
-  std::ranges::stable_sort(jobs, {}, &Job::arrival_s);
-  const bool dates = format.columns.front().column->field == Field::kDate;
-  const double first_s = dates ? jobs.front().arrival_s : 0;
-  for (Job& job : jobs) job.arrival_s -= first_s;
-  return jobs;
+  return read_rows(rows, format, options);
 }
 
 Result<std::vector<Job>> read_jobs(const std::filesystem::path& path,

@@ -103,7 +103,9 @@ TEST(JobTableTest, ListsTheFormatsIfNoneFits) {
             "gpus duration_s), Muri (job_id num_gpu submit_time iterations model_name "
             "iteration_time resource_time_0 resource_time_1 resource_time_2), Philly (timestamp "
             "num_gpus duration), ElasticFlow (job_id submission_time num_gpu duration), "
-            "openb (name cpu_milli memory_mib num_gpu gpu_milli)");
+            "openb (name cpu_milli memory_mib num_gpu gpu_milli), Helios and Acme (job_id user "
+            "gpu_num submit_time start_time end_time), Pollux and Sia (name time application "
+            "num_replicas)");
 }
 
 TEST(JobTableTest, ReadsCompressedFiles) {

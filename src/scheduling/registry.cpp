@@ -69,6 +69,8 @@ constexpr auto kPolicies = std::to_array<PolicyEntry>({
     {"srtf-synergy",
      "srtf in rounds, with the cores and the memory that make each job fastest (Synergy-TUNE)",
      make_srtf_synergy, PolicyScope::kHosts, true},
+    {"themis", "finish-time fairness: the jobs that sharing slows down the most first, in rounds",
+     make_themis, PolicyScope::kWholeGpus, true},
     {"tiresias", "least attained service in three queues, without knowing how long jobs take",
      make_tiresias, PolicyScope::kWholeGpus},
 });

@@ -60,7 +60,8 @@ class Simulation {
         states_(jobs.size()),
         charges_s_(jobs.size()),
         versions_(jobs.size()),
-        places_(jobs.size()) {
+        places_(jobs.size()),
+        begins_(options.keeps_stints ? jobs.size() : 0) {
     for (std::size_t i = 0; i < jobs.size(); ++i) {
       states_[i].iterations_left = jobs[i].iterations;
       states_[i].iteration_s = jobs[i].iteration_s;
@@ -134,6 +135,8 @@ class Simulation {
   double now_s_ = 0;
   double ask_again_s_ = kNever;
   double held_gpu_s_ = 0;
+  double waited_s_ = 0;
+  double held_gpu_waited_s_ = 0;
   UseOverTime use_;
   std::size_t arrived_ = 0;
   std::size_t ended_ = 0;
@@ -153,6 +156,8 @@ class Simulation {
   std::vector<JobIndex> new_ended_;
   Decision decision_;
   std::vector<Change> changes_;  ///< of the jobs that a decision starts.
+  std::vector<double> begins_;   ///< when each job got its GPUs; empty unless stints are kept.
+  std::vector<Stint> stints_;
 };
 
 double Simulation::end_s_of(JobIndex job) const {
@@ -194,6 +199,10 @@ Result<void> Simulation::advance() {
   now_s_ = std::max(now_s_, std::min(change_s, ask_again_s_));
   const auto held = static_cast<double>(fleet_.gpus() - free_.count());
   held_gpu_s_ += held * (now_s_ - before_s);
+  if (arrived_ - ended_ > running_.size()) {
+    waited_s_ += now_s_ - before_s;
+    held_gpu_waited_s_ += held * (now_s_ - before_s);
+  }
   use_.add(before_s, now_s_, held);
   if (ask_again_s_ < change_s) return {};
   if (both || end_s == change_s) end_jobs(end_s);
@@ -248,6 +257,9 @@ void Simulation::touch(JobIndex job) {
 void Simulation::release(JobIndex job) {
   JobState& state = states_[job];
   ++versions_[job];
+  if (!begins_.empty() && now_s_ > begins_[job]) {
+    stints_.push_back({.job = job, .gpus = state.gpus, .begin_s = begins_[job], .end_s = now_s_});
+  }
   if (state.beside) {
     --beside_;
   } else if (state.group != 0) {
@@ -287,6 +299,8 @@ bool Simulation::take(const Decision::Start& start) {
 }
 
 void Simulation::settle_groups() {
+  std::ranges::sort(changed_groups_);
+  changed_groups_.erase(std::ranges::unique(changed_groups_).begin(), changed_groups_.end());
   std::vector<Stages> stages;
   for (const std::uint32_t group : changed_groups_) {
     const auto found = groups_.find(group);
@@ -383,6 +397,7 @@ Result<void> Simulation::check_start(const Decision::Start& start) const {
 
 void Simulation::place(const Decision::Start& start, Change change) {
   JobState& state = states_[start.job];
+  if (!begins_.empty()) begins_[start.job] = now_s_;
   state.gpus = start.gpus;
   state.host = host_of(start);
   state.iteration_s = iteration_s_with(fleet_, jobs_[start.job], start.gpus, state.host);
@@ -468,8 +483,13 @@ Result<SimulationResult> Simulation::run() {
     }
     if (options_.progress) options_.progress(ended_);
   }
-  return SimulationResult{
-      .jobs = std::move(states_), .decisions = decisions_, .held_gpu_s = held_gpu_s_, .use = use_};
+  return SimulationResult{.jobs = std::move(states_),
+                          .decisions = decisions_,
+                          .held_gpu_s = held_gpu_s_,
+                          .use = use_,
+                          .waited_s = waited_s_,
+                          .held_gpu_waited_s = held_gpu_waited_s_,
+                          .stints = std::move(stints_)};
 }
 
 /// Returns an error if even the whole fleet has not what the job asks for; nothing if it has.

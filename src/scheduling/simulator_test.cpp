@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "gpemu/scheduling/simulator.hpp"
 
+#include <memory>
 #include <string>
 
 #include <gtest/gtest.h>
 
 #include "gpemu/scheduling/accounting.hpp"
 #include "gpemu/scheduling/schedule_metrics.hpp"
+#include "gpemu/scheduling/speed_profile.hpp"
 
 #include "random_draws.hpp"
 #include "run_jobs.hpp"
@@ -42,6 +44,48 @@ TEST(SimulatorTest, ComputesTheFigures) {
   EXPECT_DOUBLE_EQ(metrics.average_wait_s, 9 / 3.0);
   EXPECT_DOUBLE_EQ(metrics.utilization, (4 + 4 + 2) / 16.0);
   EXPECT_EQ(metrics.preemptions, 0);
+  EXPECT_DOUBLE_EQ(metrics.average_queue_s, (0 + 4 + 5) / 3.0);
+  // Jobs wait from 10 to 16; the second GPU is free until 14.
+  EXPECT_DOUBLE_EQ(metrics.utilization_waited, (4 + 4) / 12.0);
+  // There are two jobs from 10 on, three from 11, two from 14, one from 16: on average, 11/4, 5/2
+  // and 15/7 while each is there. With so many parts of two GPUs, they take 11/2, 5 and 15/7 s.
+  EXPECT_DOUBLE_EQ(metrics.average_rho, (4 / 5.5 + 6 / 5.0 + 49 / 15.0) / 3);
+  EXPECT_DOUBLE_EQ(metrics.worst_rho, 49 / 15.0);
+}
+
+/// One V100 and three K80, of which a job has one fourth: of the time, it has a V100 for 1/8 and
+/// K80s for 3/8, since it needs two GPUs.
+TEST(SimulatorTest, FairnessKnowsTheKinds) {
+  const Fleet fleet = Fleet::create({{.name = "v", .gpu = "V100", .gpus = 1},
+                                     {.name = "k", .gpu = "K80", .gpus = 3}})
+                          .value();
+  std::vector<Job> jobs(4, job_of(0, 2, 10));
+  const auto speed = std::make_shared<const SpeedProfile>(SpeedProfile{.by_kind = {1, 0.5}});
+  for (Job& job : jobs) job.speed = speed;
+  SimulationResult result;
+  result.jobs.resize(4);
+  for (JobState& state : result.jobs) state.end_s = 64;
+  const ScheduleMetrics metrics = metrics_of(fleet, jobs, result);
+  EXPECT_DOUBLE_EQ(metrics.worst_rho, 64 / (10 / (1 / 8.0 + 3 / 16.0)));
+  EXPECT_DOUBLE_EQ(metrics.average_rho, metrics.worst_rho);
+}
+
+TEST(SimulatorTest, KeepsWhichGpusAJobHadWhen) {
+  const Fleet fleet = Fleet::uniform(1, 1).value();
+  const std::vector<Job> jobs{job_of(0, 1, 10), job_of(4, 1, 2)};
+  const auto srtf = find_policy("srtf").value()->make({});
+  const SimulationResult result =
+      simulate(fleet, jobs, *srtf, {.progress = {}, .keeps_stints = true}).value();
+  ASSERT_EQ(result.stints.size(), 3U);
+  EXPECT_EQ(result.stints[0].job, 0U);
+  EXPECT_EQ(result.stints[0].end_s, 4);
+  EXPECT_EQ(result.stints[1].job, 1U);
+  EXPECT_EQ(result.stints[1].begin_s, 4);
+  EXPECT_EQ(result.stints[1].end_s, 6);
+  EXPECT_EQ(result.stints[1].gpus.count(), 1U);
+  EXPECT_EQ(result.stints[2].end_s, 12);
+  const auto again = find_policy("srtf").value()->make({});
+  EXPECT_TRUE(simulate(fleet, jobs, *again).value().stints.empty());
 }
 
 /// Does at each decision what the test says.

@@ -8,6 +8,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "gpemu/base/text.hpp"
@@ -33,6 +34,7 @@ struct Model {
 struct SpeedColumns {
   std::size_t model = 0;
   std::size_t speed = 0;
+  std::optional<std::size_t> gpus;
   std::optional<std::size_t> kind;
   std::optional<std::size_t> cores;
   std::optional<std::size_t> memory;
@@ -52,11 +54,12 @@ Result<void> read_speed(const CsvRows& rows, const SpeedColumns& columns, Model&
   HostShare host;
   GPEMU_ASSIGN(host.millicores, amount_for_gpu(rows, columns.cores, kMillicoresPerCore));
   GPEMU_ASSIGN(host.memory_mib, amount_for_gpu(rows, columns.memory, kMibPerGib));
+  const bool is_general = !columns.kind && !columns.cores && !columns.memory;
   if (columns.evidence && !rows.cell(*columns.evidence).empty()) {
     model.evidence.insert(printable(rows.cell(*columns.evidence)));
   }
   const bool for_host = host != HostShare{};
-  if (kind.empty() && !for_host) {
+  if (kind.empty() && !for_host && !is_general) {
     return rows.fault("a row has a gpu, or cores and memory_gib for each GPU, or both");
   }
   if (kind.empty()) {
@@ -77,6 +80,15 @@ std::unexpected<Error> no_speed_on(const CsvRows& rows, const std::string& model
   return rows.fault(fmt::format(
       "model {} has no speed on gpu \"{}\" of the fleet; 0 says that it cannot run there", model,
       kind));
+}
+
+/// Reads for which number of GPUs a row is.
+Result<std::uint32_t> gpus_of(const CsvRows& rows, const SpeedColumns& columns) {
+  if (!columns.gpus || rows.cell(*columns.gpus).empty()) return kAnyGpus;
+  GPEMU_ASSIGN(const double gpus,
+               rows.number(*columns.gpus, 1, static_cast<double>(kMaxGpusOfFleet)));
+  if (gpus != std::floor(gpus)) return rows.fault("a job needs whole GPUs");
+  return static_cast<std::uint32_t>(gpus);
 }
 
 Result<void> settle_kinds(const CsvRows& rows, const std::string& name, const Fleet& fleet,
@@ -109,19 +121,21 @@ Result<SpeedTable> parse_speeds(std::string_view text, const std::string& name,
   }
   const SpeedColumns columns{.model = *rows.column("model"),
                              .speed = *rows.column("speed"),
+                             .gpus = rows.column("gpus"),
                              .kind = rows.column("gpu"),
                              .cores = rows.column("cores"),
                              .memory = rows.column("memory_gib"),
                              .evidence = rows.column("evidence")};
-  std::map<std::string, Model> models;
+  std::map<std::pair<std::string, std::uint32_t>, Model> models;
   for (;;) {
     GPEMU_ASSIGN(const bool more, rows.next());
     if (!more) break;
-    GPEMU_TRY(read_speed(rows, columns, models[printable(rows.cell(columns.model))]));
+    GPEMU_ASSIGN(const std::uint32_t gpus, gpus_of(rows, columns));
+    GPEMU_TRY(read_speed(rows, columns, models[{printable(rows.cell(columns.model)), gpus}]));
   }
   SpeedTable speeds;
   for (auto& [model, read] : models) {
-    GPEMU_TRY(settle_kinds(rows, model, fleet, read));
+    GPEMU_TRY(settle_kinds(rows, model.first, fleet, read));
     read.profile.evidence = fmt::format("{}", fmt::join(read.evidence, " and "));
     speeds.emplace(model, std::make_shared<const SpeedProfile>(std::move(read.profile)));
   }

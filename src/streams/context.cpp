@@ -31,9 +31,10 @@ process::Status make_context(process::DeviceState& device) {
         return allowed;
       }
     }
-    auto opened = device.mig ? device::Device::open(state.node, *device.mig, *state.clock)
+    auto opened = device.mig ? device::Device::open(state.node, *device.mig, *state.clock,
+                                                    device.compute_share)
                              : device::Device::open(state.node, device.index, *state.clock,
-                                                    device.mps_client);
+                                                    device.mps_client, device.compute_share);
     if (!opened) {
       lock.unlock();
       process::tell(opened.error().message);

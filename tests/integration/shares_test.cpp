@@ -55,6 +55,8 @@ struct Role {
   double width = 1;  ///< of an MPS client.
   int steps = kSteps;
   Bytes limit = 0;  ///< of the memory; 0: none.
+  device::ComputeShare share{};
+  std::optional<std::size_t> instance{};  ///< of MIG; by default one of its own.
 };
 
 /// When the steps of a party ended, and what a training run says of itself.
@@ -135,7 +137,9 @@ class Node {
       if (role.width < 1) {
         client = {.width = static_cast<std::uint32_t>(role.width * device::kWholeWidth)};
       }
-      devices[i] = {.clock = parties, .device = open(nodes[i].node, i, *parties, client)};
+      devices[i] = {
+          .clock = parties,
+          .device = open(nodes[i].node, role.instance.value_or(i), *parties, client, role.share)};
       if (role.limit > 0) devices[i].device->limit_memory(role.limit);
       parties->add(nodes[i].node, [&, i] {
         switch (way) {
@@ -156,13 +160,14 @@ class Node {
   /// Opens the first GPU, or the MIG device of that number if it is divided.
   std::shared_ptr<device::Device> open(const std::shared_ptr<device::Node>& node,
                                        std::size_t number, sim::Clock& clock,
-                                       const std::optional<device::MpsClient>& client) {
+                                       const std::optional<device::MpsClient>& client,
+                                       const device::ComputeShare& share) {
     if (node->policy() != SharingPolicy::kMig) {
-      return device::Device::open(node, 0, clock, client).value();
+      return device::Device::open(node, 0, clock, client, share).value();
     }
     const auto layout = node->mig(0).layout(spec_.mig_profiles);
     const auto devices = layout.devices(0, node->device_snapshot(0, TimePoint{}).uuid);
-    return device::Device::open(node, devices.at(number), clock).value();
+    return device::Device::open(node, devices.at(number), clock, share).value();
   }
 
   static void train(device::Device& device, const Role& role, Outcome& outcome) {
@@ -351,6 +356,81 @@ TEST(SharesOfPriorities, PartiesThatAreHeldBackGetWhatIsLeft) {
   const auto outcomes = run_in_each_way(SharingPolicy::kTgs, roles);
   const auto& low = outcomes.back().ends;
   EXPECT_NEAR(to_milliseconds(low[8] - low[2]) / 6, 100, 1) << "a step is two kernels";
+}
+
+device::ComputeShare share_of(double part, bool capped = false) {
+  return {.part = static_cast<std::uint32_t>(part * device::kWholeWidth), .capped = capped};
+}
+
+/// Returns the speed of a party until it ends, relative to that alone on a GPU.
+double speed_of(const Outcome& outcome) {
+  return static_cast<double>(outcome.ends.size()) * to_milliseconds(kStep) /
+         to_milliseconds(outcome.ends.back() - TimePoint());
+}
+
+TEST(SharesOfTime, EachPartyHasItsPart) {
+  for (const SharingPolicy policy : {SharingPolicy::kTimeSlices, SharingPolicy::kMig}) {
+    for (const bool capped : {false, true}) {
+      const auto halves =
+          run_in_each_way(policy, {{.steps = 400, .share = share_of(0.5, capped), .instance = 0},
+                                   {.steps = 400, .share = share_of(0.5, capped), .instance = 0}});
+      for (const Outcome& outcome : halves) EXPECT_NEAR(speed_of(outcome), 0.5, 0.005);
+      // Both end at the same time.
+      const auto parts = run_in_each_way(
+          policy, {{.steps = 400, .share = share_of(0.25, capped), .instance = 0},
+                   {.steps = 1200, .share = share_of(0.75, capped), .instance = 0}});
+      EXPECT_NEAR(speed_of(parts[0]), 0.25, 0.0025);
+      EXPECT_NEAR(speed_of(parts[1]), 0.75, 0.0075);
+    }
+  }
+}
+
+TEST(SharesOfTime, OnlyACapHoldsAlone) {
+  for (const SharingPolicy policy : {SharingPolicy::kTimeSlices, SharingPolicy::kMig}) {
+    const auto soft = run_in_each_way(policy, {{.share = share_of(0.25)}});
+    EXPECT_EQ(step_ms(soft[0]), 16);
+    const auto capped = run_in_each_way(policy, {{.steps = 400, .share = share_of(0.25, true)}});
+    EXPECT_NEAR(speed_of(capped[0]), 0.25, 0.0025);
+  }
+}
+
+TEST(SharesOfTime, ACapIsKeptForWorkThatIsQueuedForLong) {
+  const Node node(SharingPolicy::kTimeSlices);
+  auto parties = std::make_shared<Parties>();
+  const auto opened = node.open();
+  const auto device = device::Device::open(opened, 0, *parties, {}, share_of(0.25, true)).value();
+  TimePoint end{};
+  parties->add(opened, [&] {
+    const auto stream = device->create_stream();
+    for (int i = 0; i < 200; ++i) stream->launch(kForward);
+    device::Event event;
+    stream->record(event);
+    event.moment().wait(device->clock());
+    end = event.moment().time();
+  });
+  parties->run();
+  EXPECT_EQ(end, TimePoint(8s - 75ms)) << "80 periods of 25 ms";
+}
+
+TEST(SharesOfTime, OthersHaveWhatACapLeaves) {
+  const auto outcomes = run_in_each_way(
+      SharingPolicy::kTimeSlices, {{.steps = 100, .share = share_of(0.25, true)}, {.steps = 280}});
+  EXPECT_NEAR(speed_of(outcomes[0]), 0.25, 0.005);
+  EXPECT_GT(speed_of(outcomes[1]), 0.7);
+}
+
+TEST(SharesOfTime, AreOfTimeSlicesAlone) {
+  for (const SharingPolicy policy :
+       {SharingPolicy::kFifo, SharingPolicy::kMps, SharingPolicy::kOrion}) {
+    const Node node(policy);
+    Parties clock;
+    const auto opened = device::Device::open(node.open(), 0, clock, {}, share_of(0.5));
+    ASSERT_FALSE(opened);
+    EXPECT_EQ(opened.error().code, ErrorCode::kUnsupported);
+    EXPECT_TRUE(opened.error().message.starts_with(
+        "this process has a share of the compute time (50 % of a GPU), which only GPUs have "))
+        << opened.error().message;
+  }
 }
 
 TEST(SharesOfThreadPercentages, WhatFitsBesideOthersIsNotSlower) {

@@ -111,17 +111,19 @@ PARTIES = {"python": python_party, "gpemu": gpemu_party, "cuda": cuda_party}
 
 
 class Shares(unittest.TestCase):
-    def rates(self, way, policy, parties):
-        """Returns the steps per second of each party."""
+    def rates(self, way, policy, parties, variables=("",)):
+        """Returns the steps per second of each party. Each has its setting of `variables`."""
         with tempfile.TemporaryDirectory() as folder:
             own = (f"{COMMAND} train synthetic --node $GPEMU_NODE --model resnet18 --batch 32 "
                    f"--steps {STEPS} --quiet --trace" if way == "train"
                    else f"{sys.executable} {__file__} --party {way}")
-            script = "".join(f"{own} {folder}/{party}.json {'' if way == 'train' else parties} & "
+            script = "".join(f"{variables[party % len(variables)]} {own} {folder}/{party}.json "
+                             f"{'' if way == 'train' else parties} & "
                              for party in range(parties)) + "wait"
             subprocess.run([COMMAND, "run", "--quiet", "--clock", "virtual", "--sharing", policy,
                             "--gpu", GPU, "--", "sh", "-c", script], check=True)
-            texts = [json.loads(path.read_text()) for path in pathlib.Path(folder).glob("*.json")]
+            texts = [json.loads(path.read_text())
+                     for path in sorted(pathlib.Path(folder).glob("*.json"))]
         self.assertEqual(len(texts), parties)
         return [middle_rate(ends_of(text) if way == "train" else text) for text in texts]
 
@@ -154,6 +156,20 @@ class Shares(unittest.TestCase):
         # They do not queue ahead. With time slices, a party loses the rest of its slice with each
         # batch; first in, first out, it does not.
         self.check("gpemu", "fifo")
+
+    def test_parts_of_the_time(self):
+        """A part is kept by periods of 100 ms, which a step of 64 ms or more sees as an average."""
+        for way in ("train", "cuda", "python"):
+            alone, = self.rates(way, "time-slices", 1)
+            with self.subTest(way=way):
+                for variables in (("GPEMU_GPU_SHARE=0.5",) * 2, ("GPEMU_GPU_LIMIT=0.5",) * 2,
+                                  ("CUDA_DEVICE_SM_LIMIT=50",) * 2):
+                    for rate in self.rates(way, "time-slices", 2, variables):
+                        self.assertAlmostEqual(rate / alone, 0.5, delta=0.05, msg=variables)
+                rate, = self.rates(way, "time-slices", 1, ("GPEMU_GPU_SHARE=0.25",))
+                self.assertAlmostEqual(rate / alone, 1, delta=0.005)
+                rate, = self.rates(way, "time-slices", 1, ("GPEMU_GPU_LIMIT=0.25",))
+                self.assertAlmostEqual(rate / alone, 0.25, delta=0.02)
 
     def test_limits_of_memory(self):
         train = (f"{COMMAND} train synthetic --node $GPEMU_NODE --model resnet18 --batch 8 "

@@ -36,6 +36,7 @@ constexpr auto kSubcommands = std::to_array<Subcommand>({
     {"experiment", add_experiment_command},
     {"help", add_help_command},
     {"host", add_host_command},
+    {"jobs", add_jobs_command},
     {"mig", add_mig_command},
     {"node", add_node_command},
     {"nvidia-smi", add_nvidia_smi_command},

@@ -26,6 +26,7 @@ void add_data_command(Command app, const World& world);
 void add_experiment_command(Command app, const World& world);
 void add_help_command(Command app, const World& world);
 void add_host_command(Command app, const World& world);
+void add_jobs_command(Command app, const World& world);
 void add_mig_command(Command app, const World& world);
 void add_node_command(Command app, const World& world);
 /// Shows `gpemu nvidia-smi` in the help; run_nvidia_smi() does it.

@@ -47,12 +47,26 @@ std::optional<std::string> World::variable(std::string_view name) const {
   return std::nullopt;
 }
 
-Result<device::MemoryLimits> World::memory_limits() const {
+namespace {
+
+/// Returns what `read` reads from the variables.
+template <typename Read>
+auto read_variables(const World& world, Read read) {
   std::map<std::string, std::string> values;
-  return device::MemoryLimits::read([&](const char* name) -> const char* {
-    const auto value = variable(name);
+  return read([&](const char* name) -> const char* {
+    const auto value = world.variable(name);
     return value ? (values[name] = *value).c_str() : nullptr;
   });
+}
+
+}  // namespace
+
+Result<device::MemoryLimits> World::memory_limits() const {
+  return read_variables(*this, device::MemoryLimits::read);
+}
+
+Result<device::ComputeShares> World::compute_shares() const {
+  return read_variables(*this, device::ComputeShares::read);
 }
 
 std::optional<std::string> World::search_path() const {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "gpemu/base/error.hpp"
+#include "gpemu/device/compute_shares.hpp"
 #include "gpemu/device/memory_limits.hpp"
 #include "gpemu/profile/database.hpp"
 #include "gpemu/report/host_load.hpp"
@@ -67,6 +68,8 @@ struct World {
 
   /// Returns the limits that the variables set for this process. Errors: as MemoryLimits::read().
   [[nodiscard]] Result<device::MemoryLimits> memory_limits() const;
+  /// Returns the shares of compute time that they set. Errors: as ComputeShares::read().
+  [[nodiscard]] Result<device::ComputeShares> compute_shares() const;
 
   /// Returns the PATH of programs under emulation, which find the shims' programs in it.
   [[nodiscard]] std::optional<std::string> search_path() const;

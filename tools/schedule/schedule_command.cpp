@@ -174,7 +174,10 @@ Result<ScheduleRow> simulate_run(const ScheduleOptions& options, const ScheduleR
     mine = now;
   };
   const scheduling::SimulationOptions how{
-      .accounting = accounting, .progress = note, .stop = &stop};
+      .accounting = accounting,
+      .progress = note,
+      .stop = &stop,
+      .keeps_stints = !options.report.empty() && has_gantt(fleet, jobs.size())};
   const std::unique_ptr<scheduling::Policy> policy = run.policy->make({.round_s = options.round_s});
   GPEMU_ASSIGN(const scheduling::SimulationResult result,
                scheduling::simulate(fleet, jobs, *policy, how));
@@ -320,7 +323,8 @@ void add_schedule_command(Command app, const World& world) {
   auto options = std::make_shared<ScheduleOptions>();
   command
       .option("TABLE", options->tables,
-              "CSV files of jobs, also compressed by gzip (docs/reference/job-tables.md)")
+              "Tables of jobs, or published traces, also compressed by gzip "
+              "(docs/reference/job-tables.md)")
       .required();
   command
       .option("--servers", options->servers,

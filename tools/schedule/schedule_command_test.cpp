@@ -83,6 +83,26 @@ TEST(ScheduleCommandTest, TablesAndFleetsOfTheSameFileNameHaveTheirPaths) {
             std::string::npos);
 }
 
+TEST(ScheduleCommandTest, ThePageShowsWhichJobHadWhichGpu) {
+  const TestWorld world;
+  const std::string jobs = world.write("jobs.csv", kJobs);
+  const std::string page = (world.folder / "page.html").string();
+  const auto page_of = [&](const char* servers) {
+    EXPECT_EQ(world
+                  .run({"schedule", jobs, "--servers", servers, "--gpus", "2", "--policy", "srtf",
+                        "--quiet", "--report", page})
+                  .code,
+              0);
+    return read_file(page, kMiB).value();
+  };
+  const std::string text = page_of("1");
+  EXPECT_NE(text.find("Which job has which GPU: srtf"), std::string::npos);
+  EXPECT_NE(text.find("server0 GPU 1"), std::string::npos);
+  // 3 s of two GPUs, from 3 s on, after c.
+  EXPECT_NE(text.find("job b (2 GPUs): 0.0008333 h from 0.000833333"), std::string::npos) << text;
+  EXPECT_EQ(page_of("33").find("Which job has which GPU: "), std::string::npos);
+}
+
 TEST(ScheduleCommandTest, RefusesOptionsWithoutEffect) {
   const TestWorld world;
   const std::string jobs = world.write("jobs.csv", kJobs);

@@ -2,16 +2,20 @@
 #include "schedule/schedule_report.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
+#include <optional>
 #include <utility>
 #include <vector>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "gpemu/report/number_text.hpp"
 #include "gpemu/report/page.hpp"
+#include "gpemu/report/svg_plot.hpp"
 #include "gpemu/report/text_table.hpp"
 #include "gpemu/report/wrapped_text.hpp"
 
@@ -28,6 +32,10 @@ constexpr std::size_t kQuantiles = 200;
 constexpr double kSecondsPerHour = 3600;
 /// More lines than these cannot be told apart.
 constexpr std::size_t kMostLines = 8;
+/// A plot of which job has which GPU has so many spans at most: a page of them is a few megabytes.
+constexpr std::size_t kMostSpans = 3000;
+/// Jobs have so many colours, in turn.
+constexpr std::size_t kJobColours = 9;
 
 std::string seconds(double value) {
   return fmt::format("{:.1f}", value);
@@ -44,16 +52,18 @@ std::string title_of(const ScheduleFigure& figure, TimeUnit times) {
 
 std::string text_of(const ScheduleFigure& figure, const ScheduleMetrics& metrics, TimeUnit times) {
   const double value = figure.of(metrics);
-  if (figure.unit.empty()) return fmt::format("{:.0f}", value);
-  if (figure.unit != "s" || times == TimeUnit::kSeconds) return fmt::format("{:.1f}", value);
+  if (figure.unit != "s" || times == TimeUnit::kSeconds) {
+    return fmt::format("{:.{}f}", value, figure.decimals);
+  }
   return fmt::format("{:.2f}", value / kSecondsPerHour);
 }
 
-/// Returns the figures that tables show.
-std::vector<ScheduleFigure> shown_figures() {
+/// Returns the figures that tables show, on a page or in a terminal.
+std::vector<ScheduleFigure> shown_figures(bool on_page) {
   std::vector<ScheduleFigure> shown;
   for (const ScheduleFigure& figure : scheduling::schedule_figures()) {
-    if (!figure.title.empty()) shown.push_back(figure);
+    const bool has_room = on_page || !figure.only_on_pages;
+    if (!figure.title.empty() && has_room) shown.push_back(figure);
   }
   return shown;
 }
@@ -129,17 +139,59 @@ std::string evidence_line(const ScheduleRow& row) {
                      row.policy, parts);
 }
 
-/// Adds rows of the same table and fleet.
-void add_rows(report::Page& page, std::span<const ScheduleRow> rows) {
-  const ScheduleRow& first = rows.front();
-  page.heading(
-      fmt::format("{} on {} ({} jobs, {} GPUs)", first.table, first.fleet, first.jobs, first.gpus));
-  const auto best = std::ranges::min_element(
-      rows, {}, [](const ScheduleRow& row) { return row.metrics.average_jct_s; });
-  page.verdict(fmt::format("{} has the shortest average time from arrival to end: {} s.",
-                           best->policy, seconds(best->metrics.average_jct_s)));
-  if (const std::string line = evidence_line(first); !line.empty()) page.paragraph(line);
-  const std::vector<ScheduleFigure> figures = shown_figures();
+/// Returns which job had which GPU when; nothing if that cannot be told apart in a plot.
+std::optional<report::Timeline> gantt(const scheduling::Fleet& fleet, std::span<const Job> jobs,
+                                      std::span<const scheduling::Stint> stints) {
+  std::size_t spans = 0;
+  for (const scheduling::Stint& stint : stints) spans += stint.gpus.count();
+  if (spans == 0 || spans > kMostSpans) return std::nullopt;
+  report::Timeline plot{.title = {}, .unit = "h", .kinds = {}, .lanes = {}};
+  for (std::size_t i = 0; i < kJobColours; ++i) plot.kinds.push_back({{}, colour_of(i)});
+  for (const scheduling::Server& server : fleet.servers()) {
+    for (std::uint32_t gpu = 0; gpu < server.gpus; ++gpu) {
+      plot.lanes.push_back({.label = fmt::format("{} GPU {}", server.name, gpu), .spans = {}});
+    }
+  }
+  for (const scheduling::Stint& stint : stints) {
+    const Job& job = jobs[stint.job];
+    for (std::size_t part = 0; part < stint.gpus.parts(); ++part) {
+      const scheduling::ServerGpus& on = stint.gpus.part(part);
+      for (std::uint64_t rest = on.gpus; rest != 0; rest &= rest - 1) {
+        const auto gpu = static_cast<std::uint32_t>(std::countr_zero(rest));
+        plot.lanes[fleet.gpus_before(on.server) + gpu].spans.push_back(
+            {.begin = stint.begin_s / kSecondsPerHour,
+             .end = stint.end_s / kSecondsPerHour,
+             .kind = stint.job % kJobColours,
+             .name = fmt::format("job {} ({} GPU{})", job.id, job.demand.gpus,
+                                 report::plural(job.demand.gpus))});
+      }
+    }
+  }
+  return plot;
+}
+
+/// Adds which job had which GPU when, for those policies for which that can be drawn.
+void add_gantts(report::Page& page, std::span<const ScheduleRow> rows) {
+  for (const ScheduleRow& row : rows.first(std::min(rows.size(), kMostLines))) {
+    if (!row.gantt) continue;
+    report::Timeline plot = *row.gantt;
+    plot.title = fmt::format("Which job has which GPU: {}", row.policy);
+    page.plot(plot);
+  }
+  if (std::ranges::all_of(rows, [](const ScheduleRow& row) { return row.gantt.has_value(); })) {
+    return;
+  }
+  page.paragraph(
+      fmt::format("Which job has which GPU is shown for fleets of up to {} GPUs, up to {} jobs, "
+                  "and policies that "
+                  "do not move them too often.",
+                  kMostGpusDrawn, kMostJobsDrawn));
+}
+
+/// Adds a table of the figures that are times, or of the others: one of all would be too wide.
+void add_table(report::Page& page, std::span<const ScheduleRow> rows, bool times) {
+  std::vector<ScheduleFigure> figures = shown_figures(true);
+  std::erase_if(figures, [&](const ScheduleFigure& f) { return (f.unit == "s") != times; });
   std::vector<std::string> header{"policy"};
   for (const ScheduleFigure& figure : figures) header.push_back(title_of(figure, TimeUnit::kHours));
   report::Page::Rows cells;
@@ -150,9 +202,24 @@ void add_rows(report::Page& page, std::span<const ScheduleRow> rows) {
     }
   }
   page.table(header, cells);
+}
+
+/// Adds rows of the same table and fleet.
+void add_rows(report::Page& page, std::span<const ScheduleRow> rows) {
+  const ScheduleRow& first = rows.front();
+  page.heading(
+      fmt::format("{} on {} ({} jobs, {} GPUs)", first.table, first.fleet, first.jobs, first.gpus));
+  const auto best = std::ranges::min_element(
+      rows, {}, [](const ScheduleRow& row) { return row.metrics.average_jct_s; });
+  page.verdict(fmt::format("{} has the shortest average time from arrival to end: {} s.",
+                           best->policy, seconds(best->metrics.average_jct_s)));
+  if (const std::string line = evidence_line(first); !line.empty()) page.paragraph(line);
+  add_table(page, rows, true);
+  add_table(page, rows, false);
   page.plot(time_plot(rows));
   page.plot(distribution_plot(rows));
   page.plot(use_plot(rows));
+  add_gantts(page, rows);
   if (rows.size() > kMostLines) {
     page.paragraph(fmt::format("The lines are of the first {} policies; --policy chooses others.",
                                kMostLines));
@@ -211,7 +278,8 @@ ScheduleRow schedule_row(const scheduling::Fleet& fleet, std::span<const Job> jo
                   .evidence = scheduling::evidence_of(jobs, result),
                   .jct_s = {},
                   .use = result.use,
-                  .job_lines = {}};
+                  .job_lines = {},
+                  .gantt = gantt(fleet, jobs, result.stints)};
   for (std::size_t i = 0; i < jobs.size(); ++i) {
     row.jct_s.push_back(result.jobs[i].end_s - jobs[i].arrival_s);
   }
@@ -231,7 +299,7 @@ std::string schedule_text(const ScheduleResults& results, const report::Terminal
       rows, [&](const ScheduleRow& row) { return row.fleet != rows.front().fleet; });
   std::vector<std::string> header{"jobs", "policy"};
   if (several) header.insert(header.begin() + 1, "fleet");
-  const std::vector<ScheduleFigure> figures = shown_figures();
+  const std::vector<ScheduleFigure> figures = shown_figures(false);
   for (const ScheduleFigure& figure : figures) {
     header.push_back(title_of(figure, TimeUnit::kSeconds));
   }

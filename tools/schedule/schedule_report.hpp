@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -11,6 +12,7 @@
 
 #include "gpemu/base/error.hpp"
 #include "gpemu/report/provenance.hpp"
+#include "gpemu/report/svg_plot.hpp"
 #include "gpemu/report/terminal.hpp"
 #include "gpemu/scheduling/fleet.hpp"
 #include "gpemu/scheduling/job.hpp"
@@ -32,6 +34,7 @@ struct ScheduleRow {
   std::vector<double> jct_s;  ///< of all jobs, rising.
   scheduling::UseOverTime use;
   std::string job_lines;  ///< what became of each job, as CSV; empty: nobody wants it.
+  std::optional<report::Timeline> gantt;  ///< which job had which GPU, without a title.
 };
 
 /// A policy without a result on a table of jobs and a fleet.
@@ -49,6 +52,15 @@ struct ScheduleResults {
   std::vector<ScheduleGap> failed;
   ErrorCode code = ErrorCode::kInternal;  ///< of one that failed.
 };
+
+/// With more, nothing could be told apart in a plot of which job had which GPU.
+inline constexpr std::uint64_t kMostGpusDrawn = 64;
+inline constexpr std::size_t kMostJobsDrawn = 500;
+
+/// Returns whether a page shows which job had which GPU.
+[[nodiscard]] inline bool has_gantt(const scheduling::Fleet& fleet, std::size_t jobs) {
+  return fleet.gpus() <= kMostGpusDrawn && jobs <= kMostJobsDrawn;
+}
 
 /// Returns the row of a simulation; `with_jobs`: also what became of each job.
 [[nodiscard]] ScheduleRow schedule_row(const scheduling::Fleet& fleet,

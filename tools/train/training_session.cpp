@@ -123,6 +123,7 @@ Result<void> TrainingSession::create_node(const GpuOptions& options, const World
 
 Result<void> TrainingSession::open_devices(const GpuOptions& options, const World& world) {
   GPEMU_ASSIGN(const device::MemoryLimits limits, world.memory_limits());
+  GPEMU_ASSIGN(const device::ComputeShares shares, world.compute_shares());
   const int first = options.node.empty() ? 0 : options.device;
   const int count = options.node.empty() ? node_->device_count() : options.gpus;
   for (int index = first; index < first + count; ++index) {
@@ -132,7 +133,7 @@ Result<void> TrainingSession::open_devices(const GpuOptions& options, const Worl
                   node_->name(), gpu, model_->gpu().name);
     }
     GPEMU_ASSIGN(std::unique_ptr<device::Device> device,
-                 device::Device::open(node_, index, *clock_));
+                 device::Device::open(node_, index, *clock_, {}, shares.of(index)));
     if (const auto limit = limits.limit(index, device->memory_info().total)) {
       device->limit_memory(*limit);
     }

@@ -126,23 +126,25 @@ class Stream {
 class Device {
  public:
   /// `client`: of which MPS server this process is a client, if of any. Not used if it has the
-  /// device open already. With the policy kMps, all processes are clients of one.
+  /// device open already. With the policy kMps, all processes are clients of one. `share`: of its
+  /// compute time; not used either if it has the device open already.
   ///
   /// Errors: kNotFound when the node has no such device; kUnsupported when MIG divides it, so that
-  /// only its MIG devices can be used, and when its policy knows no clients of MPS; kUnavailable
-  /// when its compute mode refuses this process: the message names the one that holds the device;
+  /// only its MIG devices can be used, when its policy knows no clients of MPS, and for a share of
+  /// a device that is not shared by time slices, or of a client of MPS; kUnavailable when its
+  /// compute mode refuses this process: the message names the one that holds the device;
   /// kResourceLimit when too many processes share it.
   [[nodiscard]] static Result<std::unique_ptr<Device>> open(
       std::shared_ptr<Node> node, int index, sim::Clock& clock,
-      const std::optional<MpsClient>& client = {});
+      const std::optional<MpsClient>& client = {}, const ComputeShare& share = {});
 
   /// Opens a MIG device, with its own memory, compute engine and copy engines. Devices of one GPU
   /// instance share its memory and its copy engines.
   ///
   /// Errors: kNotFound if it does not exist any more; those of open.
   [[nodiscard]] static Result<std::unique_ptr<Device>> open(std::shared_ptr<Node> node,
-                                                            const MigDevice& mig,
-                                                            sim::Clock& clock);
+                                                            const MigDevice& mig, sim::Clock& clock,
+                                                            const ComputeShare& share = {});
 
   Device(const Device&) = delete;
   Device& operator=(const Device&) = delete;
@@ -208,7 +210,8 @@ class Device {
   struct State;
   explicit Device(std::unique_ptr<State> state);
   static Result<std::unique_ptr<State>> attach(std::shared_ptr<Node> node, int place,
-                                               sim::Clock& clock, std::optional<MpsClient> client);
+                                               sim::Clock& clock, std::optional<MpsClient> client,
+                                               const ComputeShare& share);
   [[nodiscard]] std::unexpected<Error> out_of_memory(Bytes bytes) const;
   std::unique_ptr<State> state_;
 };

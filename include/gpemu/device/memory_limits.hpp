@@ -36,9 +36,4 @@ class MemoryLimits {
   std::vector<std::optional<Bytes>> of_device_;  ///< by index.
 };
 
-/// Returns the share of the multiprocessors, in percent, to which CUDA_DEVICE_SM_LIMIT would limit
-/// this process; nothing if it does not. Source: HAMi-core's README: 0 and 100 are no limit.
-/// Errors: kInvalidArgument for a value that is no percentage.
-[[nodiscard]] Result<std::optional<int>> sm_limit(const Lookup& lookup);
-
 }  // namespace gpemu::device

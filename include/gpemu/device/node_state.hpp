@@ -61,10 +61,17 @@ struct MpsClient {
 /// How urgent the kernels of a process are, compared to those of others on its device.
 enum class ProcessPriority : std::int8_t { kHigh = -1, kNormal = 0, kLow = 1 };
 
+/// Which part of the time of a device's multiprocessors a process gets, if it wants it.
+struct ComputeShare {
+  std::uint32_t part = 0;  ///< of kWholeWidth; 0: what others leave, in equal parts.
+  bool capped = false;     ///< it never gets more; else what others leave, too.
+};
+
 /// How a process takes part in the sharing of a device.
 struct SharingRole {
   std::optional<MpsClient> client{};  ///< of MPS, if it is one.
   ProcessPriority priority = ProcessPriority::kNormal;
+  ComputeShare share{};
 };
 
 /// Which processes may have contexts on a device. The numbers are NVML's, nvmlComputeMode_t.
@@ -83,6 +90,9 @@ enum class TimeSliceLength : std::uint8_t { kDefault = 0, kShort = 1, kMedium = 
 struct TimeSliceRules {
   Duration quantum = std::chrono::milliseconds(2);           ///< the length of a time slice.
   Duration context_switch = std::chrono::microseconds(145);  ///< before another process's slice.
+  /// Of which processes have shares. Source: gpemu's own choice, the period of the limits that
+  /// Linux and Kubernetes set for processors (cpu.cfs_period_us).
+  Duration period = std::chrono::milliseconds(100);
 };
 
 /// Returns the length of a device's time slices, if a default one is `quantum`: half of it, twice
@@ -138,6 +148,10 @@ struct DeviceConfig {
   double max_power_w = 0;
   double idle_power_w = 0;
   GpuFacts facts;
+  /// As which GPU of another node it shows itself, by that node's name and its number there: its
+  /// UUID and PCI address are the same. Empty: as what it is.
+  std::string shown_node;
+  std::size_t shown_number = 0;
 };
 
 struct NodeConfig {

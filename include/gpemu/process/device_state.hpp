@@ -36,7 +36,8 @@ struct DeviceState {
   int index = 0;    ///< in the node; of a MIG device, its GPU's.
   int place = 0;    ///< in the node: a number that no other device and no other MIG device has.
   std::optional<device::MigDevice> mig;
-  std::optional<Bytes> memory_limit;  ///< for this process, if it has one.
+  std::optional<Bytes> memory_limit;     ///< for this process, if it has one.
+  device::ComputeShare compute_share{};  ///< of this process.
   profile::GpuSpec spec;
   const profile::TopologySpec* machine = nullptr;  ///< what joins the node's GPUs, if described.
   /// What copies from and to the host share with those of other GPUs.

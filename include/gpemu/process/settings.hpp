@@ -9,6 +9,7 @@
 #include "gpemu/base/error.hpp"
 #include "gpemu/base/units.hpp"
 #include "gpemu/base/variables.hpp"
+#include "gpemu/device/compute_shares.hpp"
 #include "gpemu/device/device_config.hpp"
 #include "gpemu/device/memory_limits.hpp"
 #include "gpemu/device/process_priority.hpp"
@@ -52,7 +53,7 @@ struct Settings {
   std::optional<std::string> visible_devices;  ///< see visible_devices().
   device::ProcessPriority priority{};          ///< among those that share a device.
   device::MemoryLimits memory_limits;          ///< what the process may hold of each device.
-  std::optional<int> sm_limit;                 ///< its share of the multiprocessors, in percent.
+  device::ComputeShares compute_shares;        ///< which part of each device's time it gets.
   std::optional<topology::Network> network;    ///< that joins hosts.
   std::optional<Job> job;                      ///< if some of its ranks are phantoms.
   bool launches_block = false;  ///< whether a launch returns when its work has ended.

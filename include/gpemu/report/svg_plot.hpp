@@ -47,7 +47,7 @@ struct LinePlot {
 
 /// A kind of part of a bar or of span of a timeline.
 struct PlotPart {
-  std::string name;
+  std::string name;  ///< in the legend; empty: not there.
   Colour colour = Colour::kUnknown;
 };
 

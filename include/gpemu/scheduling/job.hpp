@@ -31,6 +31,7 @@ struct Job {
   /// 0: not known.
   std::array<double, 3> stages_s{};
   std::string model;           ///< empty: not known.
+  std::string evidence;        ///< on what iteration_s rests; empty: on the table of jobs.
   std::uint32_t user = 0;      ///< whose job it is.
   bool opportunistic = false;  ///< it may run beside others, and has to give way to them.
 

@@ -1,25 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <cstdint>
 #include <filesystem>
-#include <map>
-#include <memory>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "gpemu/base/error.hpp"
 #include "gpemu/scheduling/accounting.hpp"
 #include "gpemu/scheduling/fleet.hpp"
 #include "gpemu/scheduling/job.hpp"
-#include "gpemu/scheduling/speed_profile.hpp"
+#include "gpemu/scheduling/job_table_options.hpp"
 
 namespace gpemu::scheduling {
-
-/// How long jobs restart, by model and number of GPUs. Units: seconds.
-using RestartTimes = std::map<std::pair<std::string, std::uint32_t>, double>;
 
 /// Reads a CSV file with the columns model, gpus and restart_s, which may be compressed by gzip.
 ///
@@ -34,11 +27,8 @@ using RestartTimes = std::map<std::pair<std::string, std::uint32_t>, double>;
 /// Source: itertime_overhead_list in simulator/jobs.py of github.com/Rivendile/Muri.
 inline constexpr double kMuriIterationFactor = 1.015;
 
-/// How fast models train on what, by name. Source of each: a table of speeds.
-using SpeedTable = std::map<std::string, std::shared_ptr<const SpeedProfile>>;
-
-/// Reads a CSV file with the columns model and speed, and gpu, or cores and memory_gib for each GPU
-/// (docs/reference/job-tables.md), which may be compressed by gzip.
+/// Reads a CSV file with the columns model, speed and perhaps gpus, and gpu, or cores and
+/// memory_gib for each GPU (docs/reference/job-tables.md), which may be compressed by gzip.
 ///
 /// Errors: kIo; kCorruptData with file and line, or if a model has no speed for a kind of the
 /// fleet.
@@ -48,20 +38,8 @@ using SpeedTable = std::map<std::string, std::shared_ptr<const SpeedProfile>>;
 [[nodiscard]] Result<SpeedTable> parse_speeds(std::string_view text, const std::string& name,
                                               const Fleet& fleet);
 
-/// What the reader of jobs adds to the file.
-struct JobTableOptions {
-  const Fleet* fleet = nullptr;        ///< has the kinds of GPUs that jobs name; null: it has none.
-  const SpeedTable* speeds = nullptr;  ///< has all models of the file; null: none are known.
-  double iteration_factor = 1;         ///< iterations take so many times what the file says.
-  double restart_s = 0;                ///< of jobs whose file does not say it, without `restarts`.
-  const RestartTimes* restarts = nullptr;  ///< has all models of the file; null: none are known.
-  /// Takes also formats that do not say when jobs arrive and how long they run; those are then 0.
-  bool timeless = false;
-};
-
-/// Reads jobs from a CSV file, which may be compressed by gzip, and sorts them by arrival. The
-/// header's columns tell the format (docs/reference/job-tables.md): gpemu's own, Muri's, the one
-/// derived from Philly, ElasticFlow's, or openb's.
+/// Reads jobs from a file, which may be compressed by gzip, and sorts them by arrival. Its first
+/// line tells the format (docs/reference/job-tables.md).
 ///
 /// Errors: kIo; kCorruptData with file and line, and what a column must hold.
 [[nodiscard]] Result<std::vector<Job>> read_jobs(const std::filesystem::path& path,

@@ -21,14 +21,26 @@ struct SimulationOptions {
   /// Called now and then with the number of jobs that ended; may be empty.
   std::function<void(std::size_t ended)> progress;
   const std::atomic<bool>* stop = nullptr;  ///< ends the simulation; null: nothing does.
+  bool keeps_stints = false;                ///< fills SimulationResult::stints.
+};
+
+/// For how long a job had which GPUs. Units: seconds.
+struct Stint {
+  JobIndex job = 0;
+  GpuSet gpus;
+  double begin_s = 0;
+  double end_s = 0;
 };
 
 /// How the jobs fared, and how the GPUs were used.
 struct SimulationResult {
-  std::vector<JobState> jobs;   ///< by JobIndex; all have ended.
-  std::uint64_t decisions = 0;  ///< how often the policy was asked.
-  double held_gpu_s = 0;        ///< the time that each GPU was held, summed over the GPUs.
-  UseOverTime use;              ///< the same over time.
+  std::vector<JobState> jobs;    ///< by JobIndex; all have ended.
+  std::uint64_t decisions = 0;   ///< how often the policy was asked.
+  double held_gpu_s = 0;         ///< the time that each GPU was held, summed over the GPUs.
+  UseOverTime use;               ///< the same over time.
+  double waited_s = 0;           ///< for how long one job or more waited.
+  double held_gpu_waited_s = 0;  ///< of held_gpu_s, that during this time.
+  std::vector<Stint> stints;     ///< in the order of their ends; empty unless asked for.
 };
 
 /// Runs the jobs on the fleet in virtual time, as the policy decides.

@@ -63,7 +63,6 @@ class Muri final : public Policy {
   std::vector<double> ranks_;   ///< by job.
   SharedUse use_;
   HeaviestPairs pairs_;
-  std::vector<double> weights_;
   std::map<std::vector<SharedUse::Mix>, Partners> pairings_;
   std::optional<FreeResources> room_;
 };
@@ -154,11 +153,7 @@ Muri::Partners Muri::new_partners_of(const std::vector<Group>& groups) {
       shares[a * mixes.size() + b] = use_.share(mixes[a], mixes[b]);
     }
   }
-  weights_.clear();
-  for (const std::size_t a : places) {
-    for (const std::size_t b : places) weights_.push_back(shares[a * mixes.size() + b]);
-  }
-  return pairs_.find(groups.size(), weights_);
+  return pairs_.find(places, shares);
 }
 
 void Muri::merge(const Snapshot& snapshot, Groups& groups, std::uint64_t& wanted) {

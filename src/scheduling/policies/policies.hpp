@@ -35,6 +35,7 @@ inline constexpr double kSynergyRoundS = 300;
 [[nodiscard]] std::unique_ptr<Policy> make_srtf(const PolicySettings& settings);
 [[nodiscard]] std::unique_ptr<Policy> make_srtf_proportional(const PolicySettings& settings);
 [[nodiscard]] std::unique_ptr<Policy> make_srtf_synergy(const PolicySettings& settings);
+[[nodiscard]] std::unique_ptr<Policy> make_themis(const PolicySettings& settings);
 [[nodiscard]] std::unique_ptr<Policy> make_tiresias(const PolicySettings& settings);
 
 }  // namespace gpemu::scheduling

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "gpemu/base/error.hpp"
+#include "gpemu/containers/container_edits.hpp"
+#include "gpemu/device/node_state.hpp"
+
+namespace gpemu::containers {
+
+/// What a container gets that has some of the replicas of a GPU.
+enum class Division : std::uint8_t {
+  kNone,   ///< the GPU, with all others that have one: they take turns.
+  kShare,  ///< its part of the memory and of the compute time, and what others leave of the latter.
+  kLimit,  ///< its part of both, and never more.
+};
+
+/// The GPUs of a machine, which containers get one or several of.
+struct GpuPoolOptions {
+  std::string machine;  ///< UUIDs follow from it; a node's name.
+  std::vector<device::DeviceConfig> gpus;
+  device::TimeSliceSettings slices;
+  std::filesystem::path folder;        ///< of the host, in which containers' nodes are made.
+  std::filesystem::path installation;  ///< see edits_for().
+  int replicas = 1;                    ///< of each GPU; more than 1: several containers share it.
+  Division division = Division::kNone;
+};
+
+/// One thing that a container can get: a GPU, or a replica of one.
+struct PoolDevice {
+  std::string id;  ///< the GPU's UUID; of replicas "UUID::NUMBER", as NVIDIA's plugin has them.
+  std::size_t gpu = 0;
+};
+
+/// Hands out emulated GPUs to containers. A container that has GPUs to itself gets a node of its
+/// own with these alone, so that it can neither see nor disturb others; those that share a GPU
+/// share its node. The pool keeps no state but what is in its folder, so it may be ended and made
+/// anew.
+///
+/// Thread safety: none.
+class GpuPool {
+ public:
+  /// Makes the folder. Errors: those of edits_for(); kInvalidArgument for no GPUs, or numbers out
+  /// of range; kIo.
+  [[nodiscard]] static Result<GpuPool> create(GpuPoolOptions options);
+
+  /// Returns all devices, by GPU and replica. Their names are always the same for a machine's name.
+  [[nodiscard]] const std::vector<PoolDevice>& devices() const { return devices_; }
+
+  /// Returns which of the free devices are best for a container that wants so many: `must` and
+  /// those beside; replicas of one GPU if it has enough, and of such GPUs the one with the fewest;
+  /// else those with the lowest numbers.
+  [[nodiscard]] std::vector<std::string> prefer(std::span<const std::string> available,
+                                                std::span<const std::string> must,
+                                                std::size_t count) const;
+
+  /// Gives devices to a container, and returns what it needs. What an earlier container left of
+  /// GPUs that are not shared is gone.
+  ///
+  /// Errors: kNotFound for an unknown device; kInvalidArgument for none, or for replicas of several
+  ///   GPUs; those of Node::create().
+  [[nodiscard]] Result<ContainerEdits> allocate(std::span<const std::string> ids);
+
+ private:
+  explicit GpuPool(GpuPoolOptions options) : options_(std::move(options)) {}
+  [[nodiscard]] Result<std::size_t> gpu_of(std::string_view id) const;
+  [[nodiscard]] Result<std::filesystem::path> node_folder(const std::vector<std::size_t>& gpus);
+
+  GpuPoolOptions options_;
+  std::vector<std::string> uuids_;
+  std::vector<PoolDevice> devices_;
+};
+
+}  // namespace gpemu::containers

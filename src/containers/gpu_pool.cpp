@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gpemu/containers/gpu_pool.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <map>
+#include <set>
+#include <system_error>
+#include <utility>
+
+#include <fmt/ranges.h>
+
+#include "gpemu/base/variables.hpp"
+#include "gpemu/device/node.hpp"
+
+namespace gpemu::containers {
+namespace {
+
+/// More replicas of a GPU than processes can share it are of no use. Source: layout::kMostSharers.
+constexpr int kMostReplicas = 64;
+
+/// Returns the numbers of the GPUs in the name of a container's folder, "gpus-0-3".
+std::set<std::size_t> gpus_of_folder(const std::string& name) {
+  std::set<std::size_t> gpus;
+  constexpr std::string_view kPrefix = "gpus";
+  if (!name.starts_with(kPrefix)) return gpus;
+  for (std::size_t begin = kPrefix.size(); begin < name.size();) {
+    const std::size_t end = std::min(name.find('-', begin + 1), name.size());
+    std::size_t gpu = 0;
+    std::from_chars(name.data() + begin + 1, name.data() + end, gpu);
+    gpus.insert(gpu);
+    begin = end;
+  }
+  return gpus;
+}
+
+std::unexpected<Error> io_fault(const std::filesystem::path& path, const std::error_code& error) {
+  return fail(ErrorCode::kIo, "{}: {}", path.string(), error.message());
+}
+
+}  // namespace
+
+Result<GpuPool> GpuPool::create(GpuPoolOptions options) {
+  if (options.gpus.empty()) return fail(ErrorCode::kInvalidArgument, "a pool needs GPUs");
+  if (options.replicas < 1 || options.replicas > kMostReplicas) {
+    return fail(ErrorCode::kInvalidArgument, "replicas: expected 1 to {}, not {}", kMostReplicas,
+                options.replicas);
+  }
+  if (options.replicas == 1 && options.division != Division::kNone) {
+    return fail(ErrorCode::kInvalidArgument, "only GPUs with several replicas can be divided");
+  }
+  GPEMU_ASSIGN([[maybe_unused]] const ContainerEdits edits,
+               edits_for(options.installation, options.folder, options.folder));
+  std::error_code error;
+  std::filesystem::create_directories(options.folder, error);
+  if (error) return io_fault(options.folder, error);
+  GPEMU_TRY(write_smi(options.folder));
+  GpuPool pool(std::move(options));
+  GPEMU_ASSIGN(const auto machine, device::Node::create_private({.name = pool.options_.machine,
+                                                                 .devices = pool.options_.gpus}));
+  for (std::size_t gpu = 0; gpu < pool.options_.gpus.size(); ++gpu) {
+    const std::string uuid = machine->device_snapshot(static_cast<int>(gpu), TimePoint{}).uuid;
+    pool.uuids_.push_back(uuid);
+    for (int replica = 0; replica < pool.options_.replicas; ++replica) {
+      const bool shared = pool.options_.replicas > 1;
+      pool.devices_.push_back(
+          {.id = shared ? fmt::format("{}::{}", uuid, replica) : uuid, .gpu = gpu});
+    }
+  }
+  return pool;
+}
+
+Result<std::size_t> GpuPool::gpu_of(std::string_view id) const {
+  const auto found = std::ranges::find(devices_, id, &PoolDevice::id);
+  if (found != devices_.end()) return found->gpu;
+  return fail(ErrorCode::kNotFound, "the machine '{}' has no device {}", options_.machine, id);
+}
+
+std::vector<std::string> GpuPool::prefer(std::span<const std::string> available,
+                                         std::span<const std::string> must,
+                                         std::size_t count) const {
+  std::vector<std::string> chosen(must.begin(), must.end());
+  std::map<std::size_t, std::vector<std::string>> free;  // by GPU.
+  std::set<std::size_t> musts;
+  for (const std::string& id : must) {
+    if (const auto gpu = gpu_of(id)) musts.insert(*gpu);
+  }
+  for (const PoolDevice& device : devices_) {
+    const bool is_free = std::ranges::find(available, device.id) != available.end() &&
+                         std::ranges::find(chosen, device.id) == chosen.end();
+    if (is_free) free[device.gpu].push_back(device.id);
+  }
+  const auto take = [&](const std::vector<std::string>& ids) {
+    for (const std::string& id : ids) {
+      if (chosen.size() < count) chosen.push_back(id);
+    }
+  };
+  for (const std::size_t gpu : musts) take(free[gpu]);
+  const std::size_t wanted = count - std::min(count, chosen.size());
+  const std::vector<std::string>* tightest = nullptr;
+  for (const auto& [gpu, ids] : free) {
+    const bool fits = options_.replicas > 1 && ids.size() >= wanted && !musts.contains(gpu);
+    if (fits && (tightest == nullptr || ids.size() < tightest->size())) tightest = &ids;
+  }
+  if (tightest != nullptr) take(*tightest);
+  for (const auto& [gpu, ids] : free) {
+    if (!musts.contains(gpu)) take(ids);
+  }
+  return chosen;
+}
+
+Result<std::filesystem::path> GpuPool::node_folder(const std::vector<std::size_t>& gpus) {
+  const std::filesystem::path folder =
+      options_.folder / fmt::format("gpus-{}", fmt::join(gpus, "-"));
+  std::error_code error;
+  const bool shared = options_.replicas > 1;
+  if (shared && std::filesystem::exists(folder / kNodeName, error)) return folder;
+  for (const auto& other : std::filesystem::directory_iterator(options_.folder, error)) {
+    const std::set<std::size_t> its = gpus_of_folder(other.path().filename().string());
+    const bool overlaps =
+        std::ranges::any_of(gpus, [&](std::size_t gpu) { return its.contains(gpu); });
+    if (overlaps) std::filesystem::remove_all(other.path(), error);
+  }
+  std::filesystem::create_directories(folder, error);
+  if (error) return io_fault(folder, error);
+  // Programs of any user may run in a container.
+  constexpr mode_t kForAll = 0666;
+  device::NodeConfig config{.name = kNodeName,
+                            .policy = device::SharingPolicy::kTimeSlices,
+                            .slices = options_.slices,
+                            .mode = kForAll};
+  for (const std::size_t gpu : gpus) {
+    config.devices.push_back(options_.gpus[gpu]);
+    config.devices.back().shown_node = options_.machine;
+    config.devices.back().shown_number = gpu;
+  }
+  GPEMU_ASSIGN([[maybe_unused]] const auto node, device::Node::create(config, folder));
+  return folder;
+}
+
+Result<ContainerEdits> GpuPool::allocate(std::span<const std::string> ids) {
+  std::set<std::size_t> gpus;
+  for (const std::string& id : ids) {
+    GPEMU_ASSIGN(const std::size_t gpu, gpu_of(id));
+    gpus.insert(gpu);
+  }
+  if (gpus.empty()) return fail(ErrorCode::kInvalidArgument, "a container asks for no device");
+  const bool shared = options_.replicas > 1;
+  if (shared && gpus.size() > 1) {
+    return fail(ErrorCode::kInvalidArgument,
+                "a container gets replicas of {} GPUs ({}), but can share only one: ask for fewer, "
+                "or for whole GPUs",
+                gpus.size(), fmt::join(ids, ", "));
+  }
+  GPEMU_ASSIGN(const std::filesystem::path folder, node_folder({gpus.begin(), gpus.end()}));
+  GPEMU_ASSIGN(ContainerEdits edits, edits_for(options_.installation, folder, options_.folder));
+  std::vector<std::string> uuids;
+  for (const std::size_t gpu : gpus) uuids.push_back(uuids_[gpu]);
+  edits.environment.emplace_back("NVIDIA_VISIBLE_DEVICES",
+                                 fmt::format("{}", fmt::join(uuids, ",")));
+  if (options_.division == Division::kNone || std::cmp_equal(ids.size(), options_.replicas)) {
+    return edits;
+  }
+  const std::string part =
+      fmt::format("{:.6g}", static_cast<double>(ids.size()) / options_.replicas);
+  edits.environment.emplace_back(variable::kGpuFraction, part);
+  const bool capped = options_.division == Division::kLimit;
+  edits.environment.emplace_back(capped ? variable::kGpuLimit : variable::kGpuShare, part);
+  return edits;
+}
+
+}  // namespace gpemu::containers

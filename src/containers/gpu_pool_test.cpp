@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gpemu/containers/gpu_pool.hpp"
+
+#include <algorithm>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <unistd.h>
+#include <utility>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "gpemu/base/file.hpp"
+#include "gpemu/base/temporary_folder.hpp"
+#include "gpemu/device/node.hpp"
+
+namespace gpemu::containers {
+namespace {
+
+class GpuPoolTest : public testing::Test {
+ protected:
+  GpuPoolTest() {
+    std::filesystem::create_directories(installation() / "lib/gpemu/shims/bin");
+    write_file_atomically(installation() / "lib/gpemu/shims/libgpemu_audit.so", "").value();
+  }
+
+  [[nodiscard]] std::filesystem::path installation() const { return folder_.path() / "gpemu"; }
+  [[nodiscard]] std::filesystem::path state() const { return folder_.path() / "state"; }
+
+  [[nodiscard]] GpuPoolOptions options(int gpus, int replicas = 1,
+                                       Division division = Division::kNone) const {
+    GpuPoolOptions made{.machine = "n1",
+                        .gpus = {},
+                        .slices = {},
+                        .folder = state(),
+                        .installation = installation(),
+                        .replicas = replicas,
+                        .division = division};
+    made.gpus.resize(static_cast<std::size_t>(gpus), {.gpu = "TEST-GPU", .memory_bytes = kGiB});
+    return made;
+  }
+  [[nodiscard]] GpuPool pool(int gpus, int replicas = 1,
+                             Division division = Division::kNone) const {
+    return GpuPool::create(options(gpus, replicas, division)).value();
+  }
+  static std::vector<std::string> ids(const GpuPool& pool, std::vector<std::size_t> numbers) {
+    std::vector<std::string> chosen;
+    for (const std::size_t number : numbers) chosen.push_back(pool.devices().at(number).id);
+    return chosen;
+  }
+  static std::optional<std::string> variable(const ContainerEdits& edits, std::string_view name) {
+    for (const auto& [its, value] : edits.environment) {
+      if (its == name) return value;
+    }
+    return std::nullopt;
+  }
+  static std::filesystem::path node_of(const ContainerEdits& edits) {
+    const auto found = std::ranges::find(edits.mounts, kNodeFolder, &Mount::container);
+    return found->host;
+  }
+
+  TemporaryFolder folder_ =
+      TemporaryFolder::create(testing::TempDir(), "gpemu-containers-").value();
+};
+
+TEST_F(GpuPoolTest, AContainerSeesItsGpusAloneAsTheMachineHasThem) {
+  GpuPool four = pool(4);
+  ASSERT_EQ(four.devices().size(), 4U);
+  const ContainerEdits edits = four.allocate(ids(four, {3, 1})).value();
+  const auto node = device::Node::open(kNodeName, node_of(edits)).value();
+  ASSERT_EQ(node->device_count(), 2);
+  const device::DeviceSnapshot first = node->device_snapshot(0, TimePoint{});
+  EXPECT_EQ(first.uuid, four.devices()[1].id);
+  EXPECT_EQ(first.pci_bus_id, "00000000:02:00.0");
+  EXPECT_EQ(node->device_snapshot(1, TimePoint{}).uuid, four.devices()[3].id);
+  EXPECT_EQ(variable(edits, "NVIDIA_VISIBLE_DEVICES"),
+            four.devices()[1].id + "," + four.devices()[3].id);
+  EXPECT_EQ(variable(edits, "GPEMU_NODE"), fmt::format("{}/gpus", ::geteuid()));
+  EXPECT_EQ(variable(edits, "GPEMU_NODE_DIR"), kNodeFolder);
+  EXPECT_EQ(variable(edits, "LD_AUDIT"), "/opt/gpemu/lib/gpemu/shims/libgpemu_audit.so");
+  EXPECT_EQ(variable(edits, "GPEMU_RECORD_DIR"), std::nullopt);
+  const auto writable = std::ranges::count(edits.mounts, false, &Mount::read_only);
+  EXPECT_EQ(writable, 1) << "its own node alone";
+  const auto smi = std::ranges::find(edits.mounts, "/usr/bin/nvidia-smi", &Mount::container);
+  EXPECT_EQ(read_file(smi->host, kKiB).value(),
+            "#!/bin/sh\nexec /opt/gpemu/bin/gpemu nvidia-smi \"$@\"\n");
+}
+
+TEST_F(GpuPoolTest, NamesAreTheSameAfterARestart) {
+  EXPECT_EQ(pool(2).devices()[1].id, pool(4).devices()[1].id);
+  GpuPool before = pool(2);
+  const auto kept = before.allocate(ids(before, {0})).value();
+  GpuPool after = pool(2);
+  EXPECT_TRUE(device::Node::open(kNodeName, node_of(kept))) << "a container still uses it";
+  const auto other = after.allocate(ids(after, {1})).value();
+  EXPECT_TRUE(device::Node::open(kNodeName, node_of(kept)));
+  // The kubelet gives a GPU away again when its container has ended.
+  const auto again = after.allocate(ids(after, {0, 1})).value();
+  EXPECT_FALSE(device::Node::open(kNodeName, node_of(kept)));
+  EXPECT_FALSE(device::Node::open(kNodeName, node_of(other)));
+  EXPECT_TRUE(device::Node::open(kNodeName, node_of(again)));
+}
+
+TEST_F(GpuPoolTest, ReplicasShareANodeAndMayBeParts) {
+  GpuPool turns = pool(2, 4);
+  ASSERT_EQ(turns.devices().size(), 8U);
+  EXPECT_TRUE(turns.devices()[5].id.ends_with("::1"));
+  EXPECT_EQ(turns.devices()[5].gpu, 1U);
+  const auto one = turns.allocate(ids(turns, {0})).value();
+  const auto other = turns.allocate(ids(turns, {1})).value();
+  EXPECT_EQ(node_of(one), node_of(other));
+  EXPECT_EQ(variable(one, "GPEMU_GPU_SHARE"), std::nullopt);
+
+  GpuPool shares = pool(2, 4, Division::kShare);
+  const auto three = shares.allocate(ids(shares, {4, 5, 6})).value();
+  EXPECT_EQ(variable(three, "GPEMU_GPU_SHARE"), "0.75");
+  EXPECT_EQ(variable(three, "GPEMU_GPU_FRACTION"), "0.75");
+  GpuPool limits = pool(2, 3, Division::kLimit);
+  EXPECT_EQ(variable(limits.allocate(ids(limits, {0})).value(), "GPEMU_GPU_LIMIT"), "0.333333");
+  EXPECT_EQ(variable(limits.allocate(ids(limits, {0, 1, 2})).value(), "GPEMU_GPU_LIMIT"),
+            std::nullopt)
+      << "the whole GPU";
+}
+
+TEST_F(GpuPoolTest, PrefersReplicasOfOneGpuAndTheFullestThatFits) {
+  const GpuPool two = pool(2, 4);
+  const auto available = ids(two, {0, 1, 2, 5, 6, 7});
+  EXPECT_EQ(two.prefer(available, {}, 2), ids(two, {0, 1})) << "equally full: the first";
+  EXPECT_EQ(two.prefer(ids(two, {0, 1, 2, 6, 7}), {}, 2), ids(two, {6, 7}));
+  EXPECT_EQ(two.prefer(available, ids(two, {7}), 2), ids(two, {7, 5}));
+  EXPECT_EQ(two.prefer(ids(two, {3, 4}), {}, 2), ids(two, {3, 4})) << "no GPU has two";
+  const GpuPool whole = pool(4);
+  EXPECT_EQ(whole.prefer(ids(whole, {3, 1, 2}), {}, 2), ids(whole, {1, 2}));
+}
+
+TEST_F(GpuPoolTest, NamesWhatCannotBe) {
+  GpuPool shared = pool(2, 2);
+  const auto fault = [&](const std::vector<std::string>& wanted) {
+    return shared.allocate(wanted).error().message;
+  };
+  EXPECT_EQ(fault({"GPU-x"}), "the machine 'n1' has no device GPU-x");
+  EXPECT_EQ(fault({}), "a container asks for no device");
+  EXPECT_NE(fault(ids(shared, {0, 2})).find("replicas of 2 GPUs"), std::string::npos);
+  const auto create = [](GpuPoolOptions wrong) {
+    return GpuPool::create(std::move(wrong)).error().message;
+  };
+  EXPECT_EQ(create(options(0)), "a pool needs GPUs");
+  EXPECT_EQ(create(options(1, 65)), "replicas: expected 1 to 64, not 65");
+  EXPECT_EQ(create(options(1, 1, Division::kLimit)),
+            "only GPUs with several replicas can be divided");
+  GpuPoolOptions nowhere = options(1);
+  nowhere.installation = folder_.path() / "nothing";
+  EXPECT_NE(create(nowhere).find("has no lib/gpemu/shims/libgpemu_audit.so"), std::string::npos);
+  std::filesystem::create_directories(installation() / "bin");
+  write_file_atomically(installation() / "bin/sh", "").value();
+  EXPECT_NE(create(options(1)).find("holds other programs, too"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace gpemu::containers

@@ -1,0 +1,267 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kubernetes/device_plugin.hpp"
+
+#include <chrono>
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <device_plugin.grpc.pb.h>
+#include <grpcpp/grpcpp.h>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <sys/stat.h>
+#include <system_error>
+#include <thread>
+#include <utility>
+
+#include <fmt/ranges.h>
+
+namespace gpemu::tools {
+namespace {
+
+using namespace std::chrono_literals;  // NOLINT(google-build-using-namespace): literals only.
+
+constexpr auto kLookPeriod = 500ms;
+constexpr auto kRegisterTime = 10s;
+constexpr auto kShutdownTime = 1s;
+constexpr const char* kVersion = "v1beta1";
+constexpr const char* kHealthy = "Healthy";
+constexpr const char* kUnhealthy = "Unhealthy";
+constexpr const char* kKubeletSocket = "kubelet.sock";
+
+using Log = std::function<void(const std::string&)>;
+
+grpc::Status status_of(const Error& error) {
+  const auto code = error.code == ErrorCode::kInvalidArgument ? grpc::StatusCode::INVALID_ARGUMENT
+                    : error.code == ErrorCode::kNotFound      ? grpc::StatusCode::NOT_FOUND
+                                                              : grpc::StatusCode::INTERNAL;
+  return {code, error.message};
+}
+
+/// The service that the kubelet calls, from several threads.
+class Service final : public v1beta1::DevicePlugin::Service {
+ public:
+  Service(containers::GpuPool& pool, Log log) : pool_(pool), log_(std::move(log)) {
+    std::size_t gpus = 0;
+    for (const containers::PoolDevice& device : pool.devices()) {
+      gpus = std::max(gpus, device.gpu + 1);
+    }
+    healthy_.assign(gpus, true);
+  }
+
+  [[nodiscard]] std::size_t gpus() const { return healthy_.size(); }
+
+  void set_health(std::size_t gpu, bool healthy) {
+    const std::lock_guard lock(mutex_);
+    if (healthy_[gpu] == healthy) return;
+    healthy_[gpu] = healthy;
+    ++version_;
+    log_(fmt::format("GPU {} is {}", gpu, healthy ? "healthy again" : "unhealthy"));
+    changed_.notify_all();
+  }
+
+  /// Ends the streams.
+  void stop() {
+    const std::lock_guard lock(mutex_);
+    stopped_ = true;
+    changed_.notify_all();
+  }
+
+  grpc::Status GetDevicePluginOptions(grpc::ServerContext* /*context*/,
+                                      const v1beta1::Empty* /*request*/,
+                                      v1beta1::DevicePluginOptions* options) override {
+    options->set_get_preferred_allocation_available(true);
+    return grpc::Status::OK;
+  }
+
+  grpc::Status ListAndWatch(grpc::ServerContext* context, const v1beta1::Empty* /*request*/,
+                            grpc::ServerWriter<v1beta1::ListAndWatchResponse>* writer) override {
+    std::optional<std::uint64_t> sent;
+    std::unique_lock lock(mutex_);
+    while (!stopped_ && !context->IsCancelled()) {
+      if (sent == version_) {
+        changed_.wait_for(lock, kLookPeriod);
+        continue;
+      }
+      sent = version_;
+      v1beta1::ListAndWatchResponse list;
+      for (const containers::PoolDevice& device : pool_.devices()) {
+        v1beta1::Device& entry = *list.add_devices();
+        entry.set_id(device.id);
+        entry.set_health(healthy_[device.gpu] ? kHealthy : kUnhealthy);
+      }
+      lock.unlock();
+      if (!writer->Write(list)) return grpc::Status::OK;
+      lock.lock();
+    }
+    return grpc::Status::OK;
+  }
+
+  grpc::Status GetPreferredAllocation(grpc::ServerContext* /*context*/,
+                                      const v1beta1::PreferredAllocationRequest* request,
+                                      v1beta1::PreferredAllocationResponse* response) override {
+    const std::lock_guard lock(mutex_);
+    for (const auto& wanted : request->container_requests()) {
+      const std::vector<std::string> available(wanted.available_device_ids().begin(),
+                                               wanted.available_device_ids().end());
+      const std::vector<std::string> must(wanted.must_include_device_ids().begin(),
+                                          wanted.must_include_device_ids().end());
+      const auto count = static_cast<std::size_t>(std::max(wanted.allocation_size(), 0));
+      auto* const chosen = response->add_container_responses();
+      for (std::string& id : pool_.prefer(available, must, count)) {
+        chosen->add_device_ids(std::move(id));
+      }
+    }
+    return grpc::Status::OK;
+  }
+
+  grpc::Status Allocate(grpc::ServerContext* /*context*/, const v1beta1::AllocateRequest* request,
+                        v1beta1::AllocateResponse* response) override {
+    const std::lock_guard lock(mutex_);
+    for (const auto& wanted : request->container_requests()) {
+      const std::vector<std::string> ids(wanted.device_ids().begin(), wanted.device_ids().end());
+      const auto edits = pool_.allocate(ids);
+      if (!edits) {
+        log_(fmt::format("refused: {}", edits.error().message));
+        return status_of(edits.error());
+      }
+      auto* const container = response->add_container_responses();
+      for (const auto& [name, value] : edits->environment) {
+        (*container->mutable_envs())[name] = value;
+      }
+      for (const containers::Mount& mount : edits->mounts) {
+        v1beta1::Mount& entry = *container->add_mounts();
+        entry.set_host_path(mount.host.string());
+        entry.set_container_path(mount.container);
+        entry.set_read_only(mount.read_only);
+      }
+      log_(fmt::format("gave {}", fmt::join(ids, ", ")));
+    }
+    return grpc::Status::OK;
+  }
+
+  grpc::Status PreStartContainer(grpc::ServerContext* /*context*/,
+                                 const v1beta1::PreStartContainerRequest* /*request*/,
+                                 v1beta1::PreStartContainerResponse* /*response*/) override {
+    return grpc::Status::OK;
+  }
+
+ private:
+  containers::GpuPool& pool_;
+  Log log_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<bool> healthy_;  ///< by GPU.
+  std::uint64_t version_ = 0;  ///< of `healthy_`.
+  bool stopped_ = false;
+};
+
+/// Returns a number that changes when the kubelet makes its socket anew; nothing without one.
+std::optional<std::uint64_t> socket_version(const std::filesystem::path& socket) {
+  struct stat status{};
+  if (::stat(socket.c_str(), &status) != 0) return std::nullopt;
+  return static_cast<std::uint64_t>(status.st_ino) ^
+         static_cast<std::uint64_t>(status.st_ctim.tv_sec) * 1'000'000'007U ^
+         static_cast<std::uint64_t>(status.st_ctim.tv_nsec);
+}
+
+/// The plugin's own socket, and what listens there.
+class Endpoint {
+ public:
+  Endpoint(const DevicePluginOptions& options, Service& service)
+      : folder_(options.folder), service_(service) {
+    name_ = "gpemu-" + options.resource + ".sock";
+    std::ranges::replace(name_, '/', '-');
+  }
+  ~Endpoint() { close(); }
+  Endpoint(const Endpoint&) = delete;
+  Endpoint& operator=(const Endpoint&) = delete;
+
+  [[nodiscard]] const std::string& name() const { return name_; }
+
+  Result<void> open() {
+    close();
+    std::error_code ignored;
+    std::filesystem::remove(folder_ / name_, ignored);
+    grpc::ServerBuilder builder;
+    builder.AddListeningPort("unix://" + (folder_ / name_).string(),
+                             grpc::InsecureServerCredentials());
+    builder.RegisterService(&service_);
+    server_ = builder.BuildAndStart();
+    if (server_) return {};
+    return fail(ErrorCode::kIo, "cannot listen at {}", (folder_ / name_).string());
+  }
+
+ private:
+  void close() {
+    if (!server_) return;
+    server_->Shutdown(std::chrono::system_clock::now() + kShutdownTime);
+    server_.reset();
+    std::error_code ignored;
+    std::filesystem::remove(folder_ / name_, ignored);
+  }
+
+  std::filesystem::path folder_;
+  std::string name_;
+  Service& service_;
+  std::unique_ptr<grpc::Server> server_;
+};
+
+/// Tells the kubelet of the plugin. Returns false if it does not answer, as while it starts.
+Result<bool> register_at(const DevicePluginOptions& options, const std::string& endpoint) {
+  const auto channel = grpc::CreateChannel("unix://" + (options.folder / kKubeletSocket).string(),
+                                           grpc::InsecureChannelCredentials());
+  const auto kubelet = v1beta1::Registration::NewStub(channel);
+  v1beta1::RegisterRequest request;
+  request.set_version(kVersion);
+  request.set_endpoint(endpoint);
+  request.set_resource_name(options.resource);
+  request.mutable_options()->set_get_preferred_allocation_available(true);
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() + kRegisterTime);
+  v1beta1::Empty answer;
+  const grpc::Status status = kubelet->Register(&context, request, &answer);
+  if (status.ok()) return true;
+  const bool is_away = status.error_code() == grpc::StatusCode::UNAVAILABLE ||
+                       status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED;
+  if (is_away) return false;
+  return fail(ErrorCode::kUnavailable, "the kubelet refuses the plugin for {}: {}",
+              options.resource, status.error_message());
+}
+
+}  // namespace
+
+Result<void> serve_kubelet(const DevicePluginOptions& options, containers::GpuPool& pool,
+                           const std::function<bool(std::size_t gpu)>& is_healthy,
+                           const std::atomic<bool>& stop, const Log& log) {
+  std::error_code error;
+  if (!std::filesystem::is_directory(options.folder, error)) {
+    return fail(ErrorCode::kIo,
+                "{} is no folder: is there a kubelet? Its device plugins have their sockets there",
+                options.folder.string());
+  }
+  Service service(pool, log);
+  Endpoint endpoint(options, service);
+  std::optional<std::uint64_t> registered;
+  while (!stop) {
+    for (std::size_t gpu = 0; gpu < service.gpus(); ++gpu) {
+      service.set_health(gpu, is_healthy(gpu));
+    }
+    // A kubelet that starts removes all sockets of plugins and makes its own anew.
+    const auto socket = socket_version(options.folder / kKubeletSocket);
+    if (socket && socket != registered) {
+      GPEMU_TRY(endpoint.open());
+      GPEMU_ASSIGN(const bool done, register_at(options, endpoint.name()));
+      if (done) {
+        registered = socket;
+        log(fmt::format("registered {} devices as {}", pool.devices().size(), options.resource));
+      }
+    }
+    std::this_thread::sleep_for(kLookPeriod);
+  }
+  service.stop();
+  return {};
+}
+
+}  // namespace gpemu::tools

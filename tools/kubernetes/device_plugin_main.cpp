@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <string>
+#include <unistd.h>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "gpemu/containers/gpu_pool.hpp"
+#include "gpemu/device/node.hpp"
+#include "gpemu/profile/database.hpp"
+#include "gpemu/sim/clock.hpp"
+
+#include "cli/command.hpp"
+#include "cli/command_tree.hpp"
+#include "cli/device_list.hpp"
+#include "cli/interrupt.hpp"
+#include "kubernetes/device_plugin.hpp"
+
+namespace gpemu::tools {
+namespace {
+
+struct Options {
+  std::vector<std::string> gpus;
+  std::string machine;
+  std::string faults;
+  std::string division = "none";
+  std::string installation = containers::kInstallation;
+  std::string state = "/run/gpemu-device-plugin";
+  std::string sockets = "/var/lib/kubelet/device-plugins";
+  std::string resource = "nvidia.com/gpu";
+  int replicas = 1;
+};
+
+std::string host_name() {
+  std::array<char, 64> name{};
+  ::gethostname(name.data(), name.size() - 1);
+  return name.data();
+}
+
+void add_options(Command app, Options& options) {
+  app.option("--gpu", options.gpus, "NAME[:COUNT] as in `gpemu profile list`; repeat it")
+      .required();
+  app.option("--resource", options.resource, "What pods ask for").show_default();
+  app.option("--replicas", options.replicas, "So many containers can share a GPU")
+      .range(1, 64)
+      .show_default();
+  app.option("--divide", options.division,
+             "What a replica is. none: the GPU, in turns with others; share: a part of its memory "
+             "and of its time, and time that others leave; limit: a part, and never more")
+      .one_of({"none", "share", "limit"})
+      .show_default();
+  app.option("--machine", options.machine,
+             "The name from which the UUIDs follow; by default the host's");
+  app.option("--faults", options.faults,
+             "A file of faults (docs/reference/faults-file.md): a GPU that is lost is unhealthy; "
+             "times count from the plugin's start");
+  app.option("--installation", options.installation,
+             "The folder in which gpemu alone is installed, for containers")
+      .show_default();
+  app.option("--state", options.state, "The folder of the containers' nodes").show_default();
+  app.option("--sockets", options.sockets, "The kubelet's folder of device plugins").show_default();
+  app.notes(
+      "Examples:\n"
+      "  gpemu-device-plugin --gpu A100-SXM4-40GB:8\n"
+      "  gpemu-device-plugin --gpu V100-PCIE-32GB:2 --replicas 4 --divide limit\n");
+}
+
+Result<void> run(const Options& options) {
+  GPEMU_ASSIGN(const profile::Database database,
+               profile::Database::open(profile::Database::default_paths()));
+  containers::GpuPoolOptions pool_options{
+      .machine = options.machine.empty() ? host_name() : options.machine,
+      .gpus = {},
+      .slices = {},
+      .folder = options.state,
+      .installation = options.installation,
+      .replicas = options.replicas,
+      .division = options.division == "share"   ? containers::Division::kShare
+                  : options.division == "limit" ? containers::Division::kLimit
+                                                : containers::Division::kNone};
+  GPEMU_ASSIGN(pool_options.gpus, read_device_list(database, options.gpus));
+  GPEMU_ASSIGN(const std::string faults, faults_of(options.faults, pool_options.gpus.size()));
+  device::NodeConfig config{.name = pool_options.machine, .devices = pool_options.gpus};
+  config.faults = faults;
+  GPEMU_ASSIGN(const auto machine, device::Node::create_private(config));
+  GPEMU_ASSIGN(containers::GpuPool pool, containers::GpuPool::create(std::move(pool_options)));
+  const InterruptGuard interrupt;
+  return serve_kubelet(
+      {.resource = options.resource, .folder = options.sockets}, pool,
+      [&](std::size_t gpu) {
+        const TimePoint now = machine->clock().now();
+        return !machine->device_snapshot(static_cast<int>(gpu), now).health.lost;
+      },
+      interrupt.flag(),
+      [](const std::string& line) { fmt::print(stderr, "gpemu-device-plugin: {}\n", line); });
+}
+
+int run_program(std::vector<std::string> words) {
+  CommandTree commands(
+      "Offers emulated GPUs to the kubelet of this machine: pods that ask for them run unmodified "
+      "CUDA programs (docs/how-to/kubernetes.md)",
+      "gpemu-device-plugin");
+  Options options;
+  add_options(commands.root(), options);
+  commands.root().on_run([&options] { return run(options); });
+  const auto code = commands.run(std::move(words));
+  if (code) return *code;
+  fmt::print(stderr, "gpemu-device-plugin: {}\n", code.error().message);
+  return exit_code(code.error().code);
+}
+
+}  // namespace
+}  // namespace gpemu::tools
+
+int main(int argc, char** argv) {
+  return gpemu::tools::run_program({argv + std::min(argc, 1), argv + argc});
+}

@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The device plugin beside a kubelet that is only its two sockets: what it registers, lists and
+// gives, after each of them has been restarted, too.
+#include <chrono>
+#include <condition_variable>
+#include <csignal>
+#include <device_plugin.grpc.pb.h>
+#include <filesystem>
+#include <fstream>
+#include <grpcpp/grpcpp.h>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <random>
+#include <spawn.h>
+#include <string>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <utility>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "gpemu/base/file.hpp"
+#include "gpemu/base/temporary_folder.hpp"
+#include "gpemu/containers/container_edits.hpp"
+#include "gpemu/device/node.hpp"
+
+namespace gpemu {
+namespace {
+
+using namespace std::chrono_literals;  // NOLINT(google-build-using-namespace): literals only.
+
+/// How long anything may take on a machine that does other things, too.
+constexpr auto kPatience = 60s;
+
+/// The kubelet's registration of plugins.
+class Kubelet final : public v1beta1::Registration::Service {
+ public:
+  explicit Kubelet(const std::filesystem::path& folder) : folder_(folder) {
+    // As a kubelet that starts does.
+    for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+      std::filesystem::remove(entry.path());
+    }
+    grpc::ServerBuilder builder;
+    builder.AddListeningPort("unix://" + (folder / "kubelet.sock").string(),
+                             grpc::InsecureServerCredentials());
+    builder.RegisterService(this);
+    server_ = builder.BuildAndStart();
+  }
+  ~Kubelet() override { server_->Shutdown(std::chrono::system_clock::now()); }
+  Kubelet(const Kubelet&) = delete;
+  Kubelet& operator=(const Kubelet&) = delete;
+
+  grpc::Status Register(grpc::ServerContext* /*context*/, const v1beta1::RegisterRequest* request,
+                        v1beta1::Empty* /*answer*/) override {
+    const std::lock_guard lock(mutex_);
+    request_ = *request;
+    came_.notify_all();
+    return grpc::Status::OK;
+  }
+
+  /// Waits for a plugin, and returns what calls it.
+  std::unique_ptr<v1beta1::DevicePlugin::Stub> plugin() {
+    std::unique_lock lock(mutex_);
+    if (!came_.wait_for(lock, kPatience, [this] { return request_.has_value(); })) return nullptr;
+    return v1beta1::DevicePlugin::NewStub(grpc::CreateChannel(
+        "unix://" + (folder_ / request_->endpoint()).string(), grpc::InsecureChannelCredentials()));
+  }
+  [[nodiscard]] const v1beta1::RegisterRequest& request() const { return *request_; }
+
+ private:
+  std::filesystem::path folder_;
+  std::mutex mutex_;
+  std::condition_variable came_;
+  std::optional<v1beta1::RegisterRequest> request_;
+  std::unique_ptr<grpc::Server> server_;
+};
+
+class DevicePluginTest : public testing::Test {
+ protected:
+  DevicePluginTest() {
+    std::filesystem::create_directories(folder_.path() / "gpemu/lib/gpemu/shims/bin");
+    write_file_atomically(folder_.path() / "gpemu/lib/gpemu/shims/libgpemu_audit.so", "").value();
+    std::filesystem::create_directories(sockets());
+  }
+  ~DevicePluginTest() override { end(); }
+
+  [[nodiscard]] std::filesystem::path sockets() const { return folder_.path() / "sockets"; }
+
+  void start(std::vector<std::string> options) {
+    std::vector<std::string> words = {GPEMU_DEVICE_PLUGIN,
+                                      "--machine",
+                                      "m",
+                                      "--sockets",
+                                      sockets().string(),
+                                      "--state",
+                                      (folder_.path() / "state").string(),
+                                      "--installation",
+                                      (folder_.path() / "gpemu").string()};
+    words.insert(words.end(), options.begin(), options.end());
+    std::vector<char*> arguments;
+    for (std::string& word : words) arguments.push_back(word.data());
+    arguments.push_back(nullptr);
+    ASSERT_EQ(
+        ::posix_spawn(&process_, GPEMU_DEVICE_PLUGIN, nullptr, nullptr, arguments.data(), environ),
+        0);
+  }
+  /// Ends the plugin and returns its status.
+  int end(int signal = SIGTERM) {
+    if (process_ == 0) return 0;
+    ::kill(std::exchange(process_, 0), signal);
+    int status = 0;
+    ::wait(&status);
+    return status;
+  }
+
+  static std::vector<std::string> healthy(const v1beta1::ListAndWatchResponse& list) {
+    std::vector<std::string> ids;
+    for (const auto& device : list.devices()) {
+      if (device.health() == "Healthy") ids.push_back(device.id());
+    }
+    return ids;
+  }
+  static std::vector<std::string> list(v1beta1::DevicePlugin::Stub& plugin) {
+    grpc::ClientContext context;
+    const auto reader = plugin.ListAndWatch(&context, {});
+    v1beta1::ListAndWatchResponse answer;
+    const bool came = reader->Read(&answer);
+    context.TryCancel();
+    return came ? healthy(answer) : std::vector<std::string>();
+  }
+  static grpc::Status allocate(v1beta1::DevicePlugin::Stub& plugin,
+                               const std::vector<std::string>& ids,
+                               v1beta1::ContainerAllocateResponse& given) {
+    v1beta1::AllocateRequest request;
+    auto* const container = request.add_container_requests();
+    for (const std::string& id : ids) container->add_device_ids(id);
+    v1beta1::AllocateResponse response;
+    grpc::ClientContext context;
+    grpc::Status status = plugin.Allocate(&context, request, &response);
+    if (status.ok()) given = response.container_responses(0);
+    return status;
+  }
+
+  TemporaryFolder folder_ = TemporaryFolder::create(testing::TempDir(), "gpemu-plugin-").value();
+  pid_t process_ = 0;
+};
+
+TEST_F(DevicePluginTest, OffersAndGivesItsGpus) {
+  Kubelet kubelet(sockets());
+  start({"--gpu", "A100-SXM4-40GB:4", "--resource", "nvidia.com/gpu"});
+  const auto plugin = kubelet.plugin();
+  ASSERT_TRUE(plugin);
+  EXPECT_EQ(kubelet.request().resource_name(), "nvidia.com/gpu");
+  EXPECT_EQ(kubelet.request().version(), "v1beta1");
+  EXPECT_TRUE(kubelet.request().options().get_preferred_allocation_available());
+  const std::vector<std::string> ids = list(*plugin);
+  ASSERT_EQ(ids.size(), 4U);
+
+  v1beta1::PreferredAllocationRequest wanted;
+  auto* const two = wanted.add_container_requests();
+  for (const std::string& id : {ids[3], ids[2]}) two->add_available_device_ids(id);
+  two->set_allocation_size(1);
+  v1beta1::PreferredAllocationResponse preferred;
+  grpc::ClientContext context;
+  ASSERT_TRUE(plugin->GetPreferredAllocation(&context, wanted, &preferred).ok());
+  ASSERT_EQ(preferred.container_responses(0).device_ids_size(), 1);
+  EXPECT_EQ(preferred.container_responses(0).device_ids(0), ids[2]);
+
+  v1beta1::ContainerAllocateResponse given;
+  ASSERT_TRUE(allocate(*plugin, {ids[2]}, given).ok());
+  EXPECT_EQ(given.envs().at("NVIDIA_VISIBLE_DEVICES"), ids[2]);
+  std::filesystem::path node;
+  for (const auto& mount : given.mounts()) {
+    if (mount.container_path() == containers::kNodeFolder) node = mount.host_path();
+  }
+  const auto opened = device::Node::open(containers::kNodeName, node);
+  ASSERT_TRUE(opened);
+  EXPECT_EQ((*opened)->device_snapshot(0, TimePoint{}).gpu, "A100-SXM4-40GB");
+  const grpc::Status refused = allocate(*plugin, {"GPU-none"}, given);
+  EXPECT_EQ(refused.error_code(), grpc::StatusCode::NOT_FOUND);
+  EXPECT_EQ(refused.error_message(), "the machine 'm' has no device GPU-none");
+  EXPECT_EQ(end(), 0);
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(sockets()), {}), 1)
+      << "its socket is gone";
+}
+
+TEST_F(DevicePluginTest, RegistersAgainWhenTheKubeletOrItselfHasRestarted) {
+  auto kubelet = std::make_unique<Kubelet>(sockets());
+  start({"--gpu", "A100-SXM4-40GB:2"});
+  const std::vector<std::string> first = list(*kubelet->plugin());
+  ASSERT_EQ(first.size(), 2U);
+  for (int i = 0; i < 3; ++i) {
+    kubelet.reset();
+    kubelet = std::make_unique<Kubelet>(sockets());
+    const auto plugin = kubelet->plugin();
+    ASSERT_TRUE(plugin) << i;
+    EXPECT_EQ(list(*plugin), first);
+  }
+  end(SIGKILL);
+  kubelet.reset();
+  kubelet = std::make_unique<Kubelet>(sockets());
+  start({"--gpu", "A100-SXM4-40GB:2"});
+  const auto plugin = kubelet->plugin();
+  ASSERT_TRUE(plugin);
+  EXPECT_EQ(list(*plugin), first);
+}
+
+TEST_F(DevicePluginTest, ALostGpuIsUnhealthy) {
+  write_file_atomically(folder_.path() / "faults.toml",
+                        "[[fault]]\nkind = \"lost\"\ngpu = 1\nat_s = 1\n")
+      .value();
+  Kubelet kubelet(sockets());
+  start({"--gpu", "A100-SXM4-40GB:2", "--faults", (folder_.path() / "faults.toml").string()});
+  const auto plugin = kubelet.plugin();
+  ASSERT_TRUE(plugin);
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() + kPatience);
+  const auto reader = plugin->ListAndWatch(&context, {});
+  v1beta1::ListAndWatchResponse answer;
+  std::vector<std::string> ids;
+  while (reader->Read(&answer)) {
+    ids = healthy(answer);
+    if (ids.size() == 1) break;
+  }
+  ASSERT_EQ(ids.size(), 1U);
+  EXPECT_EQ(ids[0], answer.devices(0).id());
+  context.TryCancel();
+}
+
+TEST_F(DevicePluginTest, SaysWhatIsWrong) {
+  start({"--gpu", "NO-GPU"});
+  int status = 0;
+  ::wait(&status);
+  process_ = 0;
+  EXPECT_NE(WEXITSTATUS(status), 0);
+}
+
+}  // namespace
+}  // namespace gpemu
