@@ -43,6 +43,45 @@ products(100)
 print(100 / (time.monotonic() - begin))
 """
 
+# How long a step of ResNet-50 takes with 128 images, in seconds, past the first ones.
+STEP = """
+import time, torch, torchvision
+model = torchvision.models.resnet50().cuda()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+images = torch.ones(128, 3, 224, 224, device="cuda")
+labels = torch.zeros(128, dtype=torch.long, device="cuda")
+def steps(count):
+    for _ in range(count):
+        optimizer.zero_grad()
+        torch.nn.functional.cross_entropy(model(images), labels).backward()
+        optimizer.step()
+    torch.cuda.synchronize()
+steps(3)
+begin = time.monotonic()
+steps(20)
+print((time.monotonic() - begin) / 20)
+"""
+
+# Two ranks of DistributedDataParallel over NCCL, which must agree on the weights.
+RANKS = """
+import os, torch, torch.distributed as ranks
+ranks.init_process_group("nccl")
+rank = ranks.get_rank()
+torch.cuda.set_device(rank)
+model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(8, 8).cuda())
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for _ in range(5):
+    optimizer.zero_grad()
+    model(torch.ones(4, 8, device="cuda")).sum().backward()
+    optimizer.step()
+torch.cuda.synchronize()
+mine = torch.full((3,), float(rank + 1), device="cuda")
+ranks.all_reduce(mine)
+if rank == 0:
+    print("of", ranks.get_world_size(), mine.tolist())
+ranks.destroy_process_group()
+"""
+
 
 def torch_packages():
     script = cluster.ROOT / "scripts/build/install_torch.sh"
@@ -136,6 +175,22 @@ class GpusInPods(unittest.TestCase):
             "except torch.cuda.OutOfMemoryError:\n"
             "    print('out of memory')\n")], {WHOLE: 2})
         self.assertEqual(said, "2 NVIDIA A100-SXM4-40GB\nout of memory\n")
+
+    def test_a_step_takes_as_long_as_outside(self):
+        inside = float(self.said("step", ["python3", "-c", STEP], {WHOLE: 1}))
+        gpemu = pathlib.Path(OPTIONS.installation) / "bin/gpemu"
+        python = self.packages.parents[2] / "bin/python"
+        outside = float(subprocess.run(
+            [gpemu, "run", "--quiet", "--gpu", GPU, "--", python, "-c", STEP], check=True,
+            stdout=subprocess.PIPE, text=True).stdout)
+        self.assertAlmostEqual(inside / outside, 1, delta=0.01)
+
+    def test_two_gpus_of_a_pod_train_together(self):
+        said = self.said("ranks", ["sh", "-c", (
+            f"cat >/tmp/ranks.py <<'END'\n{RANKS}\nEND\n"
+            "python3 -m torch.distributed.run --nproc-per-node 2 --master-addr 127.0.0.1 "
+            "--master-port 29500 /tmp/ranks.py 2>&1")], {WHOLE: 2})
+        self.assertIn("of 2 [3.0, 3.0, 3.0]", said)
 
     def test_an_ordinary_user_of_the_image_may_use_them(self):
         said = self.said("user", ["python3", "-c", (
