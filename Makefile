@@ -7,8 +7,9 @@
 #   make docs    bring what the documents print of the command and the sources up to date
 #   make demo-torch    train ResNet-50 with an unmodified wheel of PyTorch (1.2 GB to download)
 #   make conformance   run PyTorch's wheels through the conformance programs (2.4 GB to download)
+#   make cluster-test  run pods on a Kubernetes cluster on this machine (needs root, builds it once)
 #   make setup   only install the packages
-.PHONY: test demo demo-torch bench lint format docs conformance setup
+.PHONY: test demo demo-torch bench lint format docs conformance cluster-test setup
 
 test:
 	@scripts/check/test.sh
@@ -42,6 +43,9 @@ docs:
 
 conformance:
 	@scripts/check/conformance.sh
+
+cluster-test:
+	@tests/cluster/cluster_test.py
 
 setup:
 	@scripts/build/setup.sh
