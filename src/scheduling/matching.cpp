@@ -288,11 +288,12 @@ double HeaviestPairs::label_change() {
 
 bool HeaviestPairs::change_labels() {
   const double change = label_change();
-  bool is_over = false;
+  int is_over = 0;  // Without a branch in the loop.
   for (std::size_t thing = 1; thing < row_; ++thing) {
-    is_over |= (signs_[thing] < 0) & !is_greater(labels_[thing], change);
+    is_over |=
+        static_cast<int>(signs_[thing] < 0) & static_cast<int>(!is_greater(labels_[thing], change));
   }
-  if (is_over) return false;
+  if (is_over != 0) return false;
   for (std::size_t thing = 1; thing < row_; ++thing) labels_[thing] += signs_[thing] * change;
   for (const Node node : outermost()) {
     if (nearest_[node] != 0) distance_[node] = slack(nearest_link(node));
