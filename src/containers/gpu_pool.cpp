@@ -109,12 +109,19 @@ std::vector<std::string> GpuPool::prefer(std::span<const std::string> available,
   return chosen;
 }
 
+bool GpuPool::has_node(const std::filesystem::path& folder, std::size_t gpu) const {
+  const auto node = device::Node::open(kNodeName, folder);
+  if (!node || (*node)->device_count() != 1) return false;
+  const device::DeviceSnapshot device = (*node)->device_snapshot(0, TimePoint{});
+  return device.gpu == options_.gpus[gpu].gpu && device.uuid == uuids_[gpu];
+}
+
 Result<std::filesystem::path> GpuPool::node_folder(const std::vector<std::size_t>& gpus) {
   const std::filesystem::path folder =
       options_.folder / fmt::format("gpus-{}", fmt::join(gpus, "-"));
   std::error_code error;
   const bool shared = options_.replicas > 1;
-  if (shared && std::filesystem::exists(folder / kNodeName, error)) return folder;
+  if (shared && has_node(folder, gpus.front())) return folder;
   for (const auto& other : std::filesystem::directory_iterator(options_.folder, error)) {
     const std::set<std::size_t> its = gpus_of_folder(other.path().filename().string());
     const bool overlaps =

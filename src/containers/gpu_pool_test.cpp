@@ -123,6 +123,25 @@ TEST_F(GpuPoolTest, ReplicasShareANodeAndMayBeParts) {
       << "the whole GPU";
 }
 
+TEST_F(GpuPoolTest, ASharedNodeOfAnEarlierPoolCountsOnlyIfItsGpuIsTheSame) {
+  GpuPool before = pool(1, 2);
+  const auto node = node_of(before.allocate(ids(before, {0})).value());
+  const auto held = device::Node::open(kNodeName, node).value();
+  GpuPool same = pool(1, 2);
+  EXPECT_EQ(node_of(same.allocate(ids(same, {1})).value()), node);
+  EXPECT_EQ(device::Node::open(kNodeName, node).value()->device_snapshot(0, TimePoint{}).gpu,
+            "TEST-GPU");
+  GpuPoolOptions changed = options(1, 2);
+  changed.gpus[0].gpu = "OTHER-GPU";
+  GpuPool other = GpuPool::create(changed).value();
+  ASSERT_TRUE(other.allocate(ids(other, {0})));
+  EXPECT_EQ(device::Node::open(kNodeName, node).value()->device_snapshot(0, TimePoint{}).gpu,
+            "OTHER-GPU");
+  write_file_atomically(node / kNodeName, "garbage").value();
+  ASSERT_TRUE(other.allocate(ids(other, {0}))) << "a damaged one is made anew";
+  EXPECT_TRUE(device::Node::open(kNodeName, node));
+}
+
 TEST_F(GpuPoolTest, PrefersReplicasOfOneGpuAndTheFullestThatFits) {
   const GpuPool two = pool(2, 4);
   const auto available = ids(two, {0, 1, 2, 5, 6, 7});

@@ -20,7 +20,9 @@ constexpr int kPercent = 100;
 /// Returns a part of kWholeWidth; 0 if the variable is not set.
 Result<std::uint32_t> read_part(const Lookup& lookup, const char* name) {
   GPEMU_ASSIGN(const double fraction, read_fraction(lookup, name, 0));
-  return static_cast<std::uint32_t>(std::lround(fraction * kWholeWidth));
+  const auto part = static_cast<std::uint32_t>(std::lround(fraction * kWholeWidth));
+  // However small, it is a share.
+  return fraction > 0 ? std::max(part, 1U) : 0;
 }
 
 /// Returns a part of kWholeWidth; 0 if the variable is not set, or says 0 or 100. Source:

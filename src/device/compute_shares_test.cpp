@@ -29,6 +29,7 @@ TEST(ComputeShares, AreSharesOrLimits) {
   EXPECT_EQ(percent_of({{"GPEMU_GPU_SHARE", "0.5"}}), 50);
   EXPECT_EQ(percent_of({{"GPEMU_GPU_LIMIT", "0.25"}}), -25);
   EXPECT_EQ(percent_of({{"GPEMU_GPU_LIMIT", "1"}}), -100);
+  EXPECT_EQ(percent_of({{"GPEMU_GPU_LIMIT", "1e-9"}}), -0.01) << "the least";
 }
 
 TEST(ComputeShares, AreThoseOfHami) {

@@ -72,6 +72,9 @@ class GpuPool {
  private:
   explicit GpuPool(GpuPoolOptions options) : options_(std::move(options)) {}
   [[nodiscard]] Result<std::size_t> gpu_of(std::string_view id) const;
+  /// Returns whether a folder has the node of a GPU that containers share, of this kind and name:
+  /// an earlier pool may have had others.
+  [[nodiscard]] bool has_node(const std::filesystem::path& folder, std::size_t gpu) const;
   [[nodiscard]] Result<std::filesystem::path> node_folder(const std::vector<std::size_t>& gpus);
 
   GpuPoolOptions options_;
