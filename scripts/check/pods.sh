@@ -16,6 +16,6 @@ cmake --preset package --log-level=WARNING
 cmake --build --preset package
 cmake --install build/package --prefix "$PWD/build/pods" >/dev/null
 cmake --preset release --log-level=WARNING
-cmake --build --preset release --target gpemu-device-plugin
+cmake --build --preset release --target gpemu-kubernetes
 exec tests/cluster/pods_test.py --installation build/pods \
-  --plugin build/release/tools/gpemu-device-plugin "$@"
+  --plugin build/release/tools/gpemu-kubernetes "$@"

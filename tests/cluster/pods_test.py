@@ -5,7 +5,7 @@ without gpemu see, what PyTorch does in them, and what parts of a GPU they get.
 
 Usage: tests/cluster/pods_test.py --installation FOLDER --plugin PROGRAM [unittest's options]
 
-FOLDER: where gpemu alone is installed, from the preset `package`. PROGRAM: gpemu-device-plugin,
+FOLDER: where gpemu alone is installed, from the preset `package`. PROGRAM: gpemu-kubernetes,
 from another preset. PyTorch is that of scripts/build/install_torch.sh 2.8.0, for Python 3.11.
 """
 
@@ -25,7 +25,7 @@ import keeper
 FOLDER = pathlib.Path("/var/tmp/gpemu-cluster-pods")
 TORCH = "2.8.0"
 SECONDS = 120  # that anything may take
-OPTIONS = argparse.Namespace(installation="/opt/gpemu", plugin="gpemu-device-plugin")
+OPTIONS = argparse.Namespace(installation="/opt/gpemu", plugin="gpemu-kubernetes")
 GPU = "A100-SXM4-40GB"
 WHOLE, QUARTER = "nvidia.com/gpu", "gpemu.test/quarter"
 
@@ -90,7 +90,8 @@ def torch_packages():
 
 
 def plugin(*words):
-    return " ".join([OPTIONS.plugin, "--installation", OPTIONS.installation, "--gpu", *words])
+    return " ".join([OPTIONS.plugin, "device-plugin", "--installation", OPTIONS.installation,
+                     "--gpu", *words])
 
 
 class GpusInPods(unittest.TestCase):

@@ -90,22 +90,17 @@ class DevicePluginTest : public testing::Test {
   [[nodiscard]] std::filesystem::path sockets() const { return folder_.path() / "sockets"; }
 
   void start(std::vector<std::string> options) {
-    std::vector<std::string> words = {GPEMU_DEVICE_PLUGIN,
-                                      "--machine",
-                                      "m",
-                                      "--sockets",
-                                      sockets().string(),
-                                      "--state",
-                                      (folder_.path() / "state").string(),
-                                      "--installation",
-                                      (folder_.path() / "gpemu").string()};
+    std::vector<std::string> words = {GPEMU_KUBERNETES, "device-plugin",
+                                      "--machine",      "m",
+                                      "--sockets",      sockets().string(),
+                                      "--state",        (folder_.path() / "state").string(),
+                                      "--installation", (folder_.path() / "gpemu").string()};
     words.insert(words.end(), options.begin(), options.end());
     std::vector<char*> arguments;
     for (std::string& word : words) arguments.push_back(word.data());
     arguments.push_back(nullptr);
     ASSERT_EQ(
-        ::posix_spawn(&process_, GPEMU_DEVICE_PLUGIN, nullptr, nullptr, arguments.data(), environ),
-        0);
+        ::posix_spawn(&process_, GPEMU_KUBERNETES, nullptr, nullptr, arguments.data(), environ), 0);
   }
   /// Ends the plugin and returns its status.
   int end(int signal = SIGTERM) {

@@ -1,28 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <algorithm>
 #include <array>
 #include <cstdio>
+#include <memory>
 #include <string>
 #include <unistd.h>
 #include <vector>
 
-#include <fmt/format.h>
-
 #include "gpemu/containers/gpu_pool.hpp"
 #include "gpemu/device/node.hpp"
 #include "gpemu/profile/database.hpp"
+#include "gpemu/report/terminal.hpp"
 #include "gpemu/sim/clock.hpp"
 
 #include "cli/command.hpp"
-#include "cli/command_tree.hpp"
 #include "cli/device_list.hpp"
 #include "cli/interrupt.hpp"
 #include "kubernetes/device_plugin.hpp"
+#include "kubernetes/kubernetes_commands.hpp"
 
 namespace gpemu::tools {
 namespace {
 
-struct Options {
+struct DevicePluginChoices {
   std::vector<std::string> gpus;
   std::string machine;
   std::string faults;
@@ -40,7 +39,7 @@ std::string host_name() {
   return name.data();
 }
 
-void add_options(Command app, Options& options) {
+void add_options(Command app, DevicePluginChoices& options) {
   app.option("--gpu", options.gpus, "NAME[:COUNT] as in `gpemu profile list`; repeat it")
       .required();
   app.option("--resource", options.resource, "What pods ask for").show_default();
@@ -64,11 +63,11 @@ void add_options(Command app, Options& options) {
   app.option("--sockets", options.sockets, "The kubelet's folder of device plugins").show_default();
   app.notes(
       "Examples:\n"
-      "  gpemu-device-plugin --gpu A100-SXM4-40GB:8\n"
-      "  gpemu-device-plugin --gpu V100-PCIE-32GB:2 --replicas 4 --divide limit\n");
+      "  gpemu-kubernetes device-plugin --gpu A100-SXM4-40GB:8\n"
+      "  gpemu-kubernetes device-plugin --gpu V100-PCIE-32GB:2 --replicas 4 --divide limit\n");
 }
 
-Result<void> run(const Options& options) {
+Result<void> run(const DevicePluginChoices& options) {
   GPEMU_ASSIGN(const profile::Database database,
                profile::Database::open(profile::Database::default_paths()));
   containers::GpuPoolOptions pool_options{
@@ -95,26 +94,19 @@ Result<void> run(const Options& options) {
         return !machine->device_snapshot(static_cast<int>(gpu), now).health.lost;
       },
       interrupt.flag(),
-      [](const std::string& line) { fmt::print(stderr, "gpemu-device-plugin: {}\n", line); });
-}
-
-int run_program(std::vector<std::string> words) {
-  CommandTree commands(
-      "Offers emulated GPUs to the kubelet of this machine: pods that ask for them run unmodified "
-      "CUDA programs (docs/how-to/kubernetes.md)",
-      "gpemu-device-plugin");
-  Options options;
-  add_options(commands.root(), options);
-  commands.root().on_run([&options] { return run(options); });
-  const auto code = commands.run(std::move(words));
-  if (code) return *code;
-  fmt::print(stderr, "gpemu-device-plugin: {}\n", code.error().message);
-  return exit_code(code.error().code);
+      [](const std::string& line) { report::print_error("gpemu-kubernetes: {}\n", line); });
 }
 
 }  // namespace
-}  // namespace gpemu::tools
 
-int main(int argc, char** argv) {
-  return gpemu::tools::run_program({argv + std::min(argc, 1), argv + argc});
+void add_device_plugin_command(Command kubernetes) {
+  Command command = kubernetes.subcommand(
+      "device-plugin",
+      "Offers emulated GPUs to the kubelet of this machine: pods that ask for them run unmodified "
+      "CUDA programs");
+  const auto options = std::make_shared<DevicePluginChoices>();
+  add_options(command, *options);
+  command.on_run([options] { return run(*options); });
 }
+
+}  // namespace gpemu::tools

@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "cli/command.hpp"
+
+namespace gpemu::tools {
+
+// Each adds a command of `gpemu-kubernetes`.
+void add_device_plugin_command(Command kubernetes);
+
+}  // namespace gpemu::tools
