@@ -24,7 +24,7 @@ constexpr Bytes kMostTokenBytes = kMiB;
 
 /// The codes of HTTP that the API server answers with. Source: Kubernetes' API conventions.
 constexpr long kConflict = 409, kGone = 410, kNoSuchObject = 404, kInvalid = 422, kBadRequest = 400,
-               kUnauthorized = 401, kForbidden = 403;
+               kUnauthorized = 401, kForbidden = 403, kFirstFailure = 300;
 
 std::size_t append(char* data, std::size_t one, std::size_t count, void* text) {
   static_cast<std::string*>(text)->append(data, one * count);
@@ -168,7 +168,6 @@ Result<json> ApiServer::call(const char* method, const std::string& path, const 
   const Result<long> status = connection_->perform(headers);
   curl_slist_free_all(headers);
   if (!status) return std::unexpected(status.error());
-  constexpr long kFirstFailure = 300;
   if (*status >= kFirstFailure) return connection_->refused(*status, method, path, answer);
   json object = json::parse(answer, nullptr, false);
   if (!object.is_discarded()) return object;
@@ -201,6 +200,7 @@ namespace {
 
 /// The lines of a watch's answer, as they come.
 struct Events {
+  CURL* handle;
   const std::function<void(std::string_view, const json&)>& on_event;
   const std::atomic<bool>& stop;
   std::string unread;
@@ -208,6 +208,9 @@ struct Events {
 
   void take(std::string_view data) {
     unread += data;
+    long status = 0;
+    curl_easy_getinfo(handle, CURLINFO_RESPONSE_CODE, &status);
+    if (status >= kFirstFailure) return;
     std::size_t begin = 0;
     for (std::size_t end = 0; !error && (end = unread.find('\n', begin)) != std::string::npos;) {
       take_line(std::string_view(unread).substr(begin, end - begin));
@@ -247,10 +250,12 @@ Result<void> ApiServer::watch(
   const std::string whole = fmt::format("{}{}watch=1&allowWatchBookmarks=true&resourceVersion={}",
                                         path, path.contains('?') ? "&" : "?", since);
   GPEMU_TRY(connection_->prepare("GET", whole));
-  Events events{.on_event = on_event, .stop = stop, .unread = {}, .error = {}};
   CURL* const handle = connection_->handle;
+  Events events{.handle = handle, .on_event = on_event, .stop = stop, .unread = {}, .error = {}};
   curl_easy_setopt(handle, CURLOPT_WRITEFUNCTION, take_events);
   curl_easy_setopt(handle, CURLOPT_WRITEDATA, &events);
+  // A server that vanished would else be waited for forever.
+  curl_easy_setopt(handle, CURLOPT_TCP_KEEPALIVE, 1L);
   // libcurl asks once a second at least.
   curl_easy_setopt(handle, CURLOPT_NOPROGRESS, 0L);
   curl_easy_setopt(handle, CURLOPT_XFERINFOFUNCTION, is_stopped);
@@ -261,7 +266,6 @@ Result<void> ApiServer::watch(
   if (code != CURLE_OK) return connection_->unreached(code);
   long status = 0;
   curl_easy_getinfo(handle, CURLINFO_RESPONSE_CODE, &status);
-  constexpr long kFirstFailure = 300;
   if (status >= kFirstFailure) return connection_->refused(status, "GET", whole, events.unread);
   return {};
 }
