@@ -10,6 +10,7 @@
 
 #include "gpemu/base/error.hpp"
 #include "gpemu/scheduling/accounting.hpp"
+#include "gpemu/scheduling/ledger.hpp"
 #include "gpemu/scheduling/policy.hpp"
 #include "gpemu/scheduling/use_over_time.hpp"
 
@@ -22,14 +23,6 @@ struct SimulationOptions {
   std::function<void(std::size_t ended)> progress;
   const std::atomic<bool>* stop = nullptr;  ///< ends the simulation; null: nothing does.
   bool keeps_stints = false;                ///< fills SimulationResult::stints.
-};
-
-/// For how long a job had which GPUs. Units: seconds.
-struct Stint {
-  JobIndex job = 0;
-  GpuSet gpus;
-  double begin_s = 0;
-  double end_s = 0;
 };
 
 /// How the jobs fared, and how the GPUs were used.
