@@ -92,11 +92,16 @@ void RankedPolicy::note_changes(const Snapshot& snapshot) {
     ranked.rank = now;
     ranked.since = ++changes_;
   }
-  insertion_sort(running_);
   for (const JobIndex job : snapshot.arrived) {
     add_to_class(snapshot, job);
-    class_of(job).waiting.insert({.rank = rank(snapshot, job), .since = ++changes_, .job = job});
+    const Ranked ranked{.rank = rank(snapshot, job), .since = ++changes_, .job = job};
+    if (!snapshot.runs(job)) {
+      class_of(job).waiting.insert(ranked);
+    } else if (!kept_) {
+      running_.push_back(ranked);
+    }
   }
+  insertion_sort(running_);
 }
 
 void RankedPolicy::choose(const Snapshot& snapshot) {

@@ -23,13 +23,16 @@ struct Snapshot {
   double now_s = 0;
   const Fleet* fleet = nullptr;
   const FreeResources* free = nullptr;
-  std::span<const Job> jobs;          ///< by JobIndex; a policy looks only at those that arrived.
-  std::span<const JobState> states;   ///< by JobIndex.
-  std::span<const JobIndex> arrived;  ///< since the last decision, in the order of arrival.
-  std::span<const JobIndex> ended;    ///< since the last decision.
+  std::span<const Job> jobs;         ///< by JobIndex; a policy looks only at those that arrived.
+  std::span<const JobState> states;  ///< by JobIndex.
+  /// Since the last decision, in the order of arrival. To a policy that takes over from another
+  /// object, all jobs arrive that have not ended; those that run already have their GPUs.
+  std::span<const JobIndex> arrived;
+  std::span<const JobIndex> ended;  ///< since the last decision.
   /// A job that runs on may get other GPUs at no cost; so a policy need not avoid it.
   bool moves_are_free = false;
 
+  [[nodiscard]] bool runs(JobIndex job) const { return states[job].phase == JobPhase::kRunning; }
   /// Returns the iterations that the job has left now.
   [[nodiscard]] double iterations_left(JobIndex job) const;
   /// Returns how long the job would need for them with GPUs of its own.

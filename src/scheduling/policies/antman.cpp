@@ -49,6 +49,7 @@ class AntMan final : public Policy {
   };
 
   void note_changes(const Snapshot& snapshot);
+  void take_over(const Snapshot& snapshot, JobIndex job);
   void release(const Snapshot& snapshot, JobIndex job);
   void start_guaranteed(const Snapshot& snapshot, Decision& decision);
   [[nodiscard]] std::vector<Gpu> room_beside() const;
@@ -90,8 +91,26 @@ void AntMan::note_changes(const Snapshot& snapshot) {
     }
   }
   for (const JobIndex job : snapshot.arrived) {
-    (snapshot.jobs[job].opportunistic ? opportunistic_ : guaranteed_).push_back(job);
+    if (snapshot.runs(job)) {
+      take_over(snapshot, job);
+    } else {
+      (snapshot.jobs[job].opportunistic ? opportunistic_ : guaranteed_).push_back(job);
+    }
   }
+}
+
+/// Notes the GPUs of a job that runs already.
+void AntMan::take_over(const Snapshot& snapshot, JobIndex job) {
+  Holding& holding = holdings_[job];
+  const GpuSet& gpus = snapshot.states[job].gpus;
+  for (std::size_t i = 0; i < gpus.parts(); ++i) holding.parts.push_back(gpus.part(i));
+  if (snapshot.jobs[job].opportunistic) return add_use(holding, kOpportunisticUse);
+  for (const ServerGpus& part : holding.parts) {
+    free_[part.server] &= ~part.gpus;
+    free_gpus_ -= part.count();
+  }
+  ++running_;
+  add_use(holding, kGuaranteedUse);
 }
 
 void AntMan::release(const Snapshot& snapshot, JobIndex job) {

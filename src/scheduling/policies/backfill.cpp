@@ -83,8 +83,12 @@ Timeline Backfill::timeline(const Snapshot& snapshot, const Decision& decision) 
 }
 
 void Backfill::decide(const Snapshot& snapshot, Decision& decision) {
-  waiting_.insert(waiting_.end(), snapshot.arrived.begin(), snapshot.arrived.end());
   for (const JobIndex job : snapshot.arrived) {
+    if (snapshot.runs(job)) {
+      running_.push_back(job);
+    } else {
+      waiting_.push_back(job);
+    }
     const Demand& demand = snapshot.jobs[job].demand;
     any_small_ = any_small_ || demand.gpus == 0 || demand.shares_gpus();
   }

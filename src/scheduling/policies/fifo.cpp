@@ -12,7 +12,9 @@ namespace {
 class Fifo final : public Policy {
  public:
   void decide(const Snapshot& snapshot, Decision& decision) override {
-    waiting_.insert(waiting_.end(), snapshot.arrived.begin(), snapshot.arrived.end());
+    for (const JobIndex job : snapshot.arrived) {
+      if (!snapshot.runs(job)) waiting_.push_back(job);
+    }
     if (waiting_.empty()) return;
     const Demand& first_demand = snapshot.jobs[waiting_.front()].demand;
     if (!first_demand.shares_gpus() && snapshot.free->count() < first_demand.gpus) return;

@@ -104,7 +104,12 @@ void Gavel::note_changes(const Snapshot& snapshot) {
       return snapshot.states[active.job].phase == JobPhase::kEnded;
     });
   }
-  for (const JobIndex job : snapshot.arrived) active_.push_back(active(snapshot, job));
+  for (const JobIndex job : snapshot.arrived) {
+    active_.push_back(active(snapshot, job));
+    if (!snapshot.runs(job)) continue;
+    active_.back().on = snapshot.fleet->kind_of(snapshot.states[job].gpus.part(0).server);
+    active_.back().held_s = snapshot.held_s(job);
+  }
   changed_ = changed_ || !snapshot.ended.empty() || !snapshot.arrived.empty();
 }
 
@@ -236,7 +241,8 @@ void Gavel::decide(const Snapshot& snapshot, Decision& decision) {
   }
   note_times(snapshot);
   const bool may_renew = snapshot.now_s >= renewed_s_ + kRoundsBetweenFractions * round_s_;
-  if (changed_ && (may_renew || !any_runs)) renew_fractions(snapshot);
+  // In the first round, the fractions are not known, though jobs may run: another object's.
+  if (changed_ && (may_renew || !any_runs || rounds_ == 0)) renew_fractions(snapshot);
   choose(snapshot);
   avoid_moves(snapshot);
   fill(snapshot, decision);

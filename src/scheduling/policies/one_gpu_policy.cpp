@@ -47,7 +47,15 @@ void OneGpuPolicy::note_changes(const Snapshot& snapshot) {
       return ended;
     });
   }
-  waiting_.insert(waiting_.end(), snapshot.arrived.begin(), snapshot.arrived.end());
+  for (const JobIndex job : snapshot.arrived) {
+    if (!snapshot.runs(job)) {
+      waiting_.push_back(job);
+      continue;
+    }
+    const std::size_t kind = snapshot.fleet->kind_of(snapshot.states[job].gpus.part(0).server);
+    --free_of_kind_[kind];
+    running_.push_back({.job = job, .kind = kind, .end_s = snapshot.end_s(job)});
+  }
 }
 
 void OneGpuPolicy::start(const Snapshot& snapshot, JobIndex job, std::size_t kind,

@@ -55,7 +55,12 @@ void Tiresias::note_changes(const Snapshot& snapshot) {
       });
     }
   }
-  for (const JobIndex job : snapshot.arrived) queues_[0].push_back({.job = job});
+  for (const JobIndex job : snapshot.arrived) {
+    const double service = snapshot.held_s(job) * snapshot.jobs[job].demand.gpus;
+    const auto* const limit = std::ranges::upper_bound(kQueueLimits, service);
+    queues_[static_cast<std::size_t>(limit - kQueueLimits.begin())].push_back(
+        {.job = job, .runs = snapshot.runs(job)});
+  }
   demote(snapshot);
 }
 
