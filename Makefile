@@ -9,8 +9,10 @@
 #   make conformance   run PyTorch's wheels through the conformance programs (2.4 GB to download)
 #   make cluster-test  run pods on a Kubernetes cluster on this machine (needs root, builds it once)
 #   make pods-test     run CUDA programs in the pods of such a cluster (1.2 GB to download)
+#   make scheduler-test  schedule pods on hollow nodes of such a cluster, beside kube-scheduler
 #   make setup   only install the packages
-.PHONY: test demo demo-torch bench lint format docs conformance cluster-test pods-test setup
+.PHONY: test demo demo-torch bench lint format docs conformance cluster-test pods-test \
+  scheduler-test setup
 
 test:
 	@scripts/check/test.sh
@@ -50,6 +52,9 @@ cluster-test:
 
 pods-test:
 	@scripts/check/pods.sh
+
+scheduler-test:
+	@scripts/check/scheduler.sh
 
 setup:
 	@scripts/build/setup.sh

@@ -12,6 +12,12 @@ double next_round_after(double now_s, double round_s) {
   return round * round_s;
 }
 
+double first_round_s(const Snapshot& snapshot, double round_s) {
+  const bool takes_over =
+      std::ranges::any_of(snapshot.arrived, [&](JobIndex job) { return snapshot.runs(job); });
+  return takes_over ? next_round_after(snapshot.now_s, round_s) : 0;
+}
+
 double Snapshot::iterations_left(JobIndex job) const {
   const JobState& state = states[job];
   if (state.phase != JobPhase::kRunning) return state.iterations_left;

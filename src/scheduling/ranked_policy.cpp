@@ -196,9 +196,10 @@ void RankedPolicy::fill(const Snapshot& snapshot, Decision& decision) {
 void RankedPolicy::decide(const Snapshot& snapshot, Decision& decision) {
   note_changes(snapshot);
   if (round_s_ > 0) {
-    const bool begins = snapshot.now_s >= next_round_s_;
+    if (!next_round_s_) next_round_s_ = first_round_s(snapshot, round_s_);
+    const bool begins = snapshot.now_s >= *next_round_s_;
     if (begins) next_round_s_ = next_round_after(snapshot.now_s, round_s_);
-    decision.ask_again_s = next_round_s_;
+    decision.ask_again_s = *next_round_s_;
     if (!begins) return start_only(snapshot, decision);
   }
   if (kept_) return start_only(snapshot, decision);

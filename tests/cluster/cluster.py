@@ -54,7 +54,9 @@ class Cluster:
             raise keeper.ClusterError("this machine cannot run a cluster:\n  " + "\n  ".join(lines))
         self.config = {
             "nodes": nodes, "before_kubelet": list(before_kubelet), "on_node": list(on_node),
-            "images": [str(image.image("bookworm")), *(str(os.path.abspath(i)) for i in images)],
+            # A cluster of hollow nodes alone has no use for images.
+            "images": [str(image.image("bookworm")), *(str(os.path.abspath(i)) for i in images)]
+                      if nodes else [],
             "sandbox_image": image.name_of("bookworm"), "feature_gates": list(feature_gates),
             "runtime": runtime, "programs": programs()}
         self.process = None

@@ -193,6 +193,9 @@ class ControlPlane(Inside):
         if not all((self.folder / f"n{node}/prepared").exists() for node in self.nodes):
             return False
         try:
+            # The controllers make it when they have begun.
+            if "kind" not in self.ask("/api/v1/namespaces/kube-node-lease"):
+                return False
             listed = self.ask("/api/v1/nodes").get("items", [])
         except (OSError, http.client.HTTPException):
             return False

@@ -55,6 +55,14 @@ bool is_selected(const json& object, const std::string& selector) {
   return member(object, selector.substr(0, equal)) == selector.substr(equal + 1);
 }
 
+/// Returns whether an object has the label KEY=VALUE of a selector.
+bool has_label(const json& object, const std::string& selector) {
+  if (selector.empty()) return true;
+  const std::size_t equal = selector.find('=');
+  const json labels = object.value(json::json_pointer("/metadata/labels"), json::object());
+  return labels.value(selector.substr(0, equal), "") == selector.substr(equal + 1);
+}
+
 bool send_all(int socket, std::string_view text) {
   while (!text.empty()) {
     const ssize_t sent = ::send(socket, text.data(), text.size(), MSG_NOSIGNAL);
@@ -78,6 +86,11 @@ struct FakeApiServer::Place {
   [[nodiscard]] std::string option(const std::string& key) const {
     const auto found = query.find(key);
     return found == query.end() ? "" : found->second;
+  }
+
+  [[nodiscard]] bool selects(const json& object) const {
+    return is_selected(object, option("fieldSelector")) &&
+           has_label(object, option("labelSelector"));
   }
 
   static Place of(const std::string& target) {
@@ -210,7 +223,7 @@ void FakeApiServer::stream(int socket, const Place& place) {
     for (const Change& change : changes_) {
       if (change.version <= since || !place.has(change.key)) continue;
       since = change.version;
-      if (!is_selected(change.object, place.option("fieldSelector"))) continue;
+      if (!place.selects(change.object)) continue;
       next = {{"type", change.type}, {"object", change.object}};
       break;
     }
@@ -242,9 +255,7 @@ void FakeApiServer::erase(const std::string& key) {
 std::pair<int, json> FakeApiServer::list(const Place& place) {
   json items = json::array();
   for (const auto& [key, object] : objects_) {
-    if (place.has(key) && is_selected(object, place.option("fieldSelector"))) {
-      items.push_back(object);
-    }
+    if (place.has(key) && place.selects(object)) items.push_back(object);
   }
   return {200, {{"metadata", {{"resourceVersion", std::to_string(version_)}}}, {"items", items}}};
 }
@@ -314,6 +325,15 @@ std::pair<int, json> FakeApiServer::remove(const Place& place, const json& body)
   return {200, status_of(200, "")};
 }
 
+std::pair<int, json> FakeApiServer::remove_all(const Place& place) {
+  std::vector<std::string> keys;
+  for (const auto& [key, object] : objects_) {
+    if (place.has(key) && place.selects(object)) keys.push_back(key);
+  }
+  for (const std::string& key : keys) erase(key);
+  return {200, status_of(200, "")};
+}
+
 std::pair<int, json> FakeApiServer::answer(const std::string& method, const std::string& target,
                                            const json& body) {
   ++requests_;
@@ -322,6 +342,7 @@ std::pair<int, json> FakeApiServer::answer(const std::string& method, const std:
   if (place.name.empty()) {
     if (method == "GET") return list(place);
     if (method == "POST") return make(place, body);
+    if (method == "DELETE") return remove_all(place);
     return failed(405, "method not allowed");
   }
   if (!objects_.contains(place.key())) return failed(404, place.key() + " not found");

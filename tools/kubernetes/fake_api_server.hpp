@@ -19,7 +19,9 @@ namespace gpemu::tools {
 
 /// For tests: an API server that keeps any objects in memory. It makes, changes, lists and watches
 /// them, with resource versions, binds pods and evicts them. Pods with a node are removed when they
-/// are deleted without a grace period. Of field selectors, it knows = and !=.
+/// are deleted without a grace period, all of a list without any. Of field selectors, it knows =
+/// and
+/// !=, of label selectors =.
 ///
 /// Thread safety: full.
 class FakeApiServer {
@@ -60,6 +62,8 @@ class FakeApiServer {
   std::pair<int, nlohmann::json> change(const std::string& method, const Place& place,
                                         const nlohmann::json& body);
   std::pair<int, nlohmann::json> remove(const Place& place, const nlohmann::json& body);
+
+  std::pair<int, nlohmann::json> remove_all(const Place& place);
 
   int listener_ = -1;
   std::uint16_t port_ = 0;

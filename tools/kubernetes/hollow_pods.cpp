@@ -297,13 +297,15 @@ void HollowPods::end(Pod& pod, double now_s) {
                      {"reason", "Completed"},
                      {"startedAt", api_time(pod.started_s)},
                      {"finishedAt", time}}}};
-  now_.push_back({uid,
-                  pod.facts.path(),
-                  {{"metadata", {{"uid", uid}}},
-                   {"status",
-                    {{"phase", "Succeeded"},
-                     {"conditions", conditions_of("False", time)},
-                     {"containerStatuses", container_statuses(pod.containers, state, false)}}}}});
+  now_.push_back(
+      {uid,
+       pod.facts.path(),
+       {{"metadata",
+         {{"uid", uid}, {"annotations", {{annotation::kEnded, fmt::format("{:.6f}", pod.due_s)}}}}},
+        {"status",
+         {{"phase", "Succeeded"},
+          {"conditions", conditions_of("False", time)},
+          {"containerStatuses", container_statuses(pod.containers, state, false)}}}}});
 }
 
 void HollowPods::forget(const std::string& uid) {

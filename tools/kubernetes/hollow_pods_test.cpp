@@ -183,6 +183,9 @@ TEST(PodFacts, GpusAreGivenInOneWay) {
       facts_of(pod_of("p", json::object(), {{"gpemu.dev/gpu-milli", "250"}})).value();
   EXPECT_EQ(share.gpus, 1);
   EXPECT_EQ(share.gpu_milli, 250);
+  const PodFacts all =
+      facts_of(pod_of("p", json::object(), {{"gpemu.dev/gpu-milli", "1000"}})).value();
+  EXPECT_EQ(all.gpus, 1);
 }
 
 TEST(PodFacts, ReadsAndWritesTimes) {

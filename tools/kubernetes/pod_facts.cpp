@@ -96,7 +96,7 @@ Result<Requests> requests_of_pod(const json& spec) {
 Result<void> read_gpus(PodFacts& facts) {
   facts.gpus = facts.gpu_requests;
   GPEMU_ASSIGN(const double milli, facts.number(annotation::kGpuMilli, scheduling::kWholeGpu, 1));
-  const bool shares = milli != scheduling::kWholeGpu;
+  const bool shares = facts.annotations.contains(annotation::kGpuMilli);
   if (milli > scheduling::kWholeGpu || milli != std::floor(milli)) {
     return fail(ErrorCode::kInvalidArgument,
                 "{} is {}; it must be a whole number from 1 to 1000, thousandths of a GPU",

@@ -38,6 +38,7 @@ inline constexpr const char* kSpeeds = "gpemu.dev/speeds";
 inline constexpr const char* kUser = "gpemu.dev/user";
 inline constexpr const char* kOpportunistic = "gpemu.dev/opportunistic";
 inline constexpr const char* kJob = "gpemu.dev/job";
+inline constexpr const char* kTogether = "gpemu.dev/together";
 inline constexpr const char* kGroup = "scheduling.x-k8s.io/pod-group";
 inline constexpr const char* kGroupSize = "scheduling.x-k8s.io/pod-group-min-size";
 // Those that the scheduler writes when it binds a pod, and changes while it runs.
@@ -46,8 +47,9 @@ inline constexpr const char* kSharing = "gpemu.dev/sharing";
 inline constexpr const char* kPace = "gpemu.dev/pace";
 inline constexpr const char* kCores = "gpemu.dev/cores";
 inline constexpr const char* kMemoryMib = "gpemu.dev/memory-mib";
-// That of hollow nodes.
+// Those of hollow nodes, in seconds since 1970.
 inline constexpr const char* kStarted = "gpemu.dev/started";
+inline constexpr const char* kEnded = "gpemu.dev/ended";
 }  // namespace annotation
 
 /// Returns a quantity of Kubernetes, such as "500m" or "64Gi"; nothing if it is none.

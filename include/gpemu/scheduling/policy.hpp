@@ -17,6 +17,11 @@ inline constexpr double kNever = std::numeric_limits<double>::infinity();
 /// Returns the first multiple of a round's length that is later than `now_s`.
 [[nodiscard]] double next_round_after(double now_s, double round_s);
 
+struct Snapshot;
+/// Returns when the first round of a policy begins: at once, unless it takes over from another
+/// object, whose round goes on.
+[[nodiscard]] double first_round_s(const Snapshot& snapshot, double round_s);
+
 /// What a policy may see of a fleet at one time. It refers to what the driver owns, and is valid
 /// during the call alone.
 struct Snapshot {

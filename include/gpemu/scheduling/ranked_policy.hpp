@@ -72,7 +72,7 @@ class RankedPolicy : public Policy {
 
   bool kept_;
   double round_s_;
-  double next_round_s_ = 0;
+  std::optional<double> next_round_s_;
   std::uint64_t changes_ = 0;
   bool any_small_ = false;  ///< a job needs less than a whole GPU.
   std::vector<Class> classes_;

@@ -94,7 +94,7 @@ TEST(PlacementsTest, OnlyServersOfTheRightKind) {
 }
 
 /// What the demands of a test have, counted apart from FreeResources.
-struct Ledger {
+struct Accounts {
   std::vector<std::array<std::int64_t, 8>> gpus;
   std::vector<std::int64_t> millicores;
   std::vector<std::int64_t> memory_mib;
@@ -136,7 +136,7 @@ struct Held {
 /// 100,000 arrivals and ends.
 void expect_bounds(const PlacementEntry& entry) {
   std::vector<Server> servers;
-  Ledger ledger;
+  Accounts ledger;
   for (std::uint32_t i = 0; i < 12; ++i) {
     Server server = server_of(i % 3 == 0 ? 8 : 4, 48);
     server.host.memory_mib = 20'000;

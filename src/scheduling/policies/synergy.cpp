@@ -55,7 +55,7 @@ class Synergy final : public Policy {
   Order order_;
   bool tuned_;
   double round_s_;
-  double next_round_s_ = 0;
+  std::optional<double> next_round_s_;
   std::vector<JobIndex> jobs_;  ///< those that wait or run, in the order of arrival.
   std::vector<Placed> placed_;
   std::optional<FreeResources> room_;
@@ -217,9 +217,10 @@ void Synergy::fill(const Snapshot& snapshot, Decision& decision) {
 
 void Synergy::decide(const Snapshot& snapshot, Decision& decision) {
   note_changes(snapshot);
-  const bool new_round = snapshot.now_s >= next_round_s_;
+  if (!next_round_s_) next_round_s_ = first_round_s(snapshot, round_s_);
+  const bool new_round = snapshot.now_s >= *next_round_s_;
   if (new_round) next_round_s_ = next_round_after(snapshot.now_s, round_s_);
-  decision.ask_again_s = next_round_s_;
+  decision.ask_again_s = *next_round_s_;
   const std::vector<JobIndex> jobs = chosen(snapshot, new_round);
   const bool fit = place_all(snapshot, jobs, true);
   // In a new round, jobs may move if others do not fit otherwise.
