@@ -317,6 +317,37 @@ class Scheduler(unittest.TestCase):
         self.remove_pods()
 
 
+    def replay(self, policy, speed, *options):
+        """Jobs of a table as pods; returns the mean JCT of the pods and of the simulation."""
+        fast = ("--speed", speed)
+        scheduler = self.start("scheduler", "--policy", policy, *fast)
+        try:
+            done = subprocess.run(
+                [str(word) for word in (OPTIONS.program, "replay", "--kubeconfig",
+                                        FOLDER / "kubeconfig", "--policy", policy, *fast,
+                                        *options)],
+                capture_output=True, text=True, timeout=SECONDS, check=False)
+        finally:
+            self.end(scheduler)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        print(f"replay, {policy}:\n{done.stdout}", flush=True)
+        words = next(line for line in done.stdout.splitlines() if line.startswith("mean")).split()
+        return float(words[2]), float(words[6])
+
+    def test_3_replay(self):
+        """The mean JCT of AlloX's jobs in pods is that of the simulation within 5 %."""
+        for program in [p for p in self.programs if "hollow-nodes" in p.args]:
+            self.end(program)
+        folder = cluster.ROOT / "experiments/allox"
+        nodes = self.start("hollow-nodes", "--fleet", folder / "servers.csv", "--speed", "2")
+        for policy in ("drf-fifo", "drf-sjf", "equal-share", "allox"):
+            pods, simulated = self.replay(
+                policy, 2, "--jobs", folder / "jobs.csv", "--fleet", folder / "servers.csv",
+                "--speeds", folder / "speeds.csv", "--restart", "3.2")
+            self.assertAlmostEqual(pods / simulated, 1, delta=0.05, msg=policy)
+        self.end(nodes)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0], add_help=False)
     parser.add_argument("--seed", type=int, default=1)

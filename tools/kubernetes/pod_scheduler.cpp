@@ -634,7 +634,6 @@ void PodScheduler::rebuild(double now_s) {
   auto fleet = Fleet::create(servers());
   if (!fleet) {
     fleet_.reset();
-    for (LiveJob* job : live) job->refused = "no node with GPUs is ready";
     return;
   }
   fleet_ = *std::move(fleet);
@@ -918,7 +917,8 @@ std::string PodScheduler::reason_of(const LiveJob& job) const {
   if (job.pods.size() != job.size) {
     return fmt::format("its group has {} of {} pods", job.pods.size(), job.size);
   }
-  if (!job.index) return "";
+  if (!ledger_) return "no node with GPUs is ready";
+  if (!job.index) return "it waits for the jobs that arrive together with it";
   return fmt::format("the policy {} lets it wait: {} of {} GPUs are free, and it needs {}",
                      policy_name(), ledger_->free().count(), fleet_->gpus(),
                      jobs_[*job.index].demand.gpus);

@@ -153,6 +153,16 @@ TEST(PodScheduler, APodThatWaitsIsToldWhyOnce) {
   EXPECT_EQ(world.decide(1020).size(), 0);
 }
 
+TEST(PodScheduler, WithoutNodesPodsWait) {
+  World world("fifo");
+  world.add_pod("a", 1);
+  world.decide(1000);
+  EXPECT_EQ(messages(world.decide(1006)), (Lines{"a: no node with GPUs is ready"}));
+  world.add_node("n", 1);
+  world.decide(1007);
+  EXPECT_EQ(world.placed(), (Lines{"a n 0"}));
+}
+
 TEST(PodScheduler, WhatCanNeverRunIsRefusedByName) {
   World world("allox");
   world.add_node("n", 2);
