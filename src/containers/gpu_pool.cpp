@@ -204,6 +204,17 @@ Result<std::filesystem::path> GpuPool::node_folder(const std::vector<std::size_t
   return folder;
 }
 
+int GpuPool::tenant_of(std::span<const std::string> ids) const {
+  int first = options_.replicas;
+  for (const std::string& id : ids) {
+    int replica = 0;
+    const std::size_t begin = id.rfind(':') + 1;
+    std::from_chars(id.data() + begin, id.data() + id.size(), replica);
+    first = std::min(first, replica);
+  }
+  return first + 1;
+}
+
 Result<ContainerEdits> GpuPool::allocate(std::span<const std::string> ids) {
   std::set<std::size_t> gpus;
   for (const std::string& id : ids) {
@@ -224,6 +235,9 @@ Result<ContainerEdits> GpuPool::allocate(std::span<const std::string> ids) {
   for (const std::size_t gpu : gpus) uuids.push_back(uuids_[gpu]);
   edits.environment.emplace_back("NVIDIA_VISIBLE_DEVICES",
                                  fmt::format("{}", fmt::join(uuids, ",")));
+  if (shared) {
+    edits.environment.emplace_back(variable::kTenant, std::to_string(tenant_of(ids)));
+  }
   if (options_.division == Division::kNone || std::cmp_equal(ids.size(), options_.replicas)) {
     return edits;
   }

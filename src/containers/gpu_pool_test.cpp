@@ -157,10 +157,13 @@ TEST_F(GpuPoolTest, ReplicasShareANodeAndMayBeParts) {
   const auto other = turns.allocate(ids(turns, {1})).value();
   EXPECT_EQ(node_of(one), node_of(other));
   EXPECT_EQ(variable(one, "GPEMU_GPU_SHARE"), std::nullopt);
+  EXPECT_EQ(variable(one, "GPEMU_TENANT"), "1");
+  EXPECT_EQ(variable(other, "GPEMU_TENANT"), "2");
 
   GpuPool shares = pool(2, 4, Division::kShare);
   const auto three = shares.allocate(ids(shares, {4, 5, 6})).value();
   EXPECT_EQ(variable(three, "GPEMU_GPU_SHARE"), "0.75");
+  EXPECT_EQ(variable(three, "GPEMU_TENANT"), "1");
   EXPECT_EQ(variable(three, "GPEMU_GPU_FRACTION"), "0.75");
   GpuPool limits = pool(2, 3, Division::kLimit);
   EXPECT_EQ(variable(limits.allocate(ids(limits, {0})).value(), "GPEMU_GPU_LIMIT"), "0.333333");

@@ -88,6 +88,8 @@ class GpuPool {
   GpuPool(GpuPoolOptions options, std::shared_ptr<device::Node> machine)
       : options_(std::move(options)), machine_(std::move(machine)) {}
   [[nodiscard]] Result<std::size_t> gpu_of(std::string_view id) const;
+  /// Returns the number of the container that has these replicas among those on its GPU, from 1.
+  [[nodiscard]] int tenant_of(std::span<const std::string> ids) const;
   /// Returns whether a folder has the node of a GPU that containers share, of this kind and name:
   /// an earlier pool may have had others.
   [[nodiscard]] bool has_node(const std::filesystem::path& folder, std::size_t gpu) const;
