@@ -32,7 +32,7 @@
 #include "gpemu/device/device.hpp"
 #include "gpemu/device/node.hpp"
 
-#include "program_for_tests.hpp"
+#include "kubernetes/program_for_tests.hpp"
 
 namespace gpemu {
 namespace {
@@ -40,17 +40,17 @@ namespace {
 using namespace std::chrono_literals;  // NOLINT(google-build-using-namespace): literals only.
 
 /// Says which pods have which devices.
-class Kubelet final : public v1::PodResourcesLister::Service {
+class PodLister final : public v1::PodResourcesLister::Service {
  public:
-  explicit Kubelet(const std::filesystem::path& socket) {
+  explicit PodLister(const std::filesystem::path& socket) {
     grpc::ServerBuilder builder;
     builder.AddListeningPort("unix://" + socket.string(), grpc::InsecureServerCredentials());
     builder.RegisterService(this);
     server_ = builder.BuildAndStart();
   }
-  ~Kubelet() override { server_->Shutdown(std::chrono::system_clock::now()); }
-  Kubelet(const Kubelet&) = delete;
-  Kubelet& operator=(const Kubelet&) = delete;
+  ~PodLister() override { server_->Shutdown(std::chrono::system_clock::now()); }
+  PodLister(const PodLister&) = delete;
+  PodLister& operator=(const PodLister&) = delete;
 
   void add(const std::string& pod, const std::vector<std::string>& devices) {
     const std::lock_guard lock(mutex_);
@@ -209,7 +209,7 @@ class GpuMetricsTest : public testing::Test {
 TEST_F(GpuMetricsTest, SayWhatEachPodDidByNvidiasNames) {
   auto gpus = pool();
   const std::string free = gpus.devices()[0].id, used = gpus.devices()[1].id;
-  Kubelet kubelet(socket());
+  PodLister kubelet(socket());
   kubelet.add("train", {used});
   start();
   ASSERT_TRUE(comes("gpemu_gpu_busy_seconds_total" + labels(1, used, kPod) + " 0"));
@@ -229,7 +229,7 @@ TEST_F(GpuMetricsTest, SayWhatEachPodDidByNvidiasNames) {
 TEST_F(GpuMetricsTest, TellPodsThatShareAGpuApart) {
   auto gpus = pool(4);
   const std::string uuid = gpus.devices()[0].id.substr(0, gpus.devices()[0].id.find("::"));
-  Kubelet kubelet(socket());
+  PodLister kubelet(socket());
   kubelet.add("train", {gpus.devices()[3].id, gpus.devices()[1].id});
   kubelet.add("idle", {gpus.devices()[0].id});
   start();
@@ -259,7 +259,7 @@ TEST_F(GpuMetricsTest, WaitForThePoolAndGoOnWithoutAKubelet) {
 
 TEST_F(GpuMetricsTest, ScrapesLeaveNothing) {
   auto gpus = pool();
-  Kubelet kubelet(socket());
+  PodLister kubelet(socket());
   start();
   ASSERT_TRUE(comes("DCGM_FI_DEV_GPU_UTIL" + labels(0, gpus.devices()[0].id, "") + " 0"));
   const auto scrape_often = [&] {
