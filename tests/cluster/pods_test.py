@@ -26,6 +26,7 @@ import keeper
 
 FOLDER = pathlib.Path("/var/tmp/gpemu-cluster-pods")
 TORCH = "2.8.0"
+NVML = "nvidia-ml-py==13.615.71"
 SECONDS = 120  # that anything may take
 OPTIONS = argparse.Namespace(installation="/opt/gpemu", plugin="gpemu-kubernetes", restarts=10,
                              seed=1)
@@ -89,7 +90,26 @@ ranks.destroy_process_group()
 def torch_packages():
     script = cluster.ROOT / "scripts/build/install_torch.sh"
     python = subprocess.run([script, TORCH], check=True, stdout=subprocess.PIPE, text=True).stdout
+    subprocess.run([python.strip(), "-m", "pip", "--quiet", "install", NVML], check=True)
     return pathlib.Path(python.strip()).parents[1] / "lib/python3.11/site-packages"
+
+
+def contract_program():
+    """Builds the program that asks NVML as NVIDIA's components do, and returns its folder, and what
+    functions their package knows."""
+    source, folder = keeper.HERE / "contract", cluster.ROOT / "build/contract"
+    folder.mkdir(parents=True, exist_ok=True)
+    go = subprocess.run([cluster.ROOT / "scripts/build/install_go.sh"], check=True, text=True,
+                        stdout=subprocess.PIPE).stdout.strip()
+    done = subprocess.run([go, "build", "-o", folder / "contract", "."], cwd=source, text=True,
+                          stderr=subprocess.PIPE, check=False)
+    if done.returncode != 0:
+        raise RuntimeError(done.stderr)
+    package = subprocess.run([go, "list", "-f", "{{.Dir}}", "github.com/NVIDIA/go-nvml/pkg/nvml"],
+                             cwd=source, check=True, text=True, stdout=subprocess.PIPE).stdout
+    called = (pathlib.Path(package.strip()) / "nvml.go").read_text("utf-8")
+    names = set(re.findall(r"\b(nvml[A-Z]\w*)\(", called))
+    return folder, sorted(name for name in names if not name.endswith("_v1"))
 
 
 def plugin(*words):
@@ -107,7 +127,8 @@ class Pods(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         cls.packages = torch_packages()
-        cls.cluster = cluster.Cluster(FOLDER, nodes=1, on_node=cls.programs())
+        cls.cluster = cluster.Cluster(FOLDER, nodes=1, on_node=cls.programs(),
+                                      images=[image.image("bullseye")])
         cls.cluster.up()
 
     @classmethod
@@ -118,6 +139,9 @@ class Pods(unittest.TestCase):
         return subprocess.run([*cluster.kubectl_words(FOLDER), *words], check=True, text=True,
                               stdout=subprocess.PIPE, timeout=SECONDS, **options).stdout
 
+    def phase(self, name):
+        return self.kubectl("get", "pod", name, "-o", "jsonpath={.status.phase}")
+
     def result(self, name):
         """Returns what a pod's program said, which must end with 0. Removes the pod."""
         until = time.monotonic() + SECONDS
@@ -125,15 +149,15 @@ class Pods(unittest.TestCase):
         while phase not in ("Succeeded", "Failed"):
             self.assertLess(time.monotonic(), until, f"{name} is {phase}")
             time.sleep(0.2)
-            phase = self.kubectl("get", "pod", name, "-o", "jsonpath={.status.phase}")
+            phase = self.phase(name)
         said = self.kubectl("logs", name)
         self.assertEqual(phase, "Succeeded", said)
         self.kubectl("delete", "pod", name, "--now")
         return said
 
-    def start(self, name, command, limits=None, user=0):
-        """Starts a pod that may use PyTorch."""
-        pod = cluster_test.pod(name, None, command)
+    def start(self, name, command, limits=None, user=0, release="bookworm", packages=None):
+        """Starts a pod that may use PyTorch, or what is in the folder `packages`."""
+        pod = cluster_test.pod(name, None, command, release)
         del pod["spec"]["nodeName"]
         container = pod["spec"]["containers"][0]
         if limits:
@@ -141,13 +165,21 @@ class Pods(unittest.TestCase):
         container["env"] = [{"name": "PYTHONPATH", "value": "/torch"}]
         container["securityContext"] = {"runAsUser": user}
         container["volumeMounts"] = [{"name": "torch", "mountPath": "/torch", "readOnly": True}]
-        pod["spec"]["volumes"] = [{"name": "torch", "hostPath": {"path": str(self.packages)}}]
+        path = str(packages or self.packages)
+        pod["spec"]["volumes"] = [{"name": "torch", "hostPath": {"path": path}}]
         self.kubectl("apply", "-f", "-", input=json.dumps(pod))
         self.addCleanup(self.kubectl, "delete", "pod", name, "--now", "--ignore-not-found")
 
-    def said(self, name, command, limits=None, user=0):
-        self.start(name, command, limits, user)
+    def said(self, name, command, limits=None, **options):
+        self.start(name, command, limits, **options)
         return self.result(name)
+
+    def logs(self, name):
+        """What a pod has said; nothing while its kubelet does not answer."""
+        try:
+            return self.kubectl("logs", name, stderr=subprocess.DEVNULL).strip()
+        except subprocess.CalledProcessError:
+            return ""
 
     def eventually(self, expected, ask, seconds=SECONDS):
         """Waits until `ask` returns what is expected, and returns after how many seconds."""
@@ -271,6 +303,49 @@ class GpusInPods(Pods):
         self.assertTrue(lines[0].startswith("NVIDIA A100-SXM4-40GB 40960 GPU-"), said)
         self.assertNotEqual(lines[0], lines[1])
 
+    def test_images_may_have_an_older_c_library(self):
+        said = self.said("old", ["sh", "-c", (
+            "nvidia-smi --query-gpu=name --format=csv,noheader && python3 -c \"\n"
+            "import ctypes, os\n"
+            "cuda = ctypes.CDLL('libcudart.so.12')\n"
+            "memory = ctypes.c_void_p()\n"
+            "for gib in (30, 20):\n"
+            "    print(cuda.cudaMalloc(ctypes.byref(memory), ctypes.c_size_t(gib << 30)))\n"
+            "print(cuda.cudaDeviceSynchronize(), os.confstr('CS_GNU_LIBC_VERSION'))\"")],
+            {WHOLE: 1}, release="bullseye")
+        self.assertEqual(said.splitlines(),
+                         ["NVIDIA A100-SXM4-40GB", "0", "2", "0 glibc 2.31"])
+
+    def test_nvidias_packages_get_right_answers(self):
+        folder, names = contract_program()
+        # On standard error is what it asks for that is not supported.
+        command = ["sh", "-c", 'exec /torch/contract "$@" 2>/dev/null', "sh", *names]
+        said = json.loads(self.said("contract", command, {WHOLE: 2}, packages=folder))
+        self.assertEqual(said["missing"], [])
+        self.assertEqual([said["Init"], said["second Init"], *said["Shutdown"]],
+                         ["Success"] * 2 + ["SUCCESS"] * 2)
+        self.assertRegex(said["SystemGetDriverVersion"], r"^\d+\.\d+\.\d+$")
+        self.assertEqual(said["events"], ["Timeout", True])
+        self.assertEqual(len(said["gpus"]), 2)
+        for number, gpu in enumerate(said["gpus"]):
+            self.assertEqual(
+                {key: gpu[key] for key in ("GetName", "GetMinorNumber", "GetIndex", "GetMigMode",
+                                           "GetCudaComputeCapability", "GetArchitecture",
+                                           "IsMigDeviceHandle", "GetSupportedEventTypes")},
+                {"GetName": "NVIDIA A100-SXM4-40GB", "GetMinorNumber": number, "GetIndex": number,
+                 "GetMigMode": [0, 0], "GetCudaComputeCapability": [8, 0], "GetArchitecture": 7,
+                 "IsMigDeviceHandle": False, "GetSupportedEventTypes": 8})
+            self.assertEqual(gpu["GetMemoryInfo"]["Total"], 40 << 30)
+            self.assertEqual(len(gpu["GpuInstanceProfiles"]), 7)
+            # What an emulated GPU lacks is said as a GPU says it that lacks it.
+            for key in ("GetEccMode", "GetGpuFabricInfo", "GetSerial"):
+                self.assertEqual(gpu[key], "Not Supported")
+        self.assertNotEqual(*(gpu["GetUUID"] for gpu in said["gpus"]))
+        self.assertEqual({key: said["visited"][0][key] for key in
+                          ("architecture", "brand", "capability", "mig capable", "mig enabled")},
+                         {"architecture": "Ampere", "brand": "Nvidia", "capability": "8.0",
+                          "mig capable": True, "mig enabled": False})
+
     def test_metrics_say_what_pods_did(self):
         """Sums over a run, beside what the programs themselves measured of the GPU's time."""
         program = (
@@ -291,8 +366,8 @@ class GpusInPods(Pods):
         self.start("quarter", ["python3", "-c", program, "30"], {QUARTER: 1})
         took = {}
         for name in ("alone", "half", "quarter"):
-            self.eventually(True, lambda name=name: bool(self.kubectl("logs", name).strip()))
-            took[name] = float(self.kubectl("logs", name))
+            self.eventually(True, lambda name=name: bool(self.logs(name)))
+            took[name] = float(self.logs(name))
         whole = took["alone"] / 100
         time.sleep(1.5)  # The next look of the exporter.
         alone = self.metrics(9400, busy)
@@ -352,8 +427,7 @@ class Health(Pods):
         self.eventually("1", self.allocatable)
         # One of the pods loses its GPU, the other goes on.
         self.eventually(["Running", "Succeeded"], lambda: sorted(
-            self.kubectl("get", "pod", name, "-o", "jsonpath={.status.phase}")
-            for name in ("one", "other")), seconds=10)
+            self.phase(name) for name in ("one", "other")), seconds=10)
         said = self.kubectl("logs", "one") + self.kubectl("logs", "other")
         self.assertIn("CUDA error: unknown error", said)
         self.eventually("2", self.allocatable)
@@ -391,7 +465,7 @@ class Restarts(Pods):
             time.sleep(draw.random())
             for name in list(running):
                 self.eventually(True, lambda name=name: self.has_started(name))
-                uuid = self.kubectl("logs", name).strip()
+                uuid = self.logs(name)
                 self.assertTrue(uuid.startswith("GPU-"), f"{name}: {uuid}")
                 self.assertIn(running[name], (None, uuid), "a pod's GPU changed")
                 running[name] = uuid
@@ -408,14 +482,14 @@ class Restarts(Pods):
     def has_started(self, name):
         """A pod that the kubelet refused while the plugin was away fails: it is made again, as a
         controller of pods would."""
-        phase = self.kubectl("get", "pod", name, "-o", "jsonpath={.status.phase}")
+        phase = self.phase(name)
         if phase == "Failed":
             pod = json.loads(self.kubectl("get", "pod", name, "-o", "json"))
             self.assertEqual(pod["status"].get("reason"), "UnexpectedAdmissionError", pod["status"])
             command = pod["spec"]["containers"][0]["command"]
             self.kubectl("delete", "pod", name, "--now")
             self.start(name, command, {WHOLE: 1})
-        return phase == "Running" and bool(self.kubectl("logs", name).strip())
+        return phase == "Running" and bool(self.logs(name))
 
 
 def main():
