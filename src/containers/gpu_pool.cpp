@@ -12,6 +12,7 @@
 
 #include "gpemu/base/variables.hpp"
 #include "gpemu/device/node.hpp"
+#include "gpemu/device/node_view.hpp"
 
 namespace gpemu::containers {
 namespace {
@@ -38,7 +39,59 @@ std::unexpected<Error> io_fault(const std::filesystem::path& path, const std::er
   return fail(ErrorCode::kIo, "{}: {}", path.string(), error.message());
 }
 
+void show_as(device::DeviceConfig& device, const std::string& machine, std::size_t gpu) {
+  device.shown_node = machine;
+  device.shown_number = gpu;
+}
+
+/// Makes the node with all GPUs of the machine, in place of an earlier pool's.
+Result<std::shared_ptr<device::Node>> machine_of(const GpuPoolOptions& options) {
+  const std::filesystem::path folder = GpuPool::machine_folder(options.folder);
+  std::error_code error;
+  std::filesystem::remove_all(folder, error);
+  std::filesystem::create_directories(folder, error);
+  if (error) return io_fault(folder, error);
+  device::NodeConfig config{.name = kNodeName, .devices = options.gpus, .faults = options.faults};
+  for (std::size_t gpu = 0; gpu < config.devices.size(); ++gpu) {
+    show_as(config.devices[gpu], options.machine, gpu);
+  }
+  return device::Node::create(config, folder);
+}
+
+/// Returns whether a driver reports an error of a device, with which containers do not get it.
+bool has_failed(const device::FaultTable& faults, int device, TimePoint now) {
+  // Xids of programs alone do not count, such as 31. Source: NVIDIA's device plugin ignores them.
+  constexpr int kNvlinkXid = 74;
+  const auto is_link = [](const device::DeviceXid& xid) { return xid.number == kNvlinkXid; };
+  return faults.health(device, now).lost || std::ranges::any_of(faults.xids(device, now), is_link);
+}
+
 }  // namespace
+
+std::filesystem::path GpuPool::machine_folder(const std::filesystem::path& folder) {
+  return folder / "machine";
+}
+
+bool GpuPool::is_healthy(std::size_t gpu) const {
+  const TimePoint now = machine_->clock().now();
+  if (has_failed(machine_->faults(), static_cast<int>(gpu), now)) return false;
+  const auto by_count = [gpu](const profile::Fault& fault) {
+    return fault.gpu == static_cast<int>(gpu) && fault.at_collective != 0;
+  };
+  if (!std::ranges::any_of(faults_.faults, by_count)) return true;
+  // What containers may write is looked at only for this.
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(options_.folder, error)) {
+    const std::set<std::size_t> its = gpus_of_folder(entry.path().filename().string());
+    if (!its.contains(gpu)) continue;
+    const auto node = device::NodeView::open(kNodeName, entry.path());
+    if (!node || std::cmp_not_equal((*node)->device_count(), its.size())) continue;
+    const auto faults = (*node)->faults();
+    const auto number = std::distance(its.begin(), its.find(gpu));
+    if (faults && has_failed(*faults, static_cast<int>(number), now)) return false;
+  }
+  return true;
+}
 
 Result<GpuPool> GpuPool::create(GpuPoolOptions options) {
   if (options.gpus.empty()) return fail(ErrorCode::kInvalidArgument, "a pool needs GPUs");
@@ -55,11 +108,17 @@ Result<GpuPool> GpuPool::create(GpuPoolOptions options) {
   std::filesystem::create_directories(options.folder, error);
   if (error) return io_fault(options.folder, error);
   GPEMU_TRY(write_smi(options.folder));
-  GpuPool pool(std::move(options));
-  GPEMU_ASSIGN(const auto machine, device::Node::create_private({.name = pool.options_.machine,
-                                                                 .devices = pool.options_.gpus}));
+  profile::FaultPlan faults;
+  if (!options.faults.empty()) {
+    GPEMU_ASSIGN(faults, profile::parse_fault_plan(options.faults, "faults", options.gpus.size()));
+  }
+  GPEMU_ASSIGN(auto machine, machine_of(options));
+  GpuPool pool(std::move(options), std::move(machine));
+  pool.started_ = pool.machine_->clock().now();
+  pool.faults_ = std::move(faults);
   for (std::size_t gpu = 0; gpu < pool.options_.gpus.size(); ++gpu) {
-    const std::string uuid = machine->device_snapshot(static_cast<int>(gpu), TimePoint{}).uuid;
+    const std::string uuid =
+        pool.machine_->device_snapshot(static_cast<int>(gpu), TimePoint{}).uuid;
     pool.uuids_.push_back(uuid);
     for (int replica = 0; replica < pool.options_.replicas; ++replica) {
       const bool shared = pool.options_.replicas > 1;
@@ -138,11 +197,22 @@ Result<std::filesystem::path> GpuPool::node_folder(const std::vector<std::size_t
                             .mode = kForAll};
   for (const std::size_t gpu : gpus) {
     config.devices.push_back(options_.gpus[gpu]);
-    config.devices.back().shown_node = options_.machine;
-    config.devices.back().shown_number = gpu;
+    show_as(config.devices.back(), options_.machine, gpu);
   }
+  config.faults = profile::faults_left(faults_, gpus, machine_->clock().now() - started_);
   GPEMU_ASSIGN([[maybe_unused]] const auto node, device::Node::create(config, folder));
   return folder;
+}
+
+int GpuPool::tenant_of(std::span<const std::string> ids) const {
+  int first = options_.replicas;
+  for (const std::string& id : ids) {
+    int replica = 0;
+    const std::size_t begin = id.rfind(':') + 1;
+    std::from_chars(id.data() + begin, id.data() + id.size(), replica);
+    first = std::min(first, replica);
+  }
+  return first + 1;
 }
 
 Result<ContainerEdits> GpuPool::allocate(std::span<const std::string> ids) {
@@ -165,6 +235,9 @@ Result<ContainerEdits> GpuPool::allocate(std::span<const std::string> ids) {
   for (const std::size_t gpu : gpus) uuids.push_back(uuids_[gpu]);
   edits.environment.emplace_back("NVIDIA_VISIBLE_DEVICES",
                                  fmt::format("{}", fmt::join(uuids, ",")));
+  if (shared) {
+    edits.environment.emplace_back(variable::kTenant, std::to_string(tenant_of(ids)));
+  }
   if (options_.division == Division::kNone || std::cmp_equal(ids.size(), options_.replicas)) {
     return edits;
   }

@@ -14,6 +14,7 @@
 #include "gpemu/base/file.hpp"
 #include "gpemu/base/temporary_folder.hpp"
 #include "gpemu/device/node.hpp"
+#include "gpemu/device/node_view.hpp"
 
 namespace gpemu::containers {
 namespace {
@@ -32,6 +33,7 @@ class GpuPoolTest : public testing::Test {
                                        Division division = Division::kNone) const {
     GpuPoolOptions made{.machine = "n1",
                         .gpus = {},
+                        .faults = {},
                         .slices = {},
                         .folder = state(),
                         .installation = installation(),
@@ -63,6 +65,50 @@ class GpuPoolTest : public testing::Test {
   TemporaryFolder folder_ =
       TemporaryFolder::create(testing::TempDir(), "gpemu-containers-").value();
 };
+
+TEST_F(GpuPoolTest, ContainersHaveTheFaultsOfTheirGpus) {
+  GpuPoolOptions faulty = options(4);
+  faulty.faults =
+      "[[fault]]\nkind = \"lost\"\ngpu = 3\nat_s = 0\n"
+      "[[fault]]\nkind = \"lost\"\ngpu = 2\nat_s = 0\nfor_s = 0\n"
+      "[[fault]]\nkind = \"broken-link\"\nlink = \"nvlink\"\ngpu = 0\nat_s = 0\n"
+      "[[fault]]\nkind = \"slow\"\ngpu = 1\nat_s = 0\nclock = 0.5\n"
+      "[[fault]]\nkind = \"lost\"\ngpu = 1\nat_s = 1000000\n";
+  GpuPool four = GpuPool::create(faulty).value();
+  EXPECT_FALSE(four.is_healthy(3));
+  EXPECT_TRUE(four.is_healthy(2)) << "it is back";
+  EXPECT_TRUE(four.is_healthy(1)) << "slow, but there";
+  EXPECT_FALSE(four.is_healthy(0));
+  const auto node =
+      device::Node::open(kNodeName, node_of(four.allocate(ids(four, {1, 3})).value())).value();
+  const TimePoint now = node->clock().now();
+  EXPECT_EQ(node->faults().health(0, now).clock, 0.5);
+  EXPECT_FALSE(node->faults().health(0, now).lost);
+  EXPECT_TRUE(node->faults().health(1, now).lost);
+}
+
+TEST_F(GpuPoolTest, AFaultByCountMakesAGpuUnhealthyOnceAContainerHasCounted) {
+  GpuPoolOptions faulty = options(2);
+  faulty.faults = "[[fault]]\nkind = \"lost\"\ngpu = 1\nat_collective = 2\n";
+  GpuPool two = GpuPool::create(faulty).value();
+  const std::filesystem::path folder = node_of(two.allocate(ids(two, {1})).value());
+  const auto node = device::Node::open(kNodeName, folder).value();
+  EXPECT_FALSE(node->faults().count_collective(0, node->clock().now())) << "nobody is killed";
+  EXPECT_TRUE(two.is_healthy(1));
+  EXPECT_FALSE(node->faults().count_collective(0, node->clock().now())) << "nobody is killed";
+  EXPECT_FALSE(two.is_healthy(1));
+  EXPECT_TRUE(two.is_healthy(0));
+  // A container that writes garbage does not take GPUs from others that way.
+  write_file_atomically(folder / kNodeName, "garbage").value();
+  EXPECT_TRUE(two.is_healthy(0));
+}
+
+TEST_F(GpuPoolTest, WatchersFindTheMachine) {
+  const GpuPool three = pool(3);
+  const auto machine = device::NodeView::open("gpus", GpuPool::machine_folder(state())).value();
+  ASSERT_EQ(machine->device_count(), 3);
+  EXPECT_EQ(machine->device_snapshot(2, TimePoint{})->uuid, three.devices()[2].id);
+}
 
 TEST_F(GpuPoolTest, AContainerSeesItsGpusAloneAsTheMachineHasThem) {
   GpuPool four = pool(4);
@@ -111,10 +157,13 @@ TEST_F(GpuPoolTest, ReplicasShareANodeAndMayBeParts) {
   const auto other = turns.allocate(ids(turns, {1})).value();
   EXPECT_EQ(node_of(one), node_of(other));
   EXPECT_EQ(variable(one, "GPEMU_GPU_SHARE"), std::nullopt);
+  EXPECT_EQ(variable(one, "GPEMU_TENANT"), "1");
+  EXPECT_EQ(variable(other, "GPEMU_TENANT"), "2");
 
   GpuPool shares = pool(2, 4, Division::kShare);
   const auto three = shares.allocate(ids(shares, {4, 5, 6})).value();
   EXPECT_EQ(variable(three, "GPEMU_GPU_SHARE"), "0.75");
+  EXPECT_EQ(variable(three, "GPEMU_TENANT"), "1");
   EXPECT_EQ(variable(three, "GPEMU_GPU_FRACTION"), "0.75");
   GpuPool limits = pool(2, 3, Division::kLimit);
   EXPECT_EQ(variable(limits.allocate(ids(limits, {0})).value(), "GPEMU_GPU_LIMIT"), "0.333333");

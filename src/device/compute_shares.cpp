@@ -39,6 +39,19 @@ Result<std::uint32_t> read_percentage(const Lookup& lookup, const std::string& n
   return static_cast<std::uint32_t>(percent) % kPercent * (kWholeWidth / kPercent);
 }
 
+/// Returns 0 if the variable is not set.
+Result<std::uint8_t> read_tenant(const Lookup& lookup) {
+  const std::string_view text = text_of(lookup, variable::kTenant);
+  if (text.empty()) return std::uint8_t{0};
+  std::string_view rest = text;
+  std::uint8_t number = 0;
+  if (!take_number(rest, number) || !rest.empty() || number < 1 || number > kMostTenants) {
+    return fail(ErrorCode::kInvalidArgument, "{} is \"{}\", not a number from 1 to {}",
+                variable::kTenant, text, kMostTenants);
+  }
+  return number;
+}
+
 }  // namespace
 
 Result<ComputeShares> ComputeShares::read(const Lookup& lookup) {
@@ -62,7 +75,8 @@ Result<ComputeShares> ComputeShares::read(const Lookup& lookup) {
     percentage = 0;
     shares.of_device_.clear();
   }
-  shares.of_all_ = {.part = share + limit + percentage, .capped = share == 0};
+  GPEMU_ASSIGN(const std::uint8_t tenant, read_tenant(lookup));
+  shares.of_all_ = {.part = share + limit + percentage, .capped = share == 0, .tenant = tenant};
   if (shares.of_all_.part == 0) shares.of_all_.capped = false;
   return shares;
 }
@@ -70,7 +84,7 @@ Result<ComputeShares> ComputeShares::read(const Lookup& lookup) {
 ComputeShare ComputeShares::of(int index) const {
   const auto place = static_cast<std::size_t>(index);
   if (index < 0 || place >= of_device_.size() || of_device_[place] == 0) return of_all_;
-  return {.part = of_device_[place], .capped = true};
+  return {.part = of_device_[place], .capped = true, .tenant = of_all_.tenant};
 }
 
 bool ComputeShares::any() const {

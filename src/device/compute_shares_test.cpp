@@ -52,6 +52,14 @@ TEST(ComputeShares, AreThoseOfHami) {
   EXPECT_EQ(percent_of(both, 1), 10);
 }
 
+TEST(ComputeShares, HaveATenant) {
+  EXPECT_EQ(read({}).value().of(0).tenant, 0);
+  const auto shares = read({{"GPEMU_TENANT", "64"}, {"CUDA_DEVICE_SM_LIMIT_1", "20"}}).value();
+  EXPECT_EQ(shares.of(0).tenant, 64);
+  EXPECT_EQ(shares.of(0).part, 0U);
+  EXPECT_EQ(shares.of(1).tenant, 64);
+}
+
 TEST(ComputeShares, NameTheVariableAtFault) {
   for (const auto* const text : {"0", "1.5", "-0.5", "half", "nan"}) {
     const auto wrong = read({{"GPEMU_GPU_SHARE", text}});
@@ -63,6 +71,11 @@ TEST(ComputeShares, NameTheVariableAtFault) {
     ASSERT_FALSE(wrong);
     EXPECT_TRUE(wrong.error().message.starts_with("CUDA_DEVICE_SM_LIMIT_3 is "))
         << wrong.error().message;
+  }
+  for (const auto* const text : {"0", "65", "256", "-1", "a", "1b"}) {
+    const auto wrong = read({{"GPEMU_TENANT", text}});
+    ASSERT_FALSE(wrong);
+    EXPECT_TRUE(wrong.error().message.starts_with("GPEMU_TENANT is ")) << wrong.error().message;
   }
   EXPECT_NE(read({{"GPEMU_GPU_SHARE", "0.5"}, {"GPEMU_GPU_LIMIT", "0.5"}})
                 .error()

@@ -148,6 +148,7 @@ Result<std::unique_ptr<Device::State>> Device::attach(std::shared_ptr<Node> node
   state->segment = &segment;
   state->clock = &clock;
   state->claims = &segment.claims(place);
+  state->claims->set_tenant(share.tenant);
   if (client && client->memory) state->claims->set_limit(*client->memory);
   state->schedule = &schedule;
   state->asks = state->node->policy() == SharingPolicy::kOrion ||
@@ -194,6 +195,7 @@ Result<std::unique_ptr<Device>> Device::open(std::shared_ptr<Node> node, const M
   // From here on, the destructor gives back what was taken.
   state->memory_place = facts.mig_place(mig.gpu, mig.memory_place);
   state->claims = &segment.claims(state->memory_place);
+  state->claims->set_tenant(share.tenant);
   std::unique_ptr<Device> device(new Device(std::move(state)));
   if (!segment.mig_table(mig.gpu).keep(mig)) return gone();
   device->state_->claims->set_capacity(mig.memory_bytes);
@@ -321,8 +323,8 @@ MemoryInfo Device::memory_info() const {
   const Bytes used = state_->segment->memory_used(state_->memory_place);
   const Bytes held = std::min(state_->claims->memory(), used);
   const Bytes limit = std::min(state_->claims->limit(), total);
-  return {
-      .total = limit, .free = std::min(total - used, limit - std::min(held, limit)), .held = held};
+  const Bytes limited = std::min(state_->claims->limited_memory(), limit);
+  return {.total = limit, .free = std::min(total - used, limit - limited), .held = held};
 }
 
 std::vector<Moment> Device::ends() const {

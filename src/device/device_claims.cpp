@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "device_claims.hpp"
 
+#include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "gpemu/base/error.hpp"
@@ -36,9 +38,24 @@ Bytes DeviceClaims::limit() {
 
 bool DeviceClaims::fits(Bytes bytes) const {
   if (memory_ > limit_ || bytes > limit_ - memory_) return false;
-  const Bytes others = memory_held(holdings_, others_.attachments());
+  const Slots attachments = others_.attachments();
+  if (published_.tenant != 0 && limit_ < std::numeric_limits<Bytes>::max()) {
+    const Bytes of_tenant = held_by_tenant(attachments);
+    if (of_tenant > limit_ - memory_ || bytes > limit_ - memory_ - of_tenant) return false;
+  }
+  const Bytes others = memory_held(holdings_, attachments);
   return others <= capacity_ && memory_ <= capacity_ - others &&
          bytes <= capacity_ - others - memory_;
+}
+
+Bytes DeviceClaims::held_by_tenant(const Slots& others) const {
+  const std::uint32_t tenant = published_.tenant;
+  if (tenant == 0) return 0;
+  Slots its;
+  for (std::size_t slot = 0; slot < holdings_.size(); ++slot) {
+    if (others[slot] && holdings_[slot].tenant == tenant) its.set(slot);
+  }
+  return memory_held(holdings_, its);
 }
 
 bool DeviceClaims::take_memory(Bytes bytes) {
@@ -68,6 +85,12 @@ void DeviceClaims::give_back_memory(Bytes bytes) {
 Bytes DeviceClaims::memory() {
   const Lock lock(mutex_);
   return memory_;
+}
+
+Bytes DeviceClaims::limited_memory() {
+  const Bytes of_tenant = held_by_tenant(others_.attachments());
+  const Lock lock(mutex_);
+  return memory_ + std::min(of_tenant, std::numeric_limits<Bytes>::max() - memory_);
 }
 
 std::optional<DeviceClaims::Refusal> DeviceClaims::add_context(bool alone, bool is_mps_client) {

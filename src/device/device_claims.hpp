@@ -44,7 +44,11 @@ class DeviceClaims {
 
   void set_capacity(Bytes capacity) GPEMU_EXCLUDES(mutex_);
   [[nodiscard]] Bytes capacity() GPEMU_EXCLUDES(mutex_);
-  /// The most memory that this attachment may take; the last number if there is no limit.
+  /// Says that this attachment is one of a tenant's, whose limit is that of all together. Call it
+  /// before the attachment takes anything.
+  void set_tenant(std::uint8_t tenant) { published_.tenant = tenant; }
+  /// The most memory that this attachment, or its tenant, may take; the last number if there is no
+  /// limit.
   void set_limit(Bytes limit) GPEMU_EXCLUDES(mutex_);
   [[nodiscard]] Bytes limit() GPEMU_EXCLUDES(mutex_);
 
@@ -54,6 +58,8 @@ class DeviceClaims {
   void give_back_memory(Bytes bytes) GPEMU_EXCLUDES(mutex_);
   /// Returns how much memory this attachment has taken.
   [[nodiscard]] Bytes memory() GPEMU_EXCLUDES(mutex_);
+  /// Returns how much of what the limit allows is taken: by this attachment, or by its tenant.
+  [[nodiscard]] Bytes limited_memory() GPEMU_EXCLUDES(mutex_);
 
   /// Why a context was refused: a process has one, in the slot `holder`, or, if there is no holder,
   /// others kept claiming the device.
@@ -70,6 +76,8 @@ class DeviceClaims {
 
  private:
   [[nodiscard]] bool fits(Bytes bytes) const GPEMU_REQUIRES(mutex_);
+  /// Returns what other attachments of this one's tenant have taken.
+  [[nodiscard]] Bytes held_by_tenant(const Slots& others) const;
   /// Returns the slot of another process that has a context.
   [[nodiscard]] std::optional<std::size_t> other_user(bool is_mps_client) const;
 

@@ -114,6 +114,29 @@ TEST_F(DeviceClaimsTest, AnAttackerCanCauseARefusalButNoEndlessAttempts) {
   EXPECT_EQ(own().memory, 0U);
 }
 
+TEST_F(DeviceClaimsTest, ATenantsLimitIsThatOfAllItsProcesses) {
+  alive_ = Slots(0b110);
+  claims_.set_tenant(5);
+  claims_.set_limit(500 * kKiB);
+  other().tenant = 5;
+  other().memory = 300 * kKiB;
+  holdings_[2].tenant = 6;
+  holdings_[2].memory = 100 * kKiB;
+  EXPECT_FALSE(claims_.take_memory(201 * kKiB));
+  EXPECT_TRUE(claims_.take_memory(150 * kKiB));
+  EXPECT_EQ(claims_.limited_memory(), 450 * kKiB);
+  EXPECT_EQ(claims_.memory(), 150 * kKiB);
+  // Both claim the rest at once: neither may have it while the other's claim stands.
+  while_it_looks_ = [&] {
+    if (own().memory == 200 * kKiB) other().memory = 350 * kKiB;
+  };
+  while_it_pauses_ = [&] { other().memory = 300 * kKiB; };
+  EXPECT_FALSE(claims_.take_memory(50 * kKiB));
+  while_it_looks_ = [] {};
+  alive_ = Slots(0b100);
+  EXPECT_TRUE(claims_.take_memory(350 * kKiB)) << "the other one has died";
+}
+
 TEST_F(DeviceClaimsTest, CountsContextsOnASharedDevice) {
   other().contexts = 1;
   EXPECT_FALSE(claims_.add_context(false));

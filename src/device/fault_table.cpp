@@ -83,6 +83,12 @@ TimePoint FaultTable::begin_of(std::size_t index) const {
   return begun_ns == 0 ? TimePoint::max() : at_ns(begun_ns);
 }
 
+/// Returns when a fault is over.
+TimePoint FaultTable::end_of(std::size_t index) const {
+  const auto& lasts = faults_[index].lasts;
+  return lasts ? saturating_add(begin_of(index), *lasts) : TimePoint::max();
+}
+
 /// Returns when the first fault of a kind begins, of those that begin at `from` or later.
 TimePoint FaultTable::first_of(FaultKind kind, int device, TimePoint from) const {
   TimePoint first = TimePoint::max();
@@ -94,8 +100,13 @@ TimePoint FaultTable::first_of(FaultKind kind, int device, TimePoint from) const
   return first;
 }
 
-TimePoint FaultTable::lost_from(int device) const {
-  return first_of(FaultKind::kLost, device, TimePoint::min());
+TimePoint FaultTable::lost_from(int device, TimePoint since) const {
+  TimePoint first = TimePoint::max();
+  for (std::size_t i = 0; i < faults_.size(); ++i) {
+    if (faults_[i].kind != FaultKind::kLost || faults_[i].gpu != device) continue;
+    if (end_of(i) > since) first = std::min(first, begin_of(i));
+  }
+  return first;
 }
 
 TimePoint FaultTable::killed_at(int device, TimePoint now) const {
@@ -108,9 +119,7 @@ double FaultTable::link_share(int device, int peer, profile::GpuLink link, TimeP
     const Fault& fault = faults_[i];
     if (fault.kind != FaultKind::kSlowLink || fault.link != link) continue;
     if (!joins(fault, device, peer)) continue;
-    const TimePoint begin = begin_of(i);
-    const TimePoint end = fault.lasts ? saturating_add(begin, *fault.lasts) : TimePoint::max();
-    if (begin <= now && now < end) share = std::min(share, fault.rate);
+    if (begin_of(i) <= now && now < end_of(i)) share = std::min(share, fault.rate);
   }
   return share;
 }
@@ -121,14 +130,14 @@ std::vector<FaultTable::Span> FaultTable::slow_spans(int device) const {
     const Fault& fault = faults_[i];
     if (fault.kind != FaultKind::kSlow || fault.gpu != device) continue;
     const TimePoint begin = begin_of(i);
-    const TimePoint end = fault.lasts ? saturating_add(begin, *fault.lasts) : TimePoint::max();
+    const TimePoint end = end_of(i);
     if (begin < end) spans.push_back({.begin = begin, .end = end, .clock = fault.clock});
   }
   return spans;
 }
 
 DeviceHealth FaultTable::health(int device, TimePoint now) const {
-  DeviceHealth health{.lost = lost_from(device) <= now};
+  DeviceHealth health{.lost = lost_from(device, now) <= now};
   for (const Span& span : slow_spans(device)) {
     if (span.begin <= now && now < span.end) health.clock = std::min(health.clock, span.clock);
   }
@@ -137,7 +146,7 @@ DeviceHealth FaultTable::health(int device, TimePoint now) const {
 
 Duration FaultTable::time_of(int device, TimePoint start, Duration cost) const {
   const std::vector<Span> spans = slow_spans(device);
-  const TimePoint lost = lost_from(device);
+  const TimePoint lost = lost_from(device, start);
   TimePoint time = start;
   Duration left = cost;
   // Each turn is a part in which the clock does not change.

@@ -70,10 +70,26 @@ TEST_F(FaultTableTest, WorkEndsWhenTheGpuIsLost) {
   EXPECT_EQ(time_of(0ms), 5ms);
   EXPECT_EQ(time_of(5ms), 0ms);
   EXPECT_EQ(time_of(9ms), 0ms);
-  EXPECT_EQ(table().lost_from(0), since_zero(1s + 5ms));
-  EXPECT_EQ(table().lost_from(1), TimePoint::max());
+  EXPECT_EQ(table().lost_from(0, since_zero(1s)), since_zero(1s + 5ms));
+  EXPECT_EQ(table().lost_from(1, since_zero(1s)), TimePoint::max());
   EXPECT_FALSE(table().health(0, since_zero(1s + 4ms)).lost);
   EXPECT_TRUE(table().health(0, since_zero(1s + 5ms)).lost);
+}
+
+TEST_F(FaultTableTest, AGpuThatComesBackIsLostForThoseWhoUsedIt) {
+  add({.kind = FaultKind::kLost, .gpu = 0, .at = 5ms, .lasts = 10ms});
+  add({.kind = FaultKind::kLost, .gpu = 0, .at = 40ms});
+  EXPECT_EQ(time_of(0ms), 5ms);
+  EXPECT_EQ(time_of(5ms), 0ms);
+  EXPECT_EQ(time_of(14ms), 0ms);
+  EXPECT_EQ(time_of(15ms), 10ms) << "the work of a process that came later";
+  EXPECT_EQ(time_of(35ms), 5ms);
+  EXPECT_TRUE(table().health(0, since_zero(1s + 14ms)).lost);
+  EXPECT_FALSE(table().health(0, since_zero(1s + 15ms)).lost);
+  EXPECT_TRUE(table().health(0, since_zero(1s + 40ms)).lost);
+  EXPECT_EQ(table().lost_from(0, since_zero(1s)), since_zero(1s + 5ms));
+  EXPECT_EQ(table().lost_from(0, since_zero(1s + 14ms)), since_zero(1s + 5ms));
+  EXPECT_EQ(table().lost_from(0, since_zero(1s + 15ms)), since_zero(1s + 40ms));
 }
 
 TEST_F(FaultTableTest, AFaultByCountBeginsWhenItHasBeenCounted) {
@@ -266,7 +282,7 @@ TEST(FaultyNode, ALostGpuNeverArrives) {
   EXPECT_EQ(faulty.clock.now(), since_zero(1s));
   EXPECT_TRUE(lost.is_open());
   EXPECT_TRUE(faulty.node->device_snapshot(0, faulty.clock.now()).health.lost);
-  EXPECT_EQ(faulty.node->faults().lost_from(0), since_zero(5ms));
+  EXPECT_EQ(faulty.node->faults().lost_from(0, since_zero(0ms)), since_zero(5ms));
 }
 
 TEST(FaultyNode, AFileKeepsItsFaults) {
@@ -282,7 +298,7 @@ TEST(FaultyNode, AFileKeepsItsFaults) {
   const auto other = Node::open("n", folder).value();
   const auto view = NodeView::open("n", folder).value();
   EXPECT_TRUE(other->faults().has_any(0));
-  EXPECT_EQ(other->faults().lost_from(0), node->faults().lost_from(0));
+  EXPECT_EQ(other->faults().lost_from(0, TimePoint{}), node->faults().lost_from(0, TimePoint{}));
   const auto health = [&view] {
     return view->device_snapshot(0, view->clock().now()).value().health;
   };

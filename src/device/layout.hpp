@@ -121,6 +121,7 @@ struct alignas(64) EngineRecord {
   std::atomic<std::int64_t> tail_ns;  ///< the end of the engine's queue.
   /// By processes that gave up their slots, less the dropped work of all that died.
   CountRecord ended;
+  std::atomic<std::int64_t> ended_ns_of[kMostTenants];  ///< its busy time, by tenant.
   /// The last gaps, in a ring. If an engine has more gaps ahead, the others count as work.
   std::atomic<std::uint32_t> gap_count;
   GapRecord gaps[4];
@@ -160,6 +161,7 @@ struct alignas(64) HoldingRecord {
   std::atomic<std::uint64_t> memory;
   std::atomic<std::int32_t> contexts;
   std::atomic<std::uint32_t> is_mps_client;  ///< 0 or 1.
+  std::atomic<std::uint32_t> tenant;         ///< see ComputeShare.
   /// What this process has on one engine.
   struct Use {
     std::atomic<std::int64_t> tail_ns;  ///< never less than the end of its last work.

@@ -24,6 +24,8 @@ Duration compute_time(const DeviceSnapshot& snapshot, const ProcessSnapshot& pro
   return found == snapshot.processes.end() ? Duration::zero() : found->busy[0];
 }
 
+}  // namespace
+
 DeviceLoad load_between(const DeviceSnapshot& before, const DeviceSnapshot& after, TimePoint start,
                         TimePoint end) {
   const Duration period = end - start;
@@ -52,8 +54,6 @@ DeviceLoad load_between(const DeviceSnapshot& before, const DeviceSnapshot& afte
   }
   return load;
 }
-
-}  // namespace
 
 double temperature_c(const DeviceSnapshot& device, double power) {
   if (device.max_power_w <= 0) return kAmbientTemperatureC;

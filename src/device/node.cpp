@@ -88,9 +88,11 @@ SlicePeers slice_peers_of(Segment& segment, int device) {
           .ring = [&segment](std::uint64_t identity) { segment.ring(identity); },
           .pid_of = [&segment](std::uint64_t identity) { return segment.pid_here(identity); },
           .drop =
-              [&segment, device](Duration cost) {
+              [&segment, device](std::uint8_t tenant, Duration cost) {
                 const auto compute = static_cast<std::size_t>(Engine::kCompute);
-                segment.engines(device)[compute].ended.busy_ns -= cost.count();
+                layout::EngineRecord& engine = segment.engines(device)[compute];
+                engine.ended.busy_ns -= cost.count();
+                if (tenant > 0) engine.ended_ns_of[tenant - 1] -= cost.count();
               },
           .quantum =
               [&segment, device] {

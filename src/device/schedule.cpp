@@ -252,7 +252,7 @@ bool Schedule::never_arrives(Party& party, const Party::Round& round) {
   const Speed* const speed = timeline_.speed_of(*round.lane);
   if (speed == nullptr) return false;
   const auto ready = ready_time(party, round);
-  return ready && *ready >= speed->lost_from();
+  return ready && *ready >= speed->lost_from(*ready);
 }
 
 /// Returns when to look whether ready_time has become known, as far as is known.

@@ -278,11 +278,15 @@ void Segment::clear_holdings(std::size_t slot) {
     holding.memory = 0;
     holding.contexts = 0;
     holding.is_mps_client = 0;
+    const std::uint32_t tenant = holding.tenant.exchange(0);
     for (std::size_t i = 0; i < kEngineCount; ++i) {
       layout::HoldingRecord::Use& use = holding.engines[i];
-      layout::CountRecord& ended = engines(static_cast<int>(device))[i].ended;
+      layout::EngineRecord& engine = engines(static_cast<int>(device))[i];
+      layout::CountRecord& ended = engine.ended;
       use.tail_ns = 0;
-      ended.busy_ns += use.queued.busy_ns.exchange(0);
+      const std::int64_t busy_ns = use.queued.busy_ns.exchange(0);
+      ended.busy_ns += busy_ns;
+      if (tenant > 0 && tenant <= kMostTenants) engine.ended_ns_of[tenant - 1] += busy_ns;
       ended.operations += use.queued.operations.exchange(0);
       ended.bytes += use.queued.bytes.exchange(0);
     }

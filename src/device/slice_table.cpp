@@ -22,6 +22,9 @@ constexpr int kMostReads = 1000;
 /// The values of a ProcessPriority.
 constexpr std::int64_t kClasses = 3;
 
+/// The values of a ComputeShare of one tenant: a part, with a cap or without.
+constexpr std::int64_t kShares = 2 * (kWholeWidth + 1);
+
 /// The lowest bits of the current version say which state counts.
 constexpr std::uint64_t kStateBits = 8;
 static_assert(2 * layout::kMostSharers <= 1 << kStateBits);
@@ -78,7 +81,9 @@ void read_sharer(Reader in, Sharer& sharer) {
   sharer.priority = static_cast<ProcessPriority>(urgency % kClasses +
                                                  static_cast<std::int64_t>(ProcessPriority::kHigh));
   sharer.is_held = urgency >= kClasses;
-  sharer.share.part = static_cast<std::uint32_t>(in.number(0, 2 * kWholeWidth + 1));
+  const std::int64_t share = in.number(0, (kMostTenants + 1) * kShares - 1);
+  sharer.share.tenant = static_cast<std::uint8_t>(share / kShares);
+  sharer.share.part = static_cast<std::uint32_t>(share % kShares);
   sharer.share.capped = sharer.share.part > kWholeWidth;
   if (sharer.share.capped) sharer.share.part -= kWholeWidth + 1;
   sharer.period = in.number(0, std::numeric_limits<std::int64_t>::max());
@@ -108,7 +113,8 @@ void write_sharer(Writer out, const Sharer& sharer) {
   out.number(sharer.width);
   out.number(static_cast<std::int64_t>(sharer.priority) -
              static_cast<std::int64_t>(ProcessPriority::kHigh) + (sharer.is_held ? kClasses : 0));
-  out.number(sharer.share.part + (sharer.share.capped ? kWholeWidth + 1 : 0));
+  out.number(sharer.share.part + (sharer.share.capped ? kWholeWidth + 1 : 0) +
+             sharer.share.tenant * kShares);
   out.number(sharer.period);
   out.number(sharer.used.count());
   out.number(sharer.served.count());

@@ -46,7 +46,7 @@ bool SlicedSharing::join(TimePoint now, const SharingRole& role) {
     next.advance(now, rules_);
     next.quantum = peers_.quantum();
     looked_at_all_ = next.looked_for_dead = TimePoint();
-    const Duration dropped = remove_dead(next);
+    const std::vector<Sharer> dead = remove_dead(next);
     if (next.sharers.size() == layout::kMostSharers) return false;
     if (next.sharers.size() == 1 && next.sharers[0].demand_count == 0) {
       // It is alone, so its work is not in the table yet.
@@ -59,15 +59,13 @@ bool SlicedSharing::join(TimePoint now, const SharingRole& role) {
         next.slice_end = saturating_add(next.time, next.length(rules_));
       }
     }
-    Sharer& own = next.sharers.emplace_back();
-    own.identity = table_.identity();
+    Sharer& own = next.add(table_.identity(), role.share);
     own.is_held = is_held_ = launches_ && role.priority == ProcessPriority::kLow;
     if (!launches_) {
       own.priority = role.priority;
     } else if (is_held_ && launches_->is_side_by_side()) {
       own.priority = ProcessPriority::kLow;
     }
-    own.share = role.share;
     if (role.client) {
       own.server = role.client->server;
       own.width = role.client->width;
@@ -76,7 +74,7 @@ bool SlicedSharing::join(TimePoint now, const SharingRole& role) {
     if (!version) return false;
     version_ = *version;
     slices_ = std::move(next);
-    if (dropped > Duration()) peers_.drop(dropped);
+    drop(dead);
     return true;
   };
   bool has_joined = table_.take_place();
@@ -99,6 +97,14 @@ bool SlicedSharing::join(TimePoint now, const SharingRole& role) {
   return true;
 }
 
+void SlicedSharing::drop(std::span<const Sharer> gone) const {
+  for (const Sharer& sharer : gone) {
+    if (const Duration wanted = sharer.wanted(); wanted > Duration()) {
+      peers_.drop(sharer.share.tenant, wanted);
+    }
+  }
+}
+
 void SlicedSharing::leave(TimePoint now) {
   if (contexts_ == 0 || --contexts_ > 0) return;
   for (int attempt = 0; attempt < kMostWrites; ++attempt) {
@@ -106,10 +112,10 @@ void SlicedSharing::leave(TimePoint now) {
     slices_.advance(now, rules_);
     const std::size_t own = slices_.find(table_.identity());
     if (own == TimeSlices::kNobody) break;
-    const Duration dropped = slices_.sharers[own].wanted();
+    const Sharer left = slices_.sharers[own];
     slices_.remove(own);
     if (!table_.write(version_, slices_)) continue;
-    if (dropped > Duration()) peers_.drop(dropped);
+    drop({&left, 1});
     break;
   }
   table_.leave_place();
@@ -231,12 +237,12 @@ bool SlicedSharing::publish(TimePoint now) {
     // Somebody took this process for dead, or the segment is damaged.
     if (own == TimeSlices::kNobody) break;
     state_demands(next, next.sharers[own]);
-    const Duration dropped = remove_dead(next);
+    const std::vector<Sharer> dead = remove_dead(next);
     const auto version = table_.write(version_, next);
     if (!version) continue;
     version_ = *version;
     slices_ = std::move(next);
-    if (dropped > Duration()) peers_.drop(dropped);
+    drop(dead);
     if (has_death) has_death_ = false;
     break;
   }
@@ -305,22 +311,22 @@ void SlicedSharing::settle_served(const Sharer& own) {
 
 /// Takes out processes that have died: at once those that want the engine, the others later.
 /// Returns what they wanted.
-Duration SlicedSharing::remove_dead(TimeSlices& slices) {
+std::vector<Sharer> SlicedSharing::remove_dead(TimeSlices& slices) {
   const bool has_death = has_death_;
   if (!has_death && slices.time - slices.looked_for_dead < kLookPeriodOfSlices) return {};
   slices.looked_for_dead = slices.time;
   const bool looks_at_all = has_death || slices.time - looked_at_all_ >= kLongLookPeriod;
   if (looks_at_all) looked_at_all_ = slices.time;
-  std::int64_t wanted = 0;
+  std::vector<Sharer> dead;
   for (std::size_t i = slices.sharers.size(); i-- > 0;) {
     const Sharer& sharer = slices.sharers[i];
     if (sharer.identity == table_.identity()) continue;
     if (!looks_at_all && sharer.demand_count == 0) continue;
     if (table_.is_alive(sharer.identity)) continue;
-    wanted = saturating_add(wanted, sharer.wanted().count());
+    dead.push_back(sharer);
     slices.remove(i);
   }
-  return Duration(wanted);
+  return dead;
 }
 
 /// Replaces the turns that a state knows. Those that begin at `from` or later were only expected.

@@ -30,7 +30,7 @@ struct SlicePeers {
   /// Returns a process's pid; 0 if it is of another pid namespace.
   std::function<pid_t(std::uint64_t identity)> pid_of;
   /// Notes that so much of the work that processes have queued will not run.
-  std::function<void(Duration cost)> drop;
+  std::function<void(std::uint8_t tenant, Duration cost)> drop;
   /// Returns how long time slices are to be from now on; 0: as the rules say.
   std::function<Duration()> quantum;
   /// Returns what all kernels that a process has ever queued take.
@@ -82,7 +82,10 @@ class SlicedSharing final : public DeviceSharing {
   bool publish(TimePoint now);
   void state_demands(TimeSlices& slices, Sharer& own) const;
   void settle_served(const Sharer& own);
-  [[nodiscard]] Duration remove_dead(TimeSlices& slices);
+  /// Removes and returns sharers that have died.
+  [[nodiscard]] std::vector<Sharer> remove_dead(TimeSlices& slices);
+  /// Notes that the work that they still wanted will not run.
+  void drop(std::span<const Sharer> gone) const;
   void watch_others();
   static void merge(const Sharer& own, TimePoint from, std::vector<Turn>& turns);
   void add_forgotten(const Sharer& own, std::vector<Turn>& turns);

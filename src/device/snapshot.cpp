@@ -136,6 +136,58 @@ std::string describe(const ProcessSnapshot& process) {
                      process.name);
 }
 
+namespace {
+
+int tenant_of(const layout::HoldingRecord& holding) {
+  return static_cast<int>(std::min<std::uint32_t>(holding.tenant.load(), kMostTenants));
+}
+
+/// Returns the work that each engine has done for the holder of a slot.
+std::array<Duration, kEngineCount> busy_of(const DeviceTables& device, std::size_t slot,
+                                           std::int64_t now_ns) {
+  const layout::HoldingRecord& holding = device.holdings[slot];
+  std::array<Duration, kEngineCount> busy{};
+  for (std::size_t i = 0; i < kEngineCount; ++i) {
+    const layout::HoldingRecord::Use& use = holding.engines[i];
+    busy[i] = work_done(device.engines[i], use.queued.busy_ns.load(), use.tail_ns.load(), now_ns);
+  }
+  if (device.slices == nullptr) return busy;
+  const std::size_t sharer = device.slices->find(device.processes[slot].identity);
+  if (sharer == TimeSlices::kNobody) return busy;
+  busy[kSliced] = work_left_out(holding.engines[kSliced].queued.busy_ns.load(),
+                                device.slices->sharers[sharer].wanted());
+  return busy;
+}
+
+void add_tenants(DeviceSnapshot& snapshot, const DeviceTables& device, const Slots& alive,
+                 std::int64_t now_ns) {
+  std::array<TenantSnapshot, kMostTenants + 1> tenants{};
+  for (std::size_t i = 0; i < kEngineCount; ++i) {
+    for (std::size_t tenant = 1; tenant <= kMostTenants; ++tenant) {
+      const std::int64_t ended_ns = device.engines[i].ended_ns_of[tenant - 1];
+      tenants[tenant].busy[i] = Duration(std::max(ended_ns, std::int64_t{0}));
+    }
+  }
+  for (std::size_t slot = 0; slot < device.processes.size(); ++slot) {
+    const layout::HoldingRecord& holding = device.holdings[slot];
+    TenantSnapshot& its = tenants[static_cast<std::size_t>(tenant_of(holding))];
+    const auto busy = busy_of(device, slot, now_ns);
+    for (std::size_t i = 0; i < kEngineCount; ++i) {
+      its.busy[i] = Duration(saturating_add(its.busy[i].count(), busy[i].count()));
+    }
+    if (alive[slot]) its.memory_held = saturating_sum(its.memory_held, holding.memory.load());
+  }
+  for (std::size_t tenant = 1; tenant <= kMostTenants; ++tenant) {
+    TenantSnapshot& its = tenants[tenant];
+    its.tenant = static_cast<int>(tenant);
+    its.memory_held = std::min(its.memory_held, snapshot.memory_total);
+    const bool is_known = its.memory_held > 0 || its.busy != decltype(its.busy){};
+    if (is_known) snapshot.tenants.push_back(its);
+  }
+}
+
+}  // namespace
+
 DeviceSnapshot make_snapshot(int index, const DeviceFacts& facts, const DeviceTables& device,
                              const Slots& alive, TimePoint now) {
   const std::int64_t now_ns = to_ns(now);
@@ -178,22 +230,15 @@ DeviceSnapshot make_snapshot(int index, const DeviceFacts& facts, const DeviceTa
     shown.busy = work_left_out(busy_ns, wanted);
     shown.idle_from = saturating_add(now, wanted);
   }
+  add_tenants(snapshot, device, alive, now_ns);
   for (std::size_t slot = 0; slot < device.processes.size(); ++slot) {
     const layout::HoldingRecord& holding = device.holdings[slot];
     if (!alive[slot] || holding.contexts.load() == 0) continue;
     ProcessSnapshot& shown = snapshot.processes.emplace_back(process_of(device.processes[slot]));
     shown.memory_held = std::min(holding.memory.load(), facts.memory_bytes);
     shown.is_mps_client = holding.is_mps_client.load() != 0;
-    for (std::size_t i = 0; i < kEngineCount; ++i) {
-      const layout::HoldingRecord::Use& use = holding.engines[i];
-      shown.busy[i] =
-          work_done(device.engines[i], use.queued.busy_ns.load(), use.tail_ns.load(), now_ns);
-    }
-    if (device.slices == nullptr) continue;
-    const std::size_t sharer = device.slices->find(device.processes[slot].identity);
-    if (sharer == TimeSlices::kNobody) continue;
-    shown.busy[kSliced] = work_left_out(holding.engines[kSliced].queued.busy_ns.load(),
-                                        device.slices->sharers[sharer].wanted());
+    shown.tenant = tenant_of(holding);
+    shown.busy = busy_of(device, slot, now_ns);
   }
   return snapshot;
 }

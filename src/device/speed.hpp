@@ -20,10 +20,12 @@ struct Speed {
     if (engine % kEngineCount == static_cast<std::size_t>(Engine::kCompute)) {
       return faults.time_of(device, start, cost);
     }
-    const TimePoint lost = lost_from();
+    const TimePoint lost = lost_from(start);
     return lost <= start ? Duration() : std::min(cost, lost - start);
   }
-  [[nodiscard]] TimePoint lost_from() const { return faults.lost_from(device); }
+  [[nodiscard]] TimePoint lost_from(TimePoint since) const {
+    return faults.lost_from(device, since);
+  }
 };
 
 }  // namespace gpemu::device

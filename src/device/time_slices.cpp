@@ -63,15 +63,17 @@ TimePoint Sharer::end_of_demand(TimePoint now, Pace pace) const {
       turn.when_done(Duration(saturating_add(turn.done_by(now).count(), demands[0].cost.count()))));
 }
 
-void Sharer::work(TimePoint from, TimePoint end, Pace pace, const TimeSliceRules& rules) {
-  Demand& demand = demands[0];
-  if (end > from && share.part > 0) {
-    if (const std::int64_t now = period_of(from, rules); period != now) {
-      period = now;
-      used = {};
-    }
-    used += end - from;
+void Sharer::charge(TimePoint from, TimePoint end, const TimeSliceRules& rules) {
+  if (end <= from || share.part == 0) return;
+  if (const std::int64_t now = period_of(from, rules); period != now) {
+    period = now;
+    used = {};
   }
+  used += end - from;
+}
+
+void Sharer::work(TimePoint from, TimePoint end, Pace pace) {
+  Demand& demand = demands[0];
   if (end > from) {
     Turn turn = turn_from(from, pace);
     const Duration done = turn.done_by(end) - turn.done_by(from);
@@ -134,6 +136,18 @@ std::size_t TimeSlices::parties() const {
   return count;
 }
 
+Sharer& TimeSlices::add(std::uint64_t identity, const ComputeShare& share) {
+  Sharer added;
+  added.identity = identity;
+  added.share = share;
+  for (const Sharer& other : sharers) {
+    if (share.tenant == 0 || other.share.tenant != share.tenant) continue;
+    added.period = other.period;
+    added.used = other.used;
+  }
+  return sharers.emplace_back(added);
+}
+
 void TimeSlices::remove(std::size_t sharer) {
   const std::uint64_t server = sharers[sharer].server;
   sharers.erase(sharers.begin() + static_cast<std::ptrdiff_t>(sharer));
@@ -186,8 +200,20 @@ void TimeSlices::give_to(std::size_t sharer, const TimeSliceRules& rules) {
   last = sharer;
   last_is_gone = false;
   switch_end = is_switch ? saturating_add(time, rules.context_switch) : time;
-  const Duration share = sharers[sharer].share_left(switch_end, rules);
+  const Duration share = slice_of_share(sharer, rules);
   slice_end = saturating_add(switch_end, share > Duration() ? share : length(rules));
+}
+
+Duration TimeSlices::slice_of_share(std::size_t sharer, const TimeSliceRules& rules) const {
+  const Sharer& own = sharers[sharer];
+  const Duration left = own.share_left(switch_end, rules);
+  if (own.share.tenant == 0) return left;
+  const auto wanting = std::ranges::count_if(sharers, [&](const Sharer& its) {
+    return its.share.tenant == own.share.tenant && its.wants_at(switch_end, rules);
+  });
+  const Duration whole = rules.period * own.share.part / kWholeWidth;
+  const Duration part = whole / std::max<std::int64_t>(wanting, 1);
+  return std::min(left, std::max(part, length(rules)));
 }
 
 void TimeSlices::advance(TimePoint until, const TimeSliceRules& rules) {
@@ -241,12 +267,25 @@ void TimeSlices::serve(TimePoint until, int rank, const TimeSliceRules& rules) {
   }
   if (sharers[last].server == 0) {
     end = std::min(end, sharers[last].end_of_demand(time, Pace{}));
-    sharers[last].work(time, end, Pace{}, rules);
+    work_for(last, end, Pace{}, rules);
   } else {
     end = serve_clients(end, rules);
   }
   time = end;
   slice_end = boundary_from(slice_end, time, length(rules));
+}
+
+void TimeSlices::work_for(std::size_t sharer, TimePoint end, Pace pace,
+                          const TimeSliceRules& rules) {
+  Sharer& own = sharers[sharer];
+  own.work(time, end, pace);
+  own.charge(time, end, rules);
+  if (own.share.tenant == 0) return;
+  for (std::size_t i = 0; i < sharers.size(); ++i) {
+    if (i != sharer && sharers[i].share.tenant == own.share.tenant) {
+      sharers[i].charge(time, end, rules);
+    }
+  }
 }
 
 /// Works for the clients of the last party until one of them wants something else, or until a time.
@@ -287,7 +326,7 @@ TimePoint TimeSlices::serve_clients(TimePoint until, const TimeSliceRules& rules
     until = std::min(until, sharers[working.at(k)].end_of_demand(time, paces.at(k)));
   }
   for (std::size_t k = 0; k < count; ++k) {
-    sharers[working.at(k)].work(time, until, paces.at(k), rules);
+    work_for(working.at(k), until, paces.at(k), rules);
   }
   return until;
 }

@@ -32,7 +32,7 @@ struct Sharer {
   bool is_held = false;  ///< its launches are held back: see LaunchPolicy.
   ComputeShare share{};
   std::int64_t period = 0;                    ///< in which it last used some of its share,
-  Duration used{};                            ///< and how much, of that period.
+  Duration used{};                            ///< and how much, of that period, with its tenant.
   Duration served{};                          ///< how much of its work is done.
   std::uint64_t turns = 0;                    ///< how many turns it has had.
   std::array<Turn, kTurnsKept> last_turns{};  ///< turn i, from 0, is at i % kTurnsKept.
@@ -63,7 +63,9 @@ struct Sharer {
   /// has a demand.
   [[nodiscard]] TimePoint end_of_demand(TimePoint now, Pace pace) const;
   /// Works for it, until its first demand is met at most. Requires: it has a demand.
-  void work(TimePoint from, TimePoint end, Pace pace, const TimeSliceRules& rules);
+  void work(TimePoint from, TimePoint end, Pace pace);
+  /// Notes that it has used some of its share, or that its tenant has.
+  void charge(TimePoint from, TimePoint end, const TimeSliceRules& rules);
 
  private:
   /// Returns its last turn if that goes on at a time, else a new one.
@@ -87,7 +89,7 @@ struct Sharer {
 /// slice is all that is left. While it has the engine, a process that comes to want it, and is as
 /// urgent, waits for the end of an ordinary slice; one that has waited for longer, for that of the
 /// share. Without anything left, it is like a process without a share, or, if it is capped, waits
-/// for the next period.
+/// for the next period. Processes of the same tenant use up one share, in equal slices of it.
 ///
 /// In the turn of a server, the engine works for all its clients that want it, at the paces of
 /// set_paces(): for the most urgent ones first, and for the others with the room that is left. What
@@ -121,6 +123,8 @@ class TimeSlices {
 
   /// Returns the position of a process; kNobody if it does not share the engine.
   [[nodiscard]] std::size_t find(std::uint64_t identity) const;
+  /// Adds one, with what is left of its tenant's share. Requires: there is a place left.
+  Sharer& add(std::uint64_t identity, const ComputeShare& share);
   void remove(std::size_t sharer);
   /// Returns how many parties there are.
   [[nodiscard]] std::size_t parties() const;
@@ -160,9 +164,14 @@ class TimeSlices {
   /// Takes one step, not beyond a time.
   void step(TimePoint until, const TimeSliceRules& rules);
   void serve(TimePoint until, int rank, const TimeSliceRules& rules);
+  /// Lets a process work, whose tenant's share it uses.
+  void work_for(std::size_t sharer, TimePoint end, Pace pace, const TimeSliceRules& rules);
   [[nodiscard]] TimePoint serve_clients(TimePoint until, const TimeSliceRules& rules);
   [[nodiscard]] TimePoint end_of_turn(int rank, const TimeSliceRules& rules) const;
   void give_to(std::size_t sharer, const TimeSliceRules& rules);
+  /// Returns how long a process that gets the engine now may use its share without a break: what is
+  /// left of it, or its part of the share if others of its tenant want the engine, too.
+  [[nodiscard]] Duration slice_of_share(std::size_t sharer, const TimeSliceRules& rules) const;
   [[nodiscard]] bool are_one_party(std::size_t a, std::size_t b) const {
     return a == b || (sharers[a].server != 0 && sharers[a].server == sharers[b].server);
   }

@@ -136,6 +136,20 @@ TEST_F(SharesOfTimeTest, WhatSharesLeaveIsDividedByOrdinarySlices) {
   EXPECT_EQ(turns_of(sharer(2)), (Spans{{66, 76}}));
 }
 
+TEST_F(SharesOfTimeTest, ProcessesOfATenantHaveOneShareTogether) {
+  add_with(30, true, 10'000ns);
+  add_with(30, true, 10'000ns);
+  add_with(0, false, 10'000ns);
+  for (std::size_t i : {0, 1}) sharer(i).share.tenant = 7;
+  run(400ns);
+  EXPECT_EQ(sharer(0).served + sharer(1).served, 120ns);
+  EXPECT_EQ(sharer(0).served, sharer(1).served);
+  // One that comes later finds its tenant's share used.
+  const Sharer& late = slices_.add(9, sharer(0).share);
+  EXPECT_EQ(late.used, sharer(0).used);
+  EXPECT_EQ(late.period, sharer(0).period);
+}
+
 TEST_F(SharesOfTimeTest, WhoComesDuringAShareWaitsForAnOrdinarySlice) {
   add_with(50, false, 1000ns);
   Sharer& late = add_with(50, false, 0ns);
@@ -190,8 +204,8 @@ TEST_F(SharesOfTimeTest, HoldForRandomProcesses) {
 }
 
 TEST_F(SharesOfTimeTest, ReachOthersThroughTheTable) {
-  add_with(25, true, 100ns);
-  add_with(75, false, 100ns);
+  add_with(25, true, 100ns).share.tenant = 64;
+  add_with(75, false, 100ns).share.tenant = 1;
   run(60ns);
   auto table = std::make_unique<layout::SliceTable>();
   SliceTable own(*table, 7, [](std::uint64_t) { return true; });
@@ -202,6 +216,7 @@ TEST_F(SharesOfTimeTest, ReachOthersThroughTheTable) {
   for (std::size_t i = 0; i < 2; ++i) {
     EXPECT_EQ(read.sharers[i].share.part, sharer(i).share.part);
     EXPECT_EQ(read.sharers[i].share.capped, sharer(i).share.capped);
+    EXPECT_EQ(read.sharers[i].share.tenant, sharer(i).share.tenant);
     EXPECT_EQ(read.sharers[i].period, sharer(i).period);
     EXPECT_EQ(read.sharers[i].used, sharer(i).used);
   }

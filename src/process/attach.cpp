@@ -199,6 +199,7 @@ Result<void> attach_now(Process& state) {
   GPEMU_TRY(join_mps(state));
   state.node->set_priority(state.settings->priority);
   const TimePoint now = state.clock->now();
+  state.attached = now;
   int ordinal = 0;
   GPEMU_ASSIGN(const std::vector<ShownDevice> shown, devices_to_show(state, database, now));
   for (const auto& [index, place, mig] : shown) {

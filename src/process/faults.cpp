@@ -26,6 +26,11 @@ void end_process() {
   ::kill(::getpid(), SIGKILL);
 }
 
+/// Returns when this process loses a device: a driver that comes back serves new processes only.
+TimePoint lost_from(const DeviceState& device) {
+  return process().node->faults().lost_from(device.index, process().attached);
+}
+
 /// How late a thread that waits for a device notices that another process has ended its context.
 constexpr Duration kFatalPeriod = std::chrono::milliseconds(20);
 
@@ -60,7 +65,7 @@ Status check_faulty_device(DeviceState& device) {
     }
     return device.fatal.load(std::memory_order_relaxed);
   }
-  if (clock().now() < process().node->faults().lost_from(device.index)) return GPEMU_CUDA_SUCCESS;
+  if (clock().now() < lost_from(device)) return GPEMU_CUDA_SUCCESS;
   if (!device.told_lost.exchange(true)) {
     tell(fmt::format("Xid ({}): 79, GPU {} of node '{}' has fallen off the bus, as its faults say",
                      device.info.pci_bus_id, device.index, process().node->name()));
@@ -70,11 +75,10 @@ Status check_faulty_device(DeviceState& device) {
 
 void wait_on_device(const device::Moment& moment, const DeviceState* device) {
   if (device == nullptr || !device->has_faults) return moment.wait(clock());
-  const device::Node& node = *process().node;
   while (true) {
     const std::uint32_t seen = moment.news();
     const TimePoint now = clock().now();
-    const TimePoint lost = node.faults().lost_from(device->index);
+    const TimePoint lost = lost_from(*device);
     if (now >= lost || device->fatal != GPEMU_CUDA_SUCCESS || moment.is_over(now)) return;
     // Other processes can end this one's contexts at any time.
     const bool is_client = process().mps != nullptr;
@@ -85,7 +89,7 @@ void wait_on_device(const device::Moment& moment, const DeviceState* device) {
 
 std::optional<Duration> time_to_loss(const DeviceState& device) {
   if (!device.has_faults) return std::nullopt;
-  const TimePoint lost = process().node->faults().lost_from(device.index);
+  const TimePoint lost = lost_from(device);
   if (lost == TimePoint::max()) return std::nullopt;
   const TimePoint now = clock().now();
   return lost <= now ? Duration() : lost - now;

@@ -83,6 +83,7 @@ class FaultReader {
       keys.insert(keys.end(), more);
     };
     if (kind == FaultKind::kSlow) add({"clock", "for_s"});
+    if (kind == FaultKind::kLost) add({"for_s"});
     if (kind == FaultKind::kSlowLink) add({"link", "peer", "rate", "for_s"});
     if (kind == FaultKind::kBrokenLink) add({"link", "peer"});
     return keys;
@@ -192,6 +193,66 @@ Result<FaultPlan> parse_fault_plan(std::string_view toml, std::string_view origi
     plan.faults.push_back(fault);
   }
   return plan;
+}
+
+namespace {
+
+/// Returns a fault as a table of the file, in which its GPU and its peer have these numbers.
+std::string table_of(const Fault& fault, std::size_t gpu, std::optional<std::size_t> peer) {
+  const auto kind = static_cast<std::size_t>(fault.kind);
+  std::string text =
+      fmt::format("[[fault]]\nkind = \"{}\"\ngpu = {}\n", kFaultKindNames[kind], gpu);
+  const auto add = [&text](std::string_view key, const auto& value) {
+    text += fmt::format("{} = {}\n", key, value);
+  };
+  if (fault.at_collective != 0) {
+    add("at_collective", fault.at_collective);
+  } else if (fault.at_kernel != 0) {
+    add("at_kernel", fault.at_kernel);
+  } else {
+    add("at_s", to_seconds(fault.at));
+  }
+  if (fault.kind == FaultKind::kSlow) add("clock", fault.clock);
+  if (fault.kind == FaultKind::kSlowLink) add("rate", fault.rate);
+  if (fault.kind == FaultKind::kSlowLink || fault.kind == FaultKind::kBrokenLink) {
+    add("link", fault.link == GpuLink::kPcie ? "\"pcie\"" : "\"nvlink\"");
+  }
+  if (peer) add("peer", *peer);
+  if (fault.lasts) add("for_s", to_seconds(*fault.lasts));
+  return text;
+}
+
+/// Returns what is left of a fault after a time.
+std::optional<Fault> left_of(Fault fault, Duration elapsed) {
+  if (fault.at_collective != 0 || fault.at_kernel != 0) return fault;
+  const bool has_begun = fault.at < elapsed;
+  // Processes that come later are not killed.
+  if (has_begun && fault.kind == FaultKind::kKill) return std::nullopt;
+  if (has_begun && fault.lasts) {
+    *fault.lasts -= elapsed - fault.at;
+    if (*fault.lasts <= Duration::zero()) return std::nullopt;
+  }
+  fault.at = std::max(fault.at - elapsed, Duration::zero());
+  return fault;
+}
+
+}  // namespace
+
+std::string faults_left(const FaultPlan& plan, std::span<const std::size_t> gpus,
+                        Duration elapsed) {
+  const auto number_of = [gpus](int gpu) -> std::optional<std::size_t> {
+    const auto found = std::ranges::find(gpus, static_cast<std::size_t>(gpu));
+    if (found == gpus.end()) return std::nullopt;
+    return static_cast<std::size_t>(found - gpus.begin());
+  };
+  std::string text;
+  for (const Fault& fault : plan.faults) {
+    const auto gpu = number_of(fault.gpu);
+    const auto peer = fault.peer ? number_of(*fault.peer) : std::nullopt;
+    if (!gpu || (fault.peer && !peer)) continue;
+    if (const auto left = left_of(fault, elapsed)) text += table_of(*left, *gpu, peer);
+  }
+  return text;
 }
 
 Result<FaultPlan> load_fault_plan(const std::filesystem::path& path, std::size_t gpus) {

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "gpemu/profile/fault_plan.hpp"
 
+#include <array>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -88,6 +91,58 @@ TEST(FaultPlan, AGpuWithABrokenPcieLinkIsLost) {
   EXPECT_EQ(plan->faults[0].kind, FaultKind::kBrokenLink);
   EXPECT_EQ(plan->faults[0].peer, 2);
   EXPECT_EQ(plan->faults[1].kind, FaultKind::kLost);
+}
+
+TEST(FaultPlan, ALostGpuCanComeBack) {
+  const FaultPlan plan =
+      parse("[[fault]]\nkind = \"lost\"\ngpu = 3\nat_s = 1\nfor_s = 2\n").value();
+  EXPECT_EQ(plan.faults[0].lasts, from_seconds(2));
+}
+
+/// Returns what is left of faults of a node of four GPUs for a node with GPUs 3 and 1 of it.
+std::vector<Fault> left(std::string_view toml, Duration elapsed) {
+  constexpr std::array<std::size_t, 2> kGpus = {3, 1};
+  const std::string text = faults_left(parse(toml).value(), kGpus, elapsed);
+  if (text.empty()) return {};
+  return parse_fault_plan(text, "left", kGpus.size()).value().faults;
+}
+
+TEST(FaultPlan, SomeOfTheGpusHaveTheirFaultsUnderNewNumbers) {
+  const auto faults = left(
+      "[[fault]]\nkind = \"lost\"\ngpu = 3\nat_s = 9.5\nfor_s = 2.5\n"
+      "[[fault]]\nkind = \"lost\"\ngpu = 0\nat_s = 9\n"
+      "[[fault]]\nkind = \"slow-link\"\ngpu = 1\npeer = 3\nlink = \"nvlink\"\nrate = 0.1\nat_s = "
+      "8\n"
+      "[[fault]]\nkind = \"broken-link\"\ngpu = 1\npeer = 0\nlink = \"nvlink\"\nat_s = 8\n"
+      "[[fault]]\nkind = \"kill\"\ngpu = 1\nat_collective = 5\n"
+      "[[fault]]\nkind = \"illegal-address\"\ngpu = 1\nat_kernel = 7\n",
+      from_seconds(2));
+  ASSERT_EQ(faults.size(), 4U);
+  EXPECT_EQ(faults[0].gpu, 0);
+  EXPECT_EQ(faults[0].at, from_milliseconds(7500));
+  EXPECT_EQ(faults[0].lasts, from_milliseconds(2500));
+  EXPECT_EQ(faults[1].gpu, 1);
+  EXPECT_EQ(faults[1].peer, 0);
+  EXPECT_EQ(faults[1].rate, 0.1);
+  EXPECT_EQ(faults[2].at_collective, 5U);
+  EXPECT_EQ(faults[3].at_kernel, 7U);
+}
+
+TEST(FaultPlan, WhatIsOverIsLeftOut) {
+  const std::string toml =
+      "[[fault]]\nkind = \"lost\"\ngpu = 3\nat_s = 1\nfor_s = 2\n"
+      "[[fault]]\nkind = \"kill\"\ngpu = 3\nat_s = 1\n"
+      "[[fault]]\nkind = \"slow\"\ngpu = 1\nat_s = 1\nclock = 0.5\n";
+  auto faults = left(toml, from_seconds(1));
+  ASSERT_EQ(faults.size(), 3U) << "they begin now";
+  faults = left(toml, from_milliseconds(1500));
+  ASSERT_EQ(faults.size(), 2U);
+  EXPECT_EQ(faults[0].at, Duration());
+  EXPECT_EQ(faults[0].lasts, from_milliseconds(1500));
+  EXPECT_EQ(faults[1].kind, FaultKind::kSlow);
+  faults = left(toml, from_seconds(3));
+  ASSERT_EQ(faults.size(), 1U);
+  EXPECT_EQ(faults[0].kind, FaultKind::kSlow);
 }
 
 TEST(FaultPlan, MessagesNameLineAndKey) {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "socket_diagnosis.hpp"
 
-#include <array>
 #include <cstddef>
 #include <linux/netlink.h>
 #include <linux/sock_diag.h>
 #include <linux/unix_diag.h>
+#include <memory>
 #include <netinet/in.h>
 #include <span>
 #include <sys/socket.h>
@@ -28,10 +28,12 @@ void ask_sockets(const FileDescriptor& socket, std::uint32_t number, std::uint16
   message.header.nlmsg_seq = number;
   message.request = request;
   if (::send(socket.get(), &message, sizeof message, 0) != sizeof message) return;
-  static thread_local std::array<std::byte, 65536> buffer;
+  // Not itself of each thread: threads with small stacks have no room for it beside them.
+  constexpr std::size_t kBytes = 65536;
+  static thread_local const auto buffer = std::make_unique<std::byte[]>(kBytes);
   while (true) {
-    const ssize_t count = ::recv(socket.get(), buffer.data(), buffer.size(), 0);
-    if (count <= 0 || decode(std::span(buffer).first(static_cast<std::size_t>(count)))) return;
+    const ssize_t count = ::recv(socket.get(), buffer.get(), kBytes, 0);
+    if (count <= 0 || decode(std::span(buffer.get(), static_cast<std::size_t>(count)))) return;
   }
 }
 

@@ -79,7 +79,7 @@ std::optional<RunFailure> RunFaults::first_between(TimePoint from, TimePoint end
     // processes.
     const TimePoint since = node_->temporary() ? TimePoint::min() : from;
     const TimePoint begin = is_kill ? node_->faults().killed_at(known.fault.gpu, since)
-                                    : node_->faults().lost_from(known.fault.gpu);
+                                    : node_->faults().lost_from(known.fault.gpu, since);
     const TimePoint time = std::max(begin, from);
     if (time >= (first ? first->time : end)) continue;
     first = {.kind = known.fault.kind, .gpu = known.gpu, .time = time};

@@ -106,6 +106,19 @@ else:
     say("CUDA", wait(), clear(), wait())
 """
 
+AFTER_THE_RETURN = """
+import subprocess
+NEW = "import ctypes; cuda = ctypes.CDLL('libcudart.so.12'); print(cuda.cudaSetDevice(1), end='')"
+def new_process():
+    return subprocess.run([sys.executable, "-c", NEW], capture_output=True, text=True).stdout
+assert nvml.nvmlInit_v2() == 0
+if number == 1:
+    time.sleep(6)
+    say("lost", clear(), handle(1)[0], new_process())
+    time.sleep(10)
+    say("returned", clear(), handle(1)[0], new_process())
+"""
+
 LONG_WORK = """
 for _ in range(10_000_000 // 100):
     if clear() != 0:
@@ -239,6 +252,12 @@ class GpuFaults(unittest.TestCase):
         self.assertTrue(any(line.startswith("rank 0: step 4 ") for line in said), said)
         self.assertIn("rank 0: CUDA 0 0 0", said)
         self.assertEqual(self.messages.count("79, GPU 1 of node"), 1, self.messages)
+
+    def test_a_gpu_that_comes_back_serves_new_processes_only(self):
+        said, _ = self.run_ranks(AFTER_THE_RETURN,
+                                 'kind = "lost"\ngpu = 1\nat_s = 5\nfor_s = 10')
+        self.assertIn(f"rank 1: lost {UNKNOWN} {LOST} {UNKNOWN}", said)
+        self.assertIn(f"rank 1: returned {UNKNOWN} 0 0", said)
 
     def test_a_wait_ends_when_the_gpu_is_lost(self):
         said, summary = self.run_ranks(LONG_WORK, 'kind = "lost"\ngpu = 1\nat_s = 5')

@@ -171,6 +171,35 @@ class Shares(unittest.TestCase):
                 rate, = self.rates(way, "time-slices", 1, ("GPEMU_GPU_LIMIT=0.25",))
                 self.assertAlmostEqual(rate / alone, 0.25, delta=0.02)
 
+    def test_a_tenant_has_one_part(self):
+        for way in ("train", "cuda", "python"):
+            alone, = self.rates(way, "time-slices", 1)
+            with self.subTest(way=way):
+                # One tenant has two processes and a limit of a half, the other a process and a
+                # share of a half.
+                both = "GPEMU_TENANT=1 GPEMU_GPU_LIMIT=0.5"
+                rates = self.rates(way, "time-slices", 3,
+                                   (both, both, "GPEMU_TENANT=2 GPEMU_GPU_SHARE=0.5"))
+                self.assertAlmostEqual(sum(rates[:2]) / alone, 0.5, delta=0.05)
+                self.assertAlmostEqual(rates[2] / alone, 0.5, delta=0.05)
+
+    def test_a_tenant_has_one_limit_of_memory(self):
+        take = ("import ctypes, sys, time; cuda = ctypes.CDLL('libcudart.so.12'); "
+                "memory = ctypes.c_void_p(); size = ctypes.c_size_t(12 << 30); "
+                "print(cuda.cudaMalloc(ctypes.byref(memory), size), flush=True); sys.stdin.read()")
+        program = (f"import subprocess; A = [{sys.executable!r}, '-c', {take!r}]\n"
+                   "held = []\n"
+                   "for tenant in '112':\n"
+                   "    held.append(subprocess.Popen(\n"
+                   "        ['env', f'GPEMU_TENANT={tenant}', *A], stdin=-1, stdout=-1))\n"
+                   "    print(held[-1].stdout.readline().decode().strip())\n"
+                   "for one in held:\n"
+                   "    one.communicate()\n")
+        said = subprocess.run([COMMAND, "run", "--quiet", "--gpu", GPU, "--", sys.executable, "-c",
+                               program], check=True, stdout=subprocess.PIPE, text=True,
+                              env={**os.environ, "GPEMU_GPU_FRACTION": "0.5"}).stdout
+        self.assertEqual(said.split(), ["0", "2", "0"])  # 2: cudaErrorMemoryAllocation
+
     def test_limits_of_memory(self):
         train = (f"{COMMAND} train synthetic --node $GPEMU_NODE --model resnet18 --batch 8 "
                  "--steps 1 --quiet --json")

@@ -52,8 +52,9 @@ class Service final : public v1beta1::DevicePlugin::Service {
 
   [[nodiscard]] std::size_t gpus() const { return healthy_.size(); }
 
-  void set_health(std::size_t gpu, bool healthy) {
+  void look_at_health(std::size_t gpu) {
     const std::lock_guard lock(mutex_);
+    const bool healthy = pool_.is_healthy(gpu);
     if (healthy_[gpu] == healthy) return;
     healthy_[gpu] = healthy;
     ++version_;
@@ -233,7 +234,6 @@ Result<bool> register_at(const DevicePluginOptions& options, const std::string& 
 }  // namespace
 
 Result<void> serve_kubelet(const DevicePluginOptions& options, containers::GpuPool& pool,
-                           const std::function<bool(std::size_t gpu)>& is_healthy,
                            const std::atomic<bool>& stop, const Log& log) {
   std::error_code error;
   if (!std::filesystem::is_directory(options.folder, error)) {
@@ -246,7 +246,7 @@ Result<void> serve_kubelet(const DevicePluginOptions& options, containers::GpuPo
   std::optional<std::uint64_t> registered;
   while (!stop) {
     for (std::size_t gpu = 0; gpu < service.gpus(); ++gpu) {
-      service.set_health(gpu, is_healthy(gpu));
+      service.look_at_health(gpu);
     }
     // A kubelet that starts removes all sockets of plugins and makes its own anew.
     const auto socket = socket_version(options.folder / kKubeletSocket);

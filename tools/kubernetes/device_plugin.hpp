@@ -19,15 +19,12 @@ struct DevicePluginOptions {
 };
 
 /// Serves the kubelet until `stop` is set: registers the pool's devices, again after each restart
-/// of the kubelet, and says which are healthy. `is_healthy` is asked twice a second for each GPU;
-/// `log` gets a line for each event.
+/// of the kubelet, and says which are healthy, within a second. `log` gets a line for each event.
 ///
 /// Errors: kIo if there is no folder, or no socket can be made in it; kUnavailable if the kubelet
 ///   refuses the plugin.
 [[nodiscard]] Result<void> serve_kubelet(const DevicePluginOptions& options,
-                                         containers::GpuPool& pool,
-                                         const std::function<bool(std::size_t gpu)>& is_healthy,
-                                         const std::atomic<bool>& stop,
+                                         containers::GpuPool& pool, const std::atomic<bool>& stop,
                                          const std::function<void(const std::string&)>& log);
 
 }  // namespace gpemu::tools

@@ -7,10 +7,8 @@
 #include <vector>
 
 #include "gpemu/containers/gpu_pool.hpp"
-#include "gpemu/device/node.hpp"
 #include "gpemu/profile/database.hpp"
 #include "gpemu/report/terminal.hpp"
-#include "gpemu/sim/clock.hpp"
 
 #include "cli/command.hpp"
 #include "cli/device_list.hpp"
@@ -54,8 +52,8 @@ void add_options(Command app, DevicePluginChoices& options) {
   app.option("--machine", options.machine,
              "The name from which the UUIDs follow; by default the host's");
   app.option("--faults", options.faults,
-             "A file of faults (docs/reference/faults-file.md): a GPU that is lost is unhealthy; "
-             "times count from the plugin's start");
+             "A file of faults (docs/reference/faults-file.md), which containers have, too: a GPU "
+             "that is lost is unhealthy; times count from the plugin's start");
   app.option("--installation", options.installation,
              "The folder in which gpemu alone is installed, for containers")
       .show_default();
@@ -73,6 +71,7 @@ Result<void> run(const DevicePluginChoices& options) {
   containers::GpuPoolOptions pool_options{
       .machine = options.machine.empty() ? host_name() : options.machine,
       .gpus = {},
+      .faults = {},
       .slices = {},
       .folder = options.state,
       .installation = options.installation,
@@ -81,19 +80,11 @@ Result<void> run(const DevicePluginChoices& options) {
                   : options.division == "limit" ? containers::Division::kLimit
                                                 : containers::Division::kNone};
   GPEMU_ASSIGN(pool_options.gpus, read_device_list(database, options.gpus));
-  GPEMU_ASSIGN(const std::string faults, faults_of(options.faults, pool_options.gpus.size()));
-  device::NodeConfig config{.name = pool_options.machine, .devices = pool_options.gpus};
-  config.faults = faults;
-  GPEMU_ASSIGN(const auto machine, device::Node::create_private(config));
+  GPEMU_ASSIGN(pool_options.faults, faults_of(options.faults, pool_options.gpus.size()));
   GPEMU_ASSIGN(containers::GpuPool pool, containers::GpuPool::create(std::move(pool_options)));
   const InterruptGuard interrupt;
   return serve_kubelet(
-      {.resource = options.resource, .folder = options.sockets}, pool,
-      [&](std::size_t gpu) {
-        const TimePoint now = machine->clock().now();
-        return !machine->device_snapshot(static_cast<int>(gpu), now).health.lost;
-      },
-      interrupt.flag(),
+      {.resource = options.resource, .folder = options.sockets}, pool, interrupt.flag(),
       [](const std::string& line) { report::print_error("gpemu-kubernetes: {}\n", line); });
 }
 

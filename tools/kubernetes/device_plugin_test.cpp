@@ -203,9 +203,9 @@ TEST_F(DevicePluginTest, RegistersAgainWhenTheKubeletOrItselfHasRestarted) {
   EXPECT_EQ(list(*plugin), first);
 }
 
-TEST_F(DevicePluginTest, ALostGpuIsUnhealthy) {
+TEST_F(DevicePluginTest, ALostGpuIsUnhealthyUntilItIsBack) {
   write_file_atomically(folder_.path() / "faults.toml",
-                        "[[fault]]\nkind = \"lost\"\ngpu = 1\nat_s = 1\n")
+                        "[[fault]]\nkind = \"lost\"\ngpu = 1\nat_s = 1\nfor_s = 2\n")
       .value();
   Kubelet kubelet(sockets());
   start({"--gpu", "A100-SXM4-40GB:2", "--faults", (folder_.path() / "faults.toml").string()});
@@ -222,6 +222,8 @@ TEST_F(DevicePluginTest, ALostGpuIsUnhealthy) {
   }
   ASSERT_EQ(ids.size(), 1U);
   EXPECT_EQ(ids[0], answer.devices(0).id());
+  ASSERT_TRUE(reader->Read(&answer));
+  EXPECT_EQ(healthy(answer).size(), 2U);
   context.TryCancel();
 }
 

@@ -28,6 +28,7 @@ inline constexpr const char* kMemoryMib = "GPEMU_MEMORY_MIB";
 inline constexpr const char* kGpuFraction = "GPEMU_GPU_FRACTION";
 inline constexpr const char* kGpuPriority = "GPEMU_GPU_PRIORITY";
 inline constexpr const char* kGpuShare = "GPEMU_GPU_SHARE";
+inline constexpr const char* kTenant = "GPEMU_TENANT";
 inline constexpr const char* kGpuLimit = "GPEMU_GPU_LIMIT";
 inline constexpr const char* kContextMib = "GPEMU_CONTEXT_MIB";
 inline constexpr const char* kClock = "GPEMU_CLOCK";

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -11,8 +12,11 @@
 #include <vector>
 
 #include "gpemu/base/error.hpp"
+#include "gpemu/base/units.hpp"
 #include "gpemu/containers/container_edits.hpp"
+#include "gpemu/device/node.hpp"
 #include "gpemu/device/node_state.hpp"
+#include "gpemu/profile/fault_plan.hpp"
 
 namespace gpemu::containers {
 
@@ -27,6 +31,9 @@ enum class Division : std::uint8_t {
 struct GpuPoolOptions {
   std::string machine;  ///< UUIDs follow from it; a node's name.
   std::vector<device::DeviceConfig> gpus;
+  /// What goes wrong with them: a FaultPlan's `toml`; times count from the pool's start. Empty:
+  /// nothing.
+  std::string faults;
   device::TimeSliceSettings slices;
   std::filesystem::path folder;        ///< of the host, in which containers' nodes are made.
   std::filesystem::path installation;  ///< see edits_for().
@@ -42,8 +49,9 @@ struct PoolDevice {
 
 /// Hands out emulated GPUs to containers. A container that has GPUs to itself gets a node of its
 /// own with these alone, so that it can neither see nor disturb others; those that share a GPU
-/// share its node. The pool keeps no state but what is in its folder, so it may be ended and made
-/// anew.
+/// share its node. A node with all GPUs, which no container uses, stands for the machine: programs
+/// that watch it open it by machine_folder(). The pool keeps no state but what is in its folder, so
+/// it may be ended and made anew; faults that begin by time then begin anew, too.
 ///
 /// Thread safety: none.
 class GpuPool {
@@ -51,6 +59,13 @@ class GpuPool {
   /// Makes the folder. Errors: those of edits_for(); kInvalidArgument for no GPUs, or numbers out
   /// of range; kIo.
   [[nodiscard]] static Result<GpuPool> create(GpuPoolOptions options);
+
+  /// Returns where a pool in a folder has the node kNodeName with all GPUs of its machine.
+  [[nodiscard]] static std::filesystem::path machine_folder(const std::filesystem::path& folder);
+
+  /// Returns whether containers can get a GPU now: it is not lost, and none of its NVLinks is
+  /// broken. Faults that begin by count have begun if they have in a container's node.
+  [[nodiscard]] bool is_healthy(std::size_t gpu) const;
 
   /// Returns all devices, by GPU and replica. Their names are always the same for a machine's name.
   [[nodiscard]] const std::vector<PoolDevice>& devices() const { return devices_; }
@@ -70,14 +85,20 @@ class GpuPool {
   [[nodiscard]] Result<ContainerEdits> allocate(std::span<const std::string> ids);
 
  private:
-  explicit GpuPool(GpuPoolOptions options) : options_(std::move(options)) {}
+  GpuPool(GpuPoolOptions options, std::shared_ptr<device::Node> machine)
+      : options_(std::move(options)), machine_(std::move(machine)) {}
   [[nodiscard]] Result<std::size_t> gpu_of(std::string_view id) const;
+  /// Returns the number of the container that has these replicas among those on its GPU, from 1.
+  [[nodiscard]] int tenant_of(std::span<const std::string> ids) const;
   /// Returns whether a folder has the node of a GPU that containers share, of this kind and name:
   /// an earlier pool may have had others.
   [[nodiscard]] bool has_node(const std::filesystem::path& folder, std::size_t gpu) const;
   [[nodiscard]] Result<std::filesystem::path> node_folder(const std::vector<std::size_t>& gpus);
 
   GpuPoolOptions options_;
+  std::shared_ptr<device::Node> machine_;
+  TimePoint started_;
+  profile::FaultPlan faults_;
   std::vector<std::string> uuids_;
   std::vector<PoolDevice> devices_;
 };

@@ -12,7 +12,7 @@ namespace gpemu::device {
 
 /// Which part of each device's compute time this process gets, as its environment says
 /// (docs/reference/environment.md): GPEMU_GPU_SHARE, GPEMU_GPU_LIMIT, and the variables that HAMi
-/// sets in containers.
+/// sets in containers; and whose share it is (GPEMU_TENANT).
 class ComputeShares {
  public:
   /// Errors: kInvalidArgument for a value that is no fraction or no percentage, and for several

@@ -38,8 +38,9 @@ class FaultTable {
   /// Returns whether a fault may make a device slow or lost.
   [[nodiscard]] bool may_disturb(int device) const;
 
-  /// Returns when a device falls off the bus.
-  [[nodiscard]] TimePoint lost_from(int device) const;
+  /// Returns when a device falls off the bus for those that use it at `since`, or first after it:
+  /// they cannot use it again, even if it comes back.
+  [[nodiscard]] TimePoint lost_from(int device, TimePoint since) const;
 
   /// Returns when the processes that use a device from `now` on are killed next.
   [[nodiscard]] TimePoint killed_at(int device, TimePoint now) const;
@@ -65,6 +66,7 @@ class FaultTable {
     double clock;
   };
   [[nodiscard]] TimePoint begin_of(std::size_t index) const;
+  [[nodiscard]] TimePoint end_of(std::size_t index) const;
   [[nodiscard]] TimePoint first_of(profile::FaultKind kind, int device, TimePoint from) const;
   [[nodiscard]] std::vector<Span> slow_spans(int device) const;
 

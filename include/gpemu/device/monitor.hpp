@@ -100,6 +100,10 @@ class Monitor {
   std::vector<Watched> devices_ GPEMU_GUARDED_BY(mutex_);
 };
 
+/// Returns the load of a device between two of its snapshots. Requires: start < end.
+[[nodiscard]] DeviceLoad load_between(const DeviceSnapshot& before, const DeviceSnapshot& after,
+                                      TimePoint start, TimePoint end);
+
 /// Returns the temperature that a device reaches at that power: linear between
 /// kAmbientTemperatureC at zero power and kFullTemperatureC at the board's limit.
 [[nodiscard]] double temperature_c(const DeviceSnapshot& device, double power);

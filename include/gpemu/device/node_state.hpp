@@ -61,10 +61,16 @@ struct MpsClient {
 /// How urgent the kernels of a process are, compared to those of others on its device.
 enum class ProcessPriority : std::int8_t { kHigh = -1, kNormal = 0, kLow = 1 };
 
+/// Tenants of a node have numbers from 1 to this. Source: as many processes can share a device.
+inline constexpr std::size_t kMostTenants = 64;
+
 /// Which part of the time of a device's multiprocessors a process gets, if it wants it.
 struct ComputeShare {
   std::uint32_t part = 0;  ///< of kWholeWidth; 0: what others leave, in equal parts.
   bool capped = false;     ///< it never gets more; else what others leave, too.
+  /// Processes of the same tenant, such as a container, have one part together, and one limit of
+  /// memory. 0: the process is alone.
+  std::uint8_t tenant = 0;
 };
 
 /// How a process takes part in the sharing of a device.
@@ -217,6 +223,14 @@ struct ProcessSnapshot {
   std::array<Duration, kEngineCount> busy{};
   bool is_mps_client = false;
   int mig_place = -1;  ///< the compute_place of its MIG device; -1 without one.
+  int tenant = 0;      ///< see ComputeShare.
+};
+
+/// What processes of one tenant have had of a device since the node was created.
+struct TenantSnapshot {
+  int tenant = 0;
+  std::array<Duration, kEngineCount> busy{};  ///< as ProcessSnapshot::busy, of ended ones, too.
+  Bytes memory_held = 0;                      ///< by living ones.
 };
 
 /// Whether MIG divides a device, and whether it will once nobody uses the device.
@@ -240,6 +254,7 @@ struct DeviceSnapshot {
   GpuFacts facts;
   std::array<EngineSnapshot, kEngineCount> engines;
   std::vector<ProcessSnapshot> processes;
+  std::vector<TenantSnapshot> tenants;  ///< by number, who had work or memory; none with MIG.
   DeviceHealth health;
   ComputeMode compute_mode = ComputeMode::kDefault;
   TimeSliceLength time_slice = TimeSliceLength::kDefault;

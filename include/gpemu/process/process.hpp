@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "gpemu/base/mutex.hpp"
+#include "gpemu/base/units.hpp"
 #include "gpemu/cuda.h"
 #include "gpemu/device/node.hpp"
 #include "gpemu/process/device_state.hpp"
@@ -41,6 +42,7 @@ struct Process {
   std::unique_ptr<sim::Clock> clock;
   bool time_is_real = false;  ///< virtual time stands still while no thread waits.
   std::shared_ptr<device::Node> node;
+  TimePoint attached;  ///< when, on the node's clock.
   std::vector<std::unique_ptr<DeviceState>> devices;
   MpsMember* mps = nullptr;  ///< of mps.hpp; null if the process is no client of MPS.
   /// Why the process could not attach.

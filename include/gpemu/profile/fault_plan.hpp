@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -40,11 +41,13 @@ struct Fault {
   Duration at{};                    ///< since the node was made, unless it begins by count:
   std::uint64_t at_collective = 0;  ///< with that collective of the GPU, from 1; 0: it does not;
   std::uint64_t at_kernel = 0;      ///< of an illegal address: likewise, with that kernel.
-  std::optional<Duration> lasts;    ///< of a slow GPU or link: until it is as before.
-  double clock = 1;                 ///< of a slow GPU: the share of its clock that is left.
-  double rate = 1;                  ///< of a slow link: the share of its rate that is left.
-  GpuLink link = GpuLink::kPcie;    ///< which link of the GPU is slow or broken;
-  std::optional<int> peer;          ///< of NVLink: only those to this GPU.
+  /// Of a slow GPU or link: until it is as before; of a lost GPU: until processes that start then
+  /// can use it.
+  std::optional<Duration> lasts;
+  double clock = 1;               ///< of a slow GPU: the share of its clock that is left.
+  double rate = 1;                ///< of a slow link: the share of its rate that is left.
+  GpuLink link = GpuLink::kPcie;  ///< which link of the GPU is slow or broken;
+  std::optional<int> peer;        ///< of NVLink: only those to this GPU.
 };
 
 /// The faults of a node, from a TOML file (docs/reference/faults-file.md).
@@ -61,6 +64,12 @@ inline constexpr std::size_t kMostFaults = 64;
 /// Errors: kCorruptData for the first mistake, as "origin:line: field: what is wrong".
 [[nodiscard]] Result<FaultPlan> parse_fault_plan(std::string_view toml, std::string_view origin,
                                                  std::size_t gpus);
+
+/// Returns what is left of a node's faults after a time, for a node with some of its GPUs: what
+/// concerns others, or is over, is left out. Counts of collectives and kernels begin anew.
+/// `gpus`: their numbers in the first node, in the order of the second.
+[[nodiscard]] std::string faults_left(const FaultPlan& plan, std::span<const std::size_t> gpus,
+                                      Duration elapsed);
 
 /// Errors: those of read_file and parse_fault_plan.
 [[nodiscard]] Result<FaultPlan> load_fault_plan(const std::filesystem::path& path,

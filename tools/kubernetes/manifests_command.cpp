@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What runs gpemu on the machines of a cluster, as objects of Kubernetes.
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+#include <yaml-cpp/yaml.h>
+
+#include <nlohmann/json.hpp>
+
+#include "gpemu/containers/container_edits.hpp"
+#include "gpemu/profile/database.hpp"
+#include "gpemu/report/terminal.hpp"
+
+#include "cli/command.hpp"
+#include "cli/device_list.hpp"
+#include "kubernetes/kubernetes_commands.hpp"
+
+namespace gpemu::tools {
+namespace {
+
+using nlohmann::json;
+
+struct ManifestOptions {
+  std::vector<std::string> gpus;
+  std::string image = "gpemu:latest";
+  std::string name_space = "kube-system";
+  std::string resource = "nvidia.com/gpu";
+  std::string division = "none";
+  std::string nodes;
+  int replicas = 1;
+  bool metrics = false;
+};
+
+constexpr const char* kName = "gpemu-device-plugin";
+constexpr const char* kState = "/run/gpemu-device-plugin";
+constexpr const char* kSockets = "/var/lib/kubelet/device-plugins";
+constexpr const char* kPodResources = "/var/lib/kubelet/pod-resources";
+constexpr int kMetricsPort = 9400;
+
+/// Puts the image's gpemu into the machine's /opt. Containers that run keep what they have.
+constexpr const char* kInstall =
+    "set -e; cd /host; rm -rf gpemu.new gpemu.old; cp -a /opt/gpemu gpemu.new; "
+    "if [ -e gpemu ]; then mv gpemu gpemu.old; fi; mv gpemu.new gpemu; rm -rf gpemu.old";
+
+json volume(const std::string& name, const std::string& path) {
+  return {{"name", name}, {"hostPath", {{"path", path}, {"type", "DirectoryOrCreate"}}}};
+}
+
+json mount(const std::string& name, const std::string& path, bool read_only = false) {
+  json made = {{"name", name}, {"mountPath", path}};
+  if (read_only) made["readOnly"] = true;
+  return made;
+}
+
+/// A container of gpemu-kubernetes, which knows the machine's name.
+json container(const ManifestOptions& options, const std::string& command,
+               std::vector<std::string> words) {
+  words.insert(words.begin(), {"gpemu-kubernetes", command, "--machine", "$(NODE_NAME)"});
+  return {
+      {"name", command},
+      {"image", options.image},
+      {"imagePullPolicy", "IfNotPresent"},
+      {"command", words},
+      {"env",
+       {{{"name", "NODE_NAME"}, {"valueFrom", {{"fieldRef", {{"fieldPath", "spec.nodeName"}}}}}}}}};
+}
+
+json plugin_container(const ManifestOptions& options) {
+  std::vector<std::string> words;
+  for (const std::string& gpu : options.gpus) words.insert(words.end(), {"--gpu", gpu});
+  words.insert(words.end(), {"--resource", options.resource});
+  if (options.replicas > 1) {
+    words.insert(words.end(),
+                 {"--replicas", std::to_string(options.replicas), "--divide", options.division});
+  }
+  json made = container(options, "device-plugin", std::move(words));
+  made["volumeMounts"] = {mount("gpemu", containers::kInstallation, true), mount("state", kState),
+                          mount("sockets", kSockets)};
+  return made;
+}
+
+json metrics_container(const ManifestOptions& options) {
+  json made = container(options, "metrics", {});
+  made["ports"] = {{{"name", "metrics"}, {"containerPort", kMetricsPort}}};
+  made["volumeMounts"] = {mount("state", kState, true),
+                          mount("pod-resources", kPodResources, true)};
+  return made;
+}
+
+/// Returns the pods that run on each machine.
+Result<json> daemon_set(const ManifestOptions& options) {
+  json pod = {{"priorityClassName", "system-node-critical"},
+              {"automountServiceAccountToken", false},
+              {"tolerations", {{{"operator", "Exists"}}}},
+              {"initContainers",
+               {{{"name", "install"},
+                 {"image", options.image},
+                 {"imagePullPolicy", "IfNotPresent"},
+                 {"command", {"sh", "-c", kInstall}},
+                 {"volumeMounts", {mount("opt", "/host")}}}}},
+              {"containers", {plugin_container(options)}},
+              {"volumes",
+               {volume("opt", "/opt"), volume("gpemu", containers::kInstallation),
+                volume("state", kState), volume("sockets", kSockets)}}};
+  json annotations = json::object();
+  if (options.metrics) {
+    pod["containers"].push_back(metrics_container(options));
+    pod["volumes"].push_back(volume("pod-resources", kPodResources));
+    annotations = {{"prometheus.io/scrape", "true"},
+                   {"prometheus.io/port", std::to_string(kMetricsPort)}};
+  }
+  if (!options.nodes.empty()) {
+    const std::size_t equals = options.nodes.find('=');
+    if (equals == 0 || equals == std::string::npos) {
+      return fail(ErrorCode::kInvalidArgument,
+                  "--nodes: '{}' is no label of nodes: write LABEL=VALUE", options.nodes);
+    }
+    pod["nodeSelector"] = {{options.nodes.substr(0, equals), options.nodes.substr(equals + 1)}};
+  }
+  const json labels = {{"app.kubernetes.io/name", kName}};
+  return json{
+      {"apiVersion", "apps/v1"},
+      {"kind", "DaemonSet"},
+      {"metadata", {{"name", kName}, {"namespace", options.name_space}}},
+      {"spec",
+       {{"selector", {{"matchLabels", labels}}},
+        {"template",
+         {{"metadata", {{"labels", labels}, {"annotations", annotations}}}, {"spec", pod}}}}}};
+}
+
+void write(YAML::Emitter& out, const json& value) {
+  if (value.is_object()) {
+    out << YAML::BeginMap;
+    for (const auto& [key, member] : value.items()) {
+      out << YAML::Key << key << YAML::Value;
+      write(out, member);
+    }
+    out << YAML::EndMap;
+  } else if (value.is_array()) {
+    out << YAML::BeginSeq;
+    for (const json& member : value) write(out, member);
+    out << YAML::EndSeq;
+  } else if (value.is_string()) {
+    // Text that would be a number or a truth value without quotation marks has some.
+    const auto text = value.get<std::string>();
+    const bool is_plain =
+        !text.empty() && text.find_first_of("0123456789") != 0 && text != "true" && text != "false";
+    out << (is_plain ? YAML::Auto : YAML::DoubleQuoted) << text;
+  } else {
+    out << value.dump();
+  }
+}
+
+Result<void> run(const ManifestOptions& options) {
+  GPEMU_ASSIGN(const profile::Database database,
+               profile::Database::open(profile::Database::default_paths()));
+  GPEMU_ASSIGN([[maybe_unused]] const auto gpus, read_device_list(database, options.gpus));
+  if (options.replicas == 1 && options.division != "none") {
+    return fail(ErrorCode::kInvalidArgument,
+                "--divide: only GPUs with several --replicas can be "
+                "divided");
+  }
+  GPEMU_ASSIGN(const json made, daemon_set(options));
+  YAML::Emitter out;
+  write(out, made);
+  report::print_out("{}\n", out.c_str());
+  return report::finish_output();
+}
+
+}  // namespace
+
+void add_manifests_command(Command kubernetes) {
+  Command command = kubernetes.subcommand(
+      "manifests",
+      "Prints what runs gpemu on each machine of a cluster, for `kubectl apply -f -`: a DaemonSet "
+      "with the device plugin. Its image comes from scripts/build/build_image.py");
+  const auto options = std::make_shared<ManifestOptions>();
+  command.option("--gpu", options->gpus, "NAME[:COUNT] as in `gpemu profile list`; repeat it")
+      .required();
+  command.option("--image", options->image, "The image's name").show_default();
+  command.option("--namespace", options->name_space, "Where the pods are").show_default();
+  command.option("--nodes", options->nodes, "LABEL=VALUE of the machines; by default all");
+  command.option("--resource", options->resource, "What pods ask for").show_default();
+  command.option("--replicas", options->replicas, "So many containers can share a GPU")
+      .range(1, 64)
+      .show_default();
+  command.option("--divide", options->division, "What a replica is, as for `device-plugin`")
+      .one_of({"none", "share", "limit"})
+      .show_default();
+  command.flag("--metrics", options->metrics, "With metrics for Prometheus, at port 9400");
+  command.notes(
+      "Examples:\n"
+      "  gpemu-kubernetes manifests --gpu A100-SXM4-40GB:8 | kubectl apply -f -\n"
+      "  gpemu-kubernetes manifests --gpu V100-PCIE-32GB --replicas 4 --divide limit --metrics\n");
+  command.on_run([options] { return run(*options); });
+}
+
+}  // namespace gpemu::tools

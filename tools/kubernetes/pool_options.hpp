@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "gpemu/base/error.hpp"
+#include "gpemu/containers/gpu_pool.hpp"
+
+#include "cli/command.hpp"
+
+namespace gpemu::tools {
+
+/// The options of all commands that give a machine's GPUs to containers.
+struct PoolOptions {
+  std::vector<std::string> gpus;
+  std::string machine;  ///< a name.
+  std::string faults;   ///< a file.
+  std::string installation = containers::kInstallation;
+  std::string state;  ///< a folder.
+};
+
+/// Returns the name of this computer.
+[[nodiscard]] std::string host_name();
+
+/// Adds --gpu, --machine, --installation and --state to a command.
+void add_pool_options(Command command, PoolOptions& options);
+
+/// Adds --faults.
+void add_fault_option(Command command, PoolOptions& options);
+
+/// Returns what the options say, for GPUs without replicas.
+///
+/// Errors: those of read_device_list() and faults_of().
+[[nodiscard]] Result<containers::GpuPoolOptions> read_pool_options(const PoolOptions& options);
+
+/// Returns what --divide names: none, share or limit.
+[[nodiscard]] containers::Division division_of(const std::string& name);
+
+}  // namespace gpemu::tools
