@@ -244,7 +244,9 @@ void PodScheduler::pod_changed(std::string_view type, const json& object, double
   if (facts->has_ended()) return leave(uid, now_s);
   const bool is_new = !pods_.contains(uid);
   Pod& pod = pods_[uid];
+  const bool starts = pod.facts.text(annotation::kStarted) != facts->text(annotation::kStarted);
   pod.facts = *std::move(facts);
+  if (starts && !is_new) note_start(pod);
   if (!pod.facts.node.empty()) {
     const bool is_moved = pod.node != pod.facts.node;
     const std::uint64_t mask = mask_of(pod.facts);
@@ -271,6 +273,26 @@ void PodScheduler::pod_changed(std::string_view type, const json& object, double
     pod.unsupported = "topology spread constraints";
   }
   join(pod);
+}
+
+/// Makes what is known of a job's progress right: between its binding and its start is some time.
+void PodScheduler::note_start(const Pod& pod) {
+  const auto found = live_.find(pod.key);
+  if (found == live_.end() || !found->second.index || !ledger_) return;
+  const JobIndex index = *found->second.index;
+  JobState state = ledger_->states()[index];
+  if (state.phase != JobPhase::kRunning || pod.epoch != state.starts + state.moves) return;
+  const Job& job = jobs_[index];
+  const auto started_s = pod.facts.number(annotation::kStarted, 0);
+  const auto done_s = pod.facts.number(annotation::kDoneSeconds, 0);
+  if (!started_s || !done_s) return;
+  const double time_s = time_of(*started_s);
+  state.held_s = std::max(0.0, state.held_s + time_s - state.as_of_s);
+  state.as_of_s = time_s;
+  state.progress_from_s = time_s + job.restart_s;
+  state.iterations_left =
+      job.iterations * std::max(1e-9, 1 - *done_s / (job.iterations * job.iteration_s));
+  ledger_->recall(index, state);
 }
 
 void PodScheduler::note_foreign(const Pod& pod) {

@@ -105,6 +105,7 @@ class PodScheduler {
   // The fleet.
   [[nodiscard]] std::vector<scheduling::Server> servers();
   void note_foreign(const Pod& pod);
+  void note_start(const Pod& pod);
   void rebuild(double now_s);
   void adopt(LiveJob& job, double now_s);
   [[nodiscard]] std::optional<scheduling::Decision::Start> start_of(

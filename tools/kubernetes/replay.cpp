@@ -177,12 +177,15 @@ std::optional<double> ReplayedJobs::changed(JobIndex job, std::string_view type,
                                             const PodFacts& pod, double now_s) {
   Running& running = running_[job];
   const bool is_gone = type == "DELETED" || pod.has_ended();
-  if (!is_gone && pods_.try_emplace(pod.uid, job).second) ++running.pods;
+  if (!is_gone && pods_.try_emplace(pod.uid, job).second) {
+    ++running.pods;
+    // It may be evicted before it runs.
+    running.done_s = pod.number(annotation::kDoneSeconds, 0).value_or(0);
+  }
   const double started_s = pod.number(annotation::kStarted, -1, -1).value_or(-1);
   if (started_s >= 0 && running.as_of_s < 0 && !is_gone) {
     const double restart_s = pod.number(annotation::kRestartSeconds, 0).value_or(0);
     running.as_of_s = started_s + restart_s / speed_;
-    running.done_s = pod.number(annotation::kDoneSeconds, 0).value_or(0);
     running.pace = pod.number(annotation::kPace, 1).value_or(1);
     if (jobs_[job].start_s < 0) jobs_[job].start_s = (started_s - begin_s_) * speed_;
   }

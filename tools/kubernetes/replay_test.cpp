@@ -90,6 +90,17 @@ TEST(Replay, AnEvictedJobGoesOnWhereItWas) {
   EXPECT_EQ(jobs.jobs()[0].end_s, 120);
 }
 
+TEST(Replay, AJobThatIsEvictedBeforeItRunsKeepsWhatItHasDone) {
+  ReplayedJobs jobs(1, 1000, 10);
+  PodFacts pod;
+  pod.uid = "a";
+  pod.annotations = {{"gpemu.dev/done-seconds", "30"}};
+  EXPECT_FALSE(jobs.changed(0, "ADDED", pod, 1000));
+  pod.is_deleted = true;
+  EXPECT_FALSE(jobs.changed(0, "MODIFIED", pod, 1001));
+  EXPECT_EQ(jobs.changed(0, "DELETED", pod, 1002).value(), 30);
+}
+
 /// The scheduler, hollow nodes and a replay of two jobs on one GPU, of which the shorter one, by
 /// SRTF, preempts the other, on an API server in memory.
 TEST(Replay, JobsRunThroughTheWholeSystem) {
