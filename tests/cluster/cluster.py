@@ -39,11 +39,11 @@ FOLDER = pathlib.Path("/var/tmp/gpemu-cluster")
 class Cluster:
     """A cluster that ends with this object, or with this process; with stay=True, it goes on.
 
-    nodes: how many; before_kubelet: shell commands that each node executes before its kubelet
-    starts; on_node: programs that run on each node, and are started again when they end; both have
-    NODE_NAME and CLUSTER_NODE_FOLDER, a folder for the node's files, in their environment;
-    images: archives of further images; feature_gates: of Kubernetes, as NAME=true; runtime: an OCI
-    runtime in place of runc.
+    nodes: how many, 0 too; before_kubelet: shell commands that each node executes before its
+    kubelet starts; on_node: programs that run on each node, and are started again when they end;
+    both have NODE_NAME and CLUSTER_NODE_FOLDER, a folder for the node's files, in their
+    environment; images: archives of further images; feature_gates: of Kubernetes, as NAME=true;
+    runtime: an OCI runtime in place of runc.
     """
 
     def __init__(self, folder=FOLDER, nodes=2, before_kubelet=(), on_node=(), images=(),

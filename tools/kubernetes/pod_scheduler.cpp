@@ -353,7 +353,6 @@ void PodScheduler::join(Pod& pod) {
   // A leader before this one has bound it.
   if (!pod.node.empty()) dirty_ = true;
   if (!job.index && job.pods.size() == job.size) new_.push_back(pod.key);
-  changed_ = true;
 }
 
 void PodScheduler::leave(const std::string& uid, double now_s) {
@@ -362,7 +361,6 @@ void PodScheduler::leave(const std::string& uid, double now_s) {
   Pod& pod = found->second;
   if (!pod.is_ours) note_foreign(pod);
   take_off(pod);
-  changed_ = true;
   const std::string key = pod.key;
   const bool is_replaced = pod.is_evicted && (key != uid || !pod.facts.owner.empty());
   pods_.erase(found);
@@ -382,7 +380,6 @@ void PodScheduler::binding_failed(const std::string& uid) {
   if (const auto job = live_.find(found->second.key); job != live_.end()) {
     job->second.is_settled = false;
   }
-  changed_ = true;
 }
 
 // Jobs.
@@ -396,7 +393,6 @@ void PodScheduler::end_job(const std::string& key, double now_s) {
     keys_[*job.index].clear();
   }
   live_.erase(key);
-  changed_ = true;
 }
 
 void PodScheduler::end_forgotten(double now_s) {
@@ -597,7 +593,6 @@ void PodScheduler::submit(LiveJob& live, double now_s) {
   ledger_->arrive(*live.index);
   ledger_->recall(*live.index, known_state(live, now_s));
   arrived_.push_back(*live.index);
-  changed_ = true;
 }
 
 // The fleet.
@@ -635,7 +630,6 @@ void PodScheduler::make_policy() {
 
 void PodScheduler::rebuild(double now_s) {
   dirty_ = false;
-  changed_ = true;
   std::vector<LiveJob*> live;
   if (ledger_) ledger_->set_time(time_of(now_s));
   if (ledger_) ledger_->touch_all();
@@ -782,7 +776,9 @@ std::vector<PodAction> PodScheduler::decide(double now_s) {
   const bool is_rebuilt = dirty_;
   if (dirty_) rebuild(now_s);
   if (ledger_) submit_new(now_s);
-  if (ledger_ && (changed_ || time_of(now_s) >= ask_again_s_)) {
+  // As in the simulation: those that decide anew each time would move jobs whenever a pod changes.
+  const bool is_asked = is_rebuilt || !arrived_.empty() || !ended_.empty();
+  if (ledger_ && (is_asked || time_of(now_s) >= ask_again_s_)) {
     const bool is_right = ask_policy(now_s);
     if (!is_right && !is_rebuilt) {
       rebuild(now_s);
@@ -790,7 +786,6 @@ std::vector<PodAction> PodScheduler::decide(double now_s) {
     }
   }
   if (!ledger_) ask_again_s_ = scheduling::kNever;
-  changed_ = false;
   for (auto& [key, job] : live_) reconcile(job, now_s);
   return std::exchange(actions_, {});
 }

@@ -138,7 +138,6 @@ class PodScheduler {
   std::vector<std::string> new_;  ///< keys of jobs that the policy has not seen.
   std::uint64_t order_ = 0;
   bool dirty_ = true;  ///< the fleet is another one.
-  bool changed_ = false;
   double ask_again_s_ = 0;
   std::vector<PodAction> actions_;
   std::vector<std::string> complaints_;

@@ -71,6 +71,12 @@ class World {
   void set_phase(const std::string& name, const char* phase) {
     server_.answer("PATCH", std::string(kApiPods) + "/" + name, {{"status", {{"phase", phase}}}});
   }
+  void start(const std::string& name, int time_s) {
+    const json annotations{{"gpemu.dev/started", std::to_string(time_s)}};
+    server_.answer(
+        "PATCH", std::string(kApiPods) + "/" + name,
+        {{"metadata", {{"annotations", annotations}}}, {"status", {{"phase", "Running"}}}});
+  }
   void remove(const std::string& name) {
     server_.answer("DELETE", std::string(kApiPods) + "/" + name + "?gracePeriodSeconds=0", {});
   }
@@ -220,6 +226,17 @@ TEST(PodScheduler, APreemptedJobGoesOnInThePodThatReplacesIt) {
   world.set_phase("short", "Succeeded");
   world.decide(1112);
   EXPECT_EQ(world.placed(), (Lines{"long-2 n 0", "short n 0"}));
+}
+
+TEST(PodScheduler, WhatAJobHasDoneCountsFromItsStart) {
+  World world("srtf");
+  world.add_node("n", 1);
+  world.add_pod("a", 1, {{"gpemu.dev/seconds", "100"}, {"gpemu.dev/job", "a"}});
+  world.decide(1000);
+  world.start("a", 1060);
+  // Since its binding, it would have 20 s left; it has 80, and does not keep its GPU.
+  world.add_pod("b", 1, {{"gpemu.dev/seconds", "50"}});
+  EXPECT_EQ(messages(world.decide(1080)), (Lines{"a: the policy srtf gives its GPUs to others"}));
 }
 
 TEST(PodScheduler, AGroupIsBoundAllOrNone) {
