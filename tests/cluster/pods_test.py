@@ -385,6 +385,33 @@ class GpusInPods(Pods):
         for name in ("alone", "half", "quarter"):
             self.result(name)
 
+    def test_garbage_in_a_pods_files_disturbs_no_other_pod(self):
+        garbage = (
+            "import os, pathlib, random, time\n"
+            "draw, written = random.Random(1), 0\n"
+            "end = time.monotonic() + 20\n"
+            "files = [path for path in pathlib.Path('/run/gpemu').rglob('*') if path.is_file()]\n"
+            "print(len(files), flush=True)\n"
+            "while time.monotonic() < end:\n"
+            "    for path in files:\n"
+            "        with open(path, 'r+b') as file:\n"
+            "            file.seek(draw.randrange(os.path.getsize(path)))\n"
+            "            file.write(draw.randbytes(4096))\n"
+            "    pathlib.Path(f'/run/gpemu/{written}').write_bytes(draw.randbytes(4096))\n"
+            "    written += 1\n"
+            "    time.sleep(0.001)\n")
+        whole = self.rates([4])[0]
+        self.start("attacker", ["python3", "-c", garbage], {WHOLE: 1})
+        self.eventually(True, lambda: bool(self.logs("attacker")))
+        self.assertGreater(int(self.logs("attacker")), 0)
+        rate = float(self.said("victim", ["python3", "-c", RATE], {WHOLE: 1}))
+        self.assertAlmostEqual(rate / whole, 1, delta=0.02)
+        self.result("attacker")
+        # The GPU is as new for the next pod, and the metrics go on.
+        said = self.said("next", ["sh", "-c", f"ls /run/gpemu; python3 -c '{RATE}'"], {WHOLE: 2})
+        self.assertLess(len(said.split()), 5, said)
+        self.assertEqual(len(self.metrics(9400, "DCGM_FI_DEV_GPU_TEMP")), 1)
+
     def test_a_part_has_its_memory(self):
         said = self.said("quarter", ["python3", "-c", (
             "import torch\n"
