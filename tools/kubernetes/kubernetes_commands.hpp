@@ -7,6 +7,7 @@ namespace gpemu::tools {
 
 // Each adds a command of `gpemu-kubernetes`.
 void add_device_plugin_command(Command kubernetes);
+void add_labels_command(Command kubernetes);
 void add_manifests_command(Command kubernetes);
 void add_metrics_command(Command kubernetes);
 

@@ -20,6 +20,7 @@ int run_program(std::vector<std::string> words) {
                        "gpemu-kubernetes");
   commands.root().require_subcommand();
   add_device_plugin_command(commands.root());
+  add_labels_command(commands.root());
   add_manifests_command(commands.root());
   add_metrics_command(commands.root());
   const auto code = commands.run(std::move(words));
