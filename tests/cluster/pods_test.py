@@ -22,6 +22,7 @@ import unittest
 import cluster
 import cluster_test
 import image
+import build_image  # image.py knows the folder.
 import keeper
 
 FOLDER = pathlib.Path("/var/tmp/gpemu-cluster-pods")
@@ -124,11 +125,14 @@ class Pods(unittest.TestCase):
     def programs():
         raise NotImplementedError
 
+    images, before_kubelet = (), ()
+
     @classmethod
     def setUpClass(cls):
         cls.packages = torch_packages()
         cls.cluster = cluster.Cluster(FOLDER, nodes=1, on_node=cls.programs(),
-                                      images=[image.image("bullseye")])
+                                      before_kubelet=cls.before_kubelet,
+                                      images=[image.image("bullseye"), *cls.images])
         cls.cluster.up()
 
     @classmethod
@@ -381,6 +385,33 @@ class GpusInPods(Pods):
         for name in ("alone", "half", "quarter"):
             self.result(name)
 
+    def test_garbage_in_a_pods_files_disturbs_no_other_pod(self):
+        garbage = (
+            "import os, pathlib, random, time\n"
+            "draw, written = random.Random(1), 0\n"
+            "end = time.monotonic() + 20\n"
+            "files = [path for path in pathlib.Path('/run/gpemu').rglob('*') if path.is_file()]\n"
+            "print(len(files), flush=True)\n"
+            "while time.monotonic() < end:\n"
+            "    for path in files:\n"
+            "        with open(path, 'r+b') as file:\n"
+            "            file.seek(draw.randrange(os.path.getsize(path)))\n"
+            "            file.write(draw.randbytes(4096))\n"
+            "    pathlib.Path(f'/run/gpemu/{written}').write_bytes(draw.randbytes(4096))\n"
+            "    written += 1\n"
+            "    time.sleep(0.001)\n")
+        whole = self.rates([4])[0]
+        self.start("attacker", ["python3", "-c", garbage], {WHOLE: 1})
+        self.eventually(True, lambda: bool(self.logs("attacker")))
+        self.assertGreater(int(self.logs("attacker")), 0)
+        rate = float(self.said("victim", ["python3", "-c", RATE], {WHOLE: 1}))
+        self.assertAlmostEqual(rate / whole, 1, delta=0.02)
+        self.result("attacker")
+        # The GPU is as new for the next pod, and the metrics go on.
+        said = self.said("next", ["sh", "-c", f"ls /run/gpemu; python3 -c '{RATE}'"], {WHOLE: 2})
+        self.assertLess(len(said.split()), 5, said)
+        self.assertEqual(len(self.metrics(9400, "DCGM_FI_DEV_GPU_TEMP")), 1)
+
     def test_a_part_has_its_memory(self):
         said = self.said("quarter", ["python3", "-c", (
             "import torch\n"
@@ -490,6 +521,49 @@ class Restarts(Pods):
             self.kubectl("delete", "pod", name, "--now")
             self.start(name, command, {WHOLE: 1})
         return phase == "Running" and bool(self.logs(name))
+
+
+class Deployed(Pods):
+    """The programs run in pods themselves, by the manifests, from the image."""
+
+    # Nodes of the test's cluster see the machine's /opt as read-only.
+    before_kubelet = ["mount -t tmpfs tmpfs /opt"]
+    name = "gpemu.test/gpemu:latest"
+
+    @staticmethod
+    def programs():
+        return []
+
+    @classmethod
+    def setUpClass(cls):
+        path = FOLDER.with_name("gpemu-image.tar")
+        cls.addClassCleanup(path.unlink, missing_ok=True)
+        build_image.make_image(path, cls.name, pathlib.Path(OPTIONS.installation),
+                               pathlib.Path(OPTIONS.plugin))
+        cls.images = [path]
+        super().setUpClass()
+
+    def test_the_manifests_give_pods_gpus_and_prometheus_metrics(self):
+        manifests = subprocess.run(
+            [OPTIONS.plugin, "manifests", "--gpu", f"{GPU}:2", "--image", self.name, "--metrics"],
+            check=True, stdout=subprocess.PIPE, text=True).stdout
+        self.kubectl("apply", "-f", "-", input=manifests)
+        self.eventually("2", self.allocatable)
+        said = self.said("smi", ["nvidia-smi", "--query-gpu=name", "--format=csv,noheader"],
+                         {WHOLE: 2})
+        self.assertEqual(said, "NVIDIA A100-SXM4-40GB\n" * 2)
+        address = self.kubectl(
+            "get", "pods", "-n", "kube-system", "-l", "app.kubernetes.io/name=gpemu-device-plugin",
+            "-o", "jsonpath={.items[0].status.podIP}")
+        said = self.said("scrape", ["python3", "-c", (
+            "import urllib.request\n"
+            f"print(urllib.request.urlopen('http://{address}:9400/metrics').read().decode())")])
+        self.assertIn('DCGM_FI_DEV_GPU_TEMP{gpu="0"', said)
+        # The pods come back when they are updated, and find the same GPUs.
+        self.kubectl("rollout", "restart", "daemonset", "gpemu-device-plugin", "-n", "kube-system")
+        self.kubectl("rollout", "status", "daemonset", "gpemu-device-plugin", "-n", "kube-system")
+        self.eventually("2", self.allocatable)
+        self.assertEqual(self.said("again", ["nvidia-smi", "-L"], {WHOLE: 1}).count("GPU-"), 1)
 
 
 def main():

@@ -115,8 +115,8 @@ Result<void> run_data_passes(const World& world, AnalyzeReport& report,
     return {};
   }
   const RealPass cached{.label = "cached",
-                        .prepare = [](const data::Dataset& dataset, const std::atomic<bool>& stop) {
-                          return dataset.fill_page_cache(&stop);
+                        .prepare = [](const data::Dataset& dataset, const std::atomic<bool>& its) {
+                          return dataset.fill_page_cache(&its);
                         }};
   GPEMU_ASSIGN(report.cached, run_real_pass(cached, world, report, stop));
   report.passes.cached = mean_step(report.cached);

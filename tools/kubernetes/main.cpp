@@ -21,6 +21,7 @@ int run_program(std::vector<std::string> words) {
   commands.root().require_subcommand();
   add_device_plugin_command(commands.root());
   add_hollow_nodes_command(commands.root());
+  add_labels_command(commands.root());
   add_manifests_command(commands.root());
   add_metrics_command(commands.root());
   add_replay_command(commands.root());

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gpemu/containers/node_labels.hpp"
+
+#include <cctype>
+#include <cstddef>
+#include <string_view>
+#include <vector>
+
+#include "gpemu/base/units.hpp"
+#include "gpemu/device/monitor.hpp"
+
+namespace gpemu::containers {
+namespace {
+
+/// Returns a text as the value of a label may be: letters, digits, '-', '_' and '.'.
+std::string label_value(std::string_view text) {
+  std::string value;
+  for (const char letter : text) {
+    const bool is_plain = std::isalnum(static_cast<unsigned char>(letter)) != 0 ||
+                          std::string_view("-_.").contains(letter);
+    value += is_plain ? letter : '-';
+  }
+  return value;
+}
+
+/// Returns the parts of a version, "595.45.04".
+std::vector<std::string> parts_of(std::string_view version) {
+  std::vector<std::string> parts(1);
+  for (const char letter : version) {
+    if (letter == '.') {
+      parts.emplace_back();
+    } else {
+      parts.back() += letter;
+    }
+  }
+  parts.resize(3);
+  return parts;
+}
+
+}  // namespace
+
+std::map<std::string, std::string> node_labels(std::span<const device::DeviceConfig> gpus,
+                                               int replicas) {
+  if (gpus.empty()) return {};
+  const device::DeviceConfig& gpu = gpus.front();
+  const bool is_shared = replicas > 1;
+  std::string family = label_value(gpu.facts.architecture);
+  for (char& letter : family) letter = static_cast<char>(std::tolower(letter));
+  if (family == "ada") family = "ada-lovelace";
+  const Bytes memory = gpu.memory_bytes + gpu.facts.reserved_memory_bytes;
+  const std::vector<std::string> driver = parts_of(device::kDriverVersion);
+  const std::vector<std::string> cuda = parts_of(device::kCudaVersion);
+  std::map<std::string, std::string> labels = {
+      {"gpu.count", std::to_string(gpus.size())},
+      {"gpu.replicas", std::to_string(replicas)},
+      {"gpu.product", label_value(gpu.facts.product_name) + (is_shared ? "-SHARED" : "")},
+      {"gpu.memory", std::to_string(memory / kMiB)},
+      {"gpu.family", family},
+      {"gpu.compute.major", std::to_string(gpu.facts.compute_capability_major)},
+      {"gpu.compute.minor", std::to_string(gpu.facts.compute_capability_minor)},
+      {"gpu.present", "true"},
+      {"gpu.sharing-strategy", is_shared ? "time-slicing" : "none"},
+      {"mig.capable", gpu.facts.has_mig != 0 ? "true" : "false"},
+      {"mig.strategy", "none"},
+      {"cuda.driver-version.full", device::kDriverVersion},
+      {"cuda.driver-version.major", driver[0]},
+      {"cuda.driver-version.minor", driver[1]},
+      {"cuda.driver-version.revision", driver[2]},
+      {"cuda.driver.major", driver[0]},
+      {"cuda.driver.minor", driver[1]},
+      {"cuda.driver.rev", driver[2]},
+      {"cuda.runtime-version.full", device::kCudaVersion},
+      {"cuda.runtime-version.major", cuda[0]},
+      {"cuda.runtime-version.minor", cuda[1]},
+      {"cuda.runtime.major", cuda[0]},
+      {"cuda.runtime.minor", cuda[1]}};
+  std::map<std::string, std::string> named;
+  for (auto& [name, value] : labels) named.emplace("nvidia.com/" + name, std::move(value));
+  return named;
+}
+
+}  // namespace gpemu::containers
