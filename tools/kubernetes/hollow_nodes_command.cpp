@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "gpemu/containers/node_labels.hpp"
 #include "gpemu/device/node.hpp"
 #include "gpemu/profile/database.hpp"
 #include "gpemu/report/terminal.hpp"
@@ -47,20 +48,6 @@ std::string label_of(std::string text) {
   return text;
 }
 
-/// Returns the labels of a node with GPUs. Source: GPU feature discovery's list of labels.
-std::map<std::string, std::string> labels_of(const profile::GpuSpec& gpu, std::uint32_t count) {
-  std::string family = gpu.architecture;
-  std::ranges::transform(family, family.begin(), [](unsigned char c) { return std::tolower(c); });
-  return {{"nvidia.com/gpu.product", label_of(gpu.product_name)},
-          {"nvidia.com/gpu.count", std::to_string(count)},
-          {"nvidia.com/gpu.replicas", "1"},
-          {"nvidia.com/gpu.memory", std::to_string(gpu.memory_bytes / kMiB)},
-          {"nvidia.com/gpu.family", label_of(family)},
-          {"nvidia.com/gpu.compute.major", std::to_string(gpu.compute_capability_major)},
-          {"nvidia.com/gpu.compute.minor", std::to_string(gpu.compute_capability_minor)},
-          {"nvidia.com/gpu.present", "true"}};
-}
-
 scheduling::HostShare host_of(const HollowNodesChoices& options) {
   return {.millicores = static_cast<std::uint64_t>(std::llround(options.cores * 1000)),
           .memory_mib = static_cast<std::uint64_t>(
@@ -75,8 +62,7 @@ Result<std::vector<HollowNode>> uniform_nodes(const HollowNodesChoices& options)
   HollowNode node{.name = {}, .host = host_of(options), .gpus = {}, .labels = {}};
   node.gpus = static_cast<std::uint32_t>(gpus.size());
   node.pods = static_cast<std::uint32_t>(options.pods);
-  GPEMU_ASSIGN(const profile::GpuSpec gpu, database.gpu(gpus.front().gpu));
-  node.labels = labels_of(gpu, node.gpus);
+  node.labels = containers::node_labels(gpus, 1);
   std::vector<HollowNode> nodes(options.count, node);
   for (std::size_t i = 0; i < nodes.size(); ++i) nodes[i].name = options.prefix + std::to_string(i);
   return nodes;
