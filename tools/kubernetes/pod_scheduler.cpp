@@ -557,12 +557,17 @@ JobState PodScheduler::known_state(const LiveJob& live, double now_s) const {
 void PodScheduler::submit_new(double now_s) {
   std::vector<LiveJob*> jobs;
   std::map<std::string, std::size_t> together;
+  std::map<std::string, double> first_s;  // When the first of those was made.
   for (const std::string& key : std::exchange(new_, {})) {
     const auto found = live_.find(key);
     if (found == live_.end() || found->second.index) continue;
     if (found->second.pods.size() != found->second.size) continue;
     jobs.push_back(&found->second);
-    ++together[pods_.at(jobs.back()->pods.front()).facts.text(annotation::kTogether)];
+    const PodFacts& facts = pods_.at(jobs.back()->pods.front()).facts;
+    const std::string text = facts.text(annotation::kTogether);
+    ++together[text];
+    double& first = first_s.try_emplace(text, facts.created_s).first->second;
+    first = std::min(first, facts.created_s);
   }
   std::erase_if(jobs, [&](const LiveJob* job) {
     const Pod& pod = pods_.at(job->pods.front());
@@ -574,7 +579,9 @@ void PodScheduler::submit_new(double now_s) {
   });
   std::ranges::stable_sort(jobs, {}, [&](const LiveJob* job) {
     const PodFacts& facts = pods_.at(job->pods.front()).facts;
-    return std::tuple(facts.created_s, facts.name.size(), facts.name);
+    const std::string text = facts.text(annotation::kTogether);
+    const double made_s = text.empty() ? facts.created_s : first_s.at(text);
+    return std::tuple(made_s, facts.name.size(), facts.name);
   });
   for (LiveJob* job : jobs) submit(*job, now_s);
 }

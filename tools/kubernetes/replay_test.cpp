@@ -28,7 +28,7 @@ Job job_for(double arrival_s, std::uint32_t gpus, double seconds) {
   return job;
 }
 
-const ReplayOptions kOptions{.scheduler = "s", .name_space = "default", .run = "r"};
+const ReplayOptions kOptions{.scheduler = "s", .name_space = "default", .run = "r", .speed = 1};
 
 TEST(Replay, AJobIsOnePodOrAGroupOfThem) {
   const Fleet fleet = Fleet::uniform(4, 8).value();
