@@ -16,6 +16,8 @@
 #include "gpemu/device/node_view.hpp"
 #include "gpemu/device/rendezvous.hpp"
 
+#include "layout.hpp"
+
 namespace gpemu::device {
 namespace {
 
