@@ -583,7 +583,10 @@ void PodScheduler::submit_new(double now_s) {
     const double made_s = text.empty() ? facts.created_s : first_s.at(text);
     return std::tuple(made_s, facts.name.size(), facts.name);
   });
-  for (LiveJob* job : jobs) submit(*job, now_s);
+  for (LiveJob* job : jobs) {
+    job->order = ++order_;  // Also for a policy that takes over.
+    submit(*job, now_s);
+  }
 }
 
 void PodScheduler::submit(LiveJob& live, double now_s) {
