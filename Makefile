@@ -8,7 +8,7 @@
 #   make demo-torch    train ResNet-50 with an unmodified wheel of PyTorch (1.2 GB to download)
 #   make conformance   run PyTorch's wheels through the conformance programs (2.4 GB to download)
 #   make cluster-test  run pods on a Kubernetes cluster on this machine (needs root, builds it once)
-#   make pods-test     run CUDA programs in the pods of such a cluster (1.2 GB to download)
+#   make pods-test     run CUDA programs in pods of such a cluster, by all ways (1.2 GB to download)
 #   make scheduler-test  schedule pods on hollow nodes of such a cluster, beside kube-scheduler
 #   make setup   only install the packages
 .PHONY: test demo demo-torch bench lint format docs conformance cluster-test pods-test \

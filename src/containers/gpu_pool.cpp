@@ -10,6 +10,7 @@
 
 #include <fmt/ranges.h>
 
+#include "gpemu/base/file.hpp"
 #include "gpemu/base/variables.hpp"
 #include "gpemu/device/node.hpp"
 #include "gpemu/device/node_view.hpp"
@@ -20,8 +21,13 @@ namespace {
 /// More replicas of a GPU than processes can share it are of no use. Source: layout::kMostSharers.
 constexpr int kMostReplicas = 64;
 
-/// Returns the numbers of the GPUs in the name of a container's folder, "gpus-0-3".
-std::set<std::size_t> gpus_of_folder(const std::string& name) {
+/// Before the name of a holder in that of a folder.
+constexpr char kOfHolder = '@';
+
+/// Returns the numbers of the GPUs in the name of a container's folder: "gpus-0-3", and of a holder
+/// "gpus-0-3@HOLDER".
+std::set<std::size_t> gpus_of_folder(std::string name) {
+  name.erase(std::min(name.find(kOfHolder), name.size()));
   std::set<std::size_t> gpus;
   constexpr std::string_view kPrefix = "gpus";
   if (!name.starts_with(kPrefix)) return gpus;
@@ -33,6 +39,32 @@ std::set<std::size_t> gpus_of_folder(const std::string& name) {
     begin = end;
   }
   return gpus;
+}
+
+/// Parts that are added may be a little more than a whole.
+constexpr double kWhole = 1 + 1e-6;
+
+/// Returns whether nobody else can have anything of its GPU.
+bool is_whole(const GpuPart& part) {
+  return part.memory >= 1 && (part.compute == 0 || part.compute >= 1);
+}
+
+Result<void> check_part(const std::string& holder, const GpuPart& part) {
+  const bool is_part =
+      part.memory > 0 && part.memory <= kWhole && part.compute >= 0 && part.compute <= kWhole;
+  if (is_part) return {};
+  return fail(ErrorCode::kInvalidArgument,
+              "{} asks for {:.6g} of the memory and {:.6g} of the time of GPU {}", holder,
+              part.memory, part.compute, part.gpu);
+}
+
+/// Adds that a container gets a part of its GPU only.
+void add_part(ContainerEdits& edits, const GpuPart& part, Division division) {
+  edits.environment.emplace_back(variable::kGpuFraction, fmt::format("{:.6g}", part.memory));
+  if (part.compute == 0) return;
+  const bool capped = division == Division::kLimit;
+  edits.environment.emplace_back(capped ? variable::kGpuLimit : variable::kGpuShare,
+                                 fmt::format("{:.6g}", part.compute));
 }
 
 std::unexpected<Error> io_fault(const std::filesystem::path& path, const std::error_code& error) {
@@ -168,25 +200,24 @@ std::vector<std::string> GpuPool::prefer(std::span<const std::string> available,
   return chosen;
 }
 
-bool GpuPool::has_node(const std::filesystem::path& folder, std::size_t gpu) const {
-  const auto node = device::Node::open(kNodeName, folder);
-  if (!node || (*node)->device_count() != 1) return false;
-  const device::DeviceSnapshot device = (*node)->device_snapshot(0, TimePoint{});
-  return device.gpu == options_.gpus[gpu].gpu && device.uuid == uuids_[gpu];
+bool GpuPool::has_node(const std::filesystem::path& folder,
+                       const std::vector<std::size_t>& gpus) const {
+  // A watcher needs no place among the processes, which containers may have taken all.
+  const auto node = device::NodeView::open(kNodeName, folder);
+  if (!node || std::cmp_not_equal((*node)->device_count(), gpus.size())) return false;
+  for (std::size_t i = 0; i < gpus.size(); ++i) {
+    const auto device = (*node)->device_snapshot(static_cast<int>(i), TimePoint{});
+    const bool is_it =
+        device && device->gpu == options_.gpus[gpus[i]].gpu && device->uuid == uuids_[gpus[i]];
+    if (!is_it) return false;
+  }
+  return true;
 }
 
-Result<std::filesystem::path> GpuPool::node_folder(const std::vector<std::size_t>& gpus) {
-  const std::filesystem::path folder =
-      options_.folder / fmt::format("gpus-{}", fmt::join(gpus, "-"));
+Result<void> GpuPool::make_node(const std::filesystem::path& folder,
+                                const std::vector<std::size_t>& gpus) const {
   std::error_code error;
-  const bool shared = options_.replicas > 1;
-  if (shared && has_node(folder, gpus.front())) return folder;
-  for (const auto& other : std::filesystem::directory_iterator(options_.folder, error)) {
-    const std::set<std::size_t> its = gpus_of_folder(other.path().filename().string());
-    const bool overlaps =
-        std::ranges::any_of(gpus, [&](std::size_t gpu) { return its.contains(gpu); });
-    if (overlaps) std::filesystem::remove_all(other.path(), error);
-  }
+  std::filesystem::remove_all(folder, error);
   std::filesystem::create_directories(folder, error);
   if (error) return io_fault(folder, error);
   // Programs of any user may run in a container.
@@ -201,7 +232,32 @@ Result<std::filesystem::path> GpuPool::node_folder(const std::vector<std::size_t
   }
   config.faults = profile::faults_left(faults_, gpus, machine_->clock().now() - started_);
   GPEMU_ASSIGN([[maybe_unused]] const auto node, device::Node::create(config, folder));
+  return {};
+}
+
+Result<std::filesystem::path> GpuPool::node_folder(const std::vector<std::size_t>& gpus) {
+  std::filesystem::path folder = options_.folder / fmt::format("gpus-{}", fmt::join(gpus, "-"));
+  const bool shared = options_.replicas > 1;
+  if (shared && has_node(folder, gpus)) return folder;
+  std::error_code error;
+  for (const auto& other : std::filesystem::directory_iterator(options_.folder, error)) {
+    const std::set<std::size_t> its = gpus_of_folder(other.path().filename().string());
+    const bool overlaps =
+        std::ranges::any_of(gpus, [&](std::size_t gpu) { return its.contains(gpu); });
+    if (overlaps) std::filesystem::remove_all(other.path(), error);
+  }
+  GPEMU_TRY(make_node(folder, gpus));
   return folder;
+}
+
+Result<ContainerEdits> GpuPool::edits_of(const std::filesystem::path& folder,
+                                         const std::vector<std::size_t>& gpus) const {
+  GPEMU_ASSIGN(ContainerEdits edits, edits_for(options_.installation, folder, options_.folder));
+  std::vector<std::string> uuids;
+  for (const std::size_t gpu : gpus) uuids.push_back(uuids_[gpu]);
+  edits.environment.emplace_back("NVIDIA_VISIBLE_DEVICES",
+                                 fmt::format("{}", fmt::join(uuids, ",")));
+  return edits;
 }
 
 int GpuPool::tenant_of(std::span<const std::string> ids) const {
@@ -213,6 +269,31 @@ int GpuPool::tenant_of(std::span<const std::string> ids) const {
     first = std::min(first, replica);
   }
   return first + 1;
+}
+
+Result<int> GpuPool::tenant_of(const std::string& holder, std::size_t gpu) const {
+  // The numbers are files, "tenant-GPU-NUMBER@HOLDER", where containers cannot write.
+  const std::string prefix = fmt::format("tenant-{}-", gpu);
+  std::set<int> taken;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(options_.folder, error)) {
+    const std::string name = entry.path().filename().string();
+    const std::size_t at = name.find(kOfHolder);
+    if (!name.starts_with(prefix) || at == std::string::npos) continue;
+    int number = 0;
+    std::from_chars(name.data() + prefix.size(), name.data() + at, number);
+    if (name.substr(at + 1) == holder) return number;
+    taken.insert(number);
+  }
+  int number = 1;
+  while (taken.contains(number)) ++number;
+  if (number > kMostReplicas) {
+    return fail(ErrorCode::kResourceLimit, "{} claims share GPU {} already, which is all it can",
+                kMostReplicas, gpu);
+  }
+  GPEMU_TRY(write_file_atomically(
+      options_.folder / fmt::format("{}{}{}{}", prefix, number, kOfHolder, holder), ""));
+  return number;
 }
 
 Result<ContainerEdits> GpuPool::allocate(std::span<const std::string> ids) {
@@ -229,24 +310,70 @@ Result<ContainerEdits> GpuPool::allocate(std::span<const std::string> ids) {
                 "or for whole GPUs",
                 gpus.size(), fmt::join(ids, ", "));
   }
-  GPEMU_ASSIGN(const std::filesystem::path folder, node_folder({gpus.begin(), gpus.end()}));
-  GPEMU_ASSIGN(ContainerEdits edits, edits_for(options_.installation, folder, options_.folder));
-  std::vector<std::string> uuids;
-  for (const std::size_t gpu : gpus) uuids.push_back(uuids_[gpu]);
-  edits.environment.emplace_back("NVIDIA_VISIBLE_DEVICES",
-                                 fmt::format("{}", fmt::join(uuids, ",")));
+  const std::vector<std::size_t> numbers(gpus.begin(), gpus.end());
+  GPEMU_ASSIGN(const std::filesystem::path folder, node_folder(numbers));
+  GPEMU_ASSIGN(ContainerEdits edits, edits_of(folder, numbers));
   if (shared) {
     edits.environment.emplace_back(variable::kTenant, std::to_string(tenant_of(ids)));
   }
   if (options_.division == Division::kNone || std::cmp_equal(ids.size(), options_.replicas)) {
     return edits;
   }
-  const std::string part =
-      fmt::format("{:.6g}", static_cast<double>(ids.size()) / options_.replicas);
-  edits.environment.emplace_back(variable::kGpuFraction, part);
-  const bool capped = options_.division == Division::kLimit;
-  edits.environment.emplace_back(capped ? variable::kGpuLimit : variable::kGpuShare, part);
+  const double part = static_cast<double>(ids.size()) / options_.replicas;
+  add_part(edits, {.memory = part, .compute = part}, options_.division);
   return edits;
+}
+
+Result<ContainerEdits> GpuPool::give(const std::string& holder, std::span<const GpuPart> parts,
+                                     Division division) {
+  std::map<std::size_t, GpuPart> by_gpu;
+  for (const GpuPart& part : parts) {
+    if (part.gpu >= options_.gpus.size()) {
+      return fail(ErrorCode::kNotFound, "the machine '{}' has no GPU {}", options_.machine,
+                  part.gpu);
+    }
+    const auto [found, is_new] = by_gpu.try_emplace(part.gpu, part);
+    if (is_new) continue;
+    found->second.memory += part.memory;
+    found->second.compute += part.compute;
+  }
+  if (by_gpu.empty()) return fail(ErrorCode::kInvalidArgument, "{} asks for no GPU", holder);
+  std::vector<std::size_t> gpus;
+  bool shared = false;
+  for (const auto& [gpu, part] : by_gpu) {
+    gpus.push_back(gpu);
+    shared = shared || !is_whole(part);
+    GPEMU_TRY(check_part(holder, part));
+  }
+  if (shared && gpus.size() > 1) {
+    return fail(ErrorCode::kInvalidArgument,
+                "{} gets parts of {} GPUs, but can share only one: ask for a part of one, or for "
+                "whole GPUs",
+                holder, gpus.size());
+  }
+  std::filesystem::path folder = options_.folder / fmt::format("gpus-{}", fmt::join(gpus, "-"));
+  if (!shared) folder += kOfHolder + holder;
+  if (!has_node(folder, gpus)) GPEMU_TRY(make_node(folder, gpus));
+  GPEMU_ASSIGN(ContainerEdits edits, edits_of(folder, gpus));
+  if (!shared) return edits;
+  GPEMU_ASSIGN(const int tenant, tenant_of(holder, gpus.front()));
+  edits.environment.emplace_back(variable::kTenant, std::to_string(tenant));
+  add_part(edits, by_gpu.begin()->second, division);
+  return edits;
+}
+
+Result<void> GpuPool::take_back(const std::string& holder) {
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(options_.folder, error)) {
+    const std::string name = entry.path().filename().string();
+    const std::size_t at = name.find(kOfHolder);
+    if (at == std::string::npos) continue;
+    const std::string its = name.substr(at + 1);
+    if (its != holder && !its.starts_with(holder + '.')) continue;
+    std::filesystem::remove_all(entry.path(), error);
+    if (error) return io_fault(entry.path(), error);
+  }
+  return {};
 }
 
 }  // namespace gpemu::containers

@@ -191,6 +191,66 @@ TEST_F(GpuPoolTest, ASharedNodeOfAnEarlierPoolCountsOnlyIfItsGpuIsTheSame) {
   EXPECT_TRUE(device::Node::open(kNodeName, node));
 }
 
+TEST_F(GpuPoolTest, AHolderKeepsItsNodeUntilItIsTakenBack) {
+  GpuPool four = pool(4);
+  const std::vector<GpuPart> two = {{.gpu = 3}, {.gpu = 1}};
+  const auto first = node_of(four.give("claim", two).value());
+  const auto held = device::Node::open(kNodeName, first).value();
+  EXPECT_EQ(held->device_snapshot(0, TimePoint{}).uuid, four.devices()[1].id);
+  EXPECT_EQ(held->device_snapshot(1, TimePoint{}).uuid, four.devices()[3].id);
+  write_file_atomically(first / "mark", "").value();
+  GpuPool anew = pool(4);
+  const auto again = anew.give("claim", two).value();
+  EXPECT_EQ(node_of(again), first);
+  EXPECT_TRUE(std::filesystem::exists(first / "mark")) << "it was made anew";
+  const auto part = node_of(anew.give("claim.r1", std::vector<GpuPart>{{.gpu = 0}}).value());
+  const auto other = node_of(anew.give("claim2", std::vector<GpuPart>{{.gpu = 2}}).value());
+  anew.take_back("claim").value();
+  EXPECT_FALSE(device::Node::open(kNodeName, first));
+  EXPECT_FALSE(device::Node::open(kNodeName, part));
+  EXPECT_TRUE(device::Node::open(kNodeName, other));
+  anew.take_back("claim").value();
+}
+
+TEST_F(GpuPoolTest, HoldersOfPartsShareTheirGpusNode) {
+  GpuPool two = pool(2);
+  const auto give = [&](const std::string& holder, std::vector<GpuPart> parts,
+                        Division division = Division::kLimit) {
+    return two.give(holder, parts, division);
+  };
+  const auto one = give("a", {{.gpu = 1, .memory = 0.25, .compute = 0.5}}).value();
+  const auto other = give("b", {{.gpu = 1, .memory = 0.5, .compute = 0}}).value();
+  EXPECT_EQ(node_of(one), node_of(other));
+  EXPECT_EQ(variable(one, "GPEMU_GPU_FRACTION"), "0.25");
+  EXPECT_EQ(variable(one, "GPEMU_GPU_LIMIT"), "0.5");
+  EXPECT_EQ(variable(one, "GPEMU_TENANT"), "1");
+  EXPECT_EQ(variable(other, "GPEMU_TENANT"), "2");
+  EXPECT_EQ(variable(other, "GPEMU_GPU_FRACTION"), "0.5");
+  EXPECT_EQ(variable(other, "GPEMU_GPU_LIMIT"), std::nullopt);
+  const auto sum = give("c",
+                        {{.gpu = 1, .memory = 0.25, .compute = 0.25},
+                         {.gpu = 1, .memory = 0.5, .compute = 0.25}},
+                        Division::kShare)
+                       .value();
+  EXPECT_EQ(variable(sum, "GPEMU_GPU_FRACTION"), "0.75");
+  EXPECT_EQ(variable(sum, "GPEMU_GPU_SHARE"), "0.5");
+  const auto again = pool(2).give("b", std::vector<GpuPart>{{.gpu = 1, .memory = 0.5}}).value();
+  EXPECT_EQ(variable(again, "GPEMU_TENANT"), "2") << "the same after a restart";
+  two.take_back("a").value();
+  const auto next = give("e", {{.gpu = 1, .memory = 0.25}}).value();
+  EXPECT_EQ(variable(next, "GPEMU_TENANT"), "1");
+  EXPECT_TRUE(device::Node::open(kNodeName, node_of(other))) << "others still use it";
+
+  EXPECT_EQ(give("d", {}).error().message, "d asks for no GPU");
+  EXPECT_EQ(give("d", {{.gpu = 2}}).error().message, "the machine 'n1' has no GPU 2");
+  EXPECT_NE(give("d", {{.gpu = 0, .memory = 0.5}, {.gpu = 1, .memory = 0.5}})
+                .error()
+                .message.find("parts of 2 GPUs"),
+            std::string::npos);
+  EXPECT_EQ(give("d", {{.gpu = 0, .memory = 1.5, .compute = 1}}).error().message,
+            "d asks for 1.5 of the memory and 1 of the time of GPU 0");
+}
+
 TEST_F(GpuPoolTest, PrefersReplicasOfOneGpuAndTheFullestThatFits) {
   const GpuPool two = pool(2, 4);
   const auto available = ids(two, {0, 1, 2, 5, 6, 7});

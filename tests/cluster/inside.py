@@ -157,8 +157,11 @@ class ControlPlane(Inside):
         start("etcd", [self.bin / "etcd", "--data-dir", self.folder / "etcd", "--unsafe-no-fsync",
                        "--listen-client-urls", store, "--advertise-client-urls", store,
                        "--listen-peer-urls", "http://127.0.0.1:2380"])
+        # Where devices have taints, schedulers look for rules of taints, too.
+        alpha = (["--runtime-config=resource.k8s.io/v1alpha3=true"]
+                 if "DRADeviceTaints=true" in self.config["feature_gates"] else [])
         start("kube-apiserver", self.kubernetes(
-            "kube-apiserver", f"--etcd-servers={store}", "--bind-address=0.0.0.0",
+            "kube-apiserver", *alpha, f"--etcd-servers={store}", "--bind-address=0.0.0.0",
             f"--secure-port={SERVER[1]}", f"--cert-dir={self.folder}/certificates",
             f"--advertise-address={SERVER[0]}", "--endpoint-reconciler-type=none",
             f"--token-auth-file={self.folder}/tokens.csv", "--authorization-mode=AlwaysAllow",

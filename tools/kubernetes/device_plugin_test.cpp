@@ -7,16 +7,11 @@
 #include <csignal>
 #include <device_plugin.grpc.pb.h>
 #include <filesystem>
-#include <fstream>
 #include <grpcpp/grpcpp.h>
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <random>
-#include <spawn.h>
 #include <string>
-#include <sys/wait.h>
-#include <unistd.h>
 #include <utility>
 #include <vector>
 
@@ -27,13 +22,10 @@
 #include "gpemu/containers/container_edits.hpp"
 #include "gpemu/device/node.hpp"
 
+#include "kubernetes/program_for_tests.hpp"
+
 namespace gpemu {
 namespace {
-
-using namespace std::chrono_literals;  // NOLINT(google-build-using-namespace): literals only.
-
-/// How long anything may take on a machine that does other things, too.
-constexpr auto kPatience = 60s;
 
 /// The kubelet's registration of plugins.
 class Kubelet final : public v1beta1::Registration::Service {
@@ -81,35 +73,20 @@ class Kubelet final : public v1beta1::Registration::Service {
 class DevicePluginTest : public testing::Test {
  protected:
   DevicePluginTest() {
-    std::filesystem::create_directories(folder_.path() / "gpemu/lib/gpemu/shims/bin");
-    write_file_atomically(folder_.path() / "gpemu/lib/gpemu/shims/libgpemu_audit.so", "").value();
+    make_installation(folder_.path() / "gpemu");
     std::filesystem::create_directories(sockets());
   }
-  ~DevicePluginTest() override { end(); }
 
   [[nodiscard]] std::filesystem::path sockets() const { return folder_.path() / "sockets"; }
 
-  void start(std::vector<std::string> options) {
-    std::vector<std::string> words = {GPEMU_KUBERNETES, "device-plugin",
-                                      "--machine",      "m",
-                                      "--sockets",      sockets().string(),
-                                      "--state",        (folder_.path() / "state").string(),
-                                      "--installation", (folder_.path() / "gpemu").string()};
+  void start(const std::vector<std::string>& options) {
+    std::vector<std::string> words = {"device-plugin", "--machine",      "m",
+                                      "--sockets",     sockets(),        "--state",
+                                      state(),         "--installation", folder_.path() / "gpemu"};
     words.insert(words.end(), options.begin(), options.end());
-    std::vector<char*> arguments;
-    for (std::string& word : words) arguments.push_back(word.data());
-    arguments.push_back(nullptr);
-    ASSERT_EQ(
-        ::posix_spawn(&process_, GPEMU_KUBERNETES, nullptr, nullptr, arguments.data(), environ), 0);
+    ASSERT_TRUE(program_.start(words));
   }
-  /// Ends the plugin and returns its status.
-  int end(int signal = SIGTERM) {
-    if (process_ == 0) return 0;
-    ::kill(std::exchange(process_, 0), signal);
-    int status = 0;
-    ::wait(&status);
-    return status;
-  }
+  [[nodiscard]] std::filesystem::path state() const { return folder_.path() / "state"; }
 
   static std::vector<std::string> healthy(const v1beta1::ListAndWatchResponse& list) {
     std::vector<std::string> ids;
@@ -140,7 +117,7 @@ class DevicePluginTest : public testing::Test {
   }
 
   TemporaryFolder folder_ = TemporaryFolder::create(testing::TempDir(), "gpemu-plugin-").value();
-  pid_t process_ = 0;
+  KubernetesProgram program_;
 };
 
 TEST_F(DevicePluginTest, OffersAndGivesItsGpus) {
@@ -177,7 +154,7 @@ TEST_F(DevicePluginTest, OffersAndGivesItsGpus) {
   const grpc::Status refused = allocate(*plugin, {"GPU-none"}, given);
   EXPECT_EQ(refused.error_code(), grpc::StatusCode::NOT_FOUND);
   EXPECT_EQ(refused.error_message(), "the machine 'm' has no device GPU-none");
-  EXPECT_EQ(end(), 0);
+  EXPECT_EQ(program_.end(), 0);
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(sockets()), {}), 1)
       << "its socket is gone";
 }
@@ -194,7 +171,7 @@ TEST_F(DevicePluginTest, RegistersAgainWhenTheKubeletOrItselfHasRestarted) {
     ASSERT_TRUE(plugin) << i;
     EXPECT_EQ(list(*plugin), first);
   }
-  end(SIGKILL);
+  program_.end(SIGKILL);
   kubelet.reset();
   kubelet = std::make_unique<Kubelet>(sockets());
   start({"--gpu", "A100-SXM4-40GB:2"});
@@ -229,10 +206,7 @@ TEST_F(DevicePluginTest, ALostGpuIsUnhealthyUntilItIsBack) {
 
 TEST_F(DevicePluginTest, SaysWhatIsWrong) {
   start({"--gpu", "NO-GPU"});
-  int status = 0;
-  ::wait(&status);
-  process_ = 0;
-  EXPECT_NE(WEXITSTATUS(status), 0);
+  EXPECT_NE(WEXITSTATUS(program_.end(0)), 0);
 }
 
 }  // namespace

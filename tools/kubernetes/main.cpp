@@ -19,7 +19,9 @@ int run_program(std::vector<std::string> words) {
   CommandTree commands("Emulated GPUs for Kubernetes (docs/how-to/kubernetes.md)",
                        "gpemu-kubernetes");
   commands.root().require_subcommand();
+  add_cdi_command(commands.root());
   add_device_plugin_command(commands.root());
+  add_dra_driver_command(commands.root());
   add_hollow_nodes_command(commands.root());
   add_labels_command(commands.root());
   add_manifests_command(commands.root());

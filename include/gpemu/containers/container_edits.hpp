@@ -17,6 +17,11 @@ struct Mount {
   bool read_only = true;
 };
 
+/// Returns the options of a mount, in the words of OCI runtimes and of CDI.
+[[nodiscard]] inline std::vector<std::string> mount_options(const Mount& mount) {
+  return {mount.read_only ? "ro" : "rw", "rbind", "nosuid", "nodev"};
+}
+
 /// What is added to a container so that its programs find emulated GPUs, in the words of the
 /// Container Device Interface (CDI).
 struct ContainerEdits {

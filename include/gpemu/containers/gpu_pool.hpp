@@ -47,6 +47,13 @@ struct PoolDevice {
   std::size_t gpu = 0;
 };
 
+/// What a holder gets of a GPU, as parts of the whole.
+struct GpuPart {
+  std::size_t gpu = 0;
+  double memory = 1;
+  double compute = 1;  ///< 0: what others leave.
+};
+
 /// Hands out emulated GPUs to containers. A container that has GPUs to itself gets a node of its
 /// own with these alone, so that it can neither see nor disturb others; those that share a GPU
 /// share its node. A node with all GPUs, which no container uses, stands for the machine: programs
@@ -62,6 +69,9 @@ class GpuPool {
 
   /// Returns where a pool in a folder has the node kNodeName with all GPUs of its machine.
   [[nodiscard]] static std::filesystem::path machine_folder(const std::filesystem::path& folder);
+
+  /// Returns that node.
+  [[nodiscard]] const device::Node& machine() const { return *machine_; }
 
   /// Returns whether containers can get a GPU now: it is not lost, and none of its NVLinks is
   /// broken. Faults that begin by count have begun if they have in a container's node.
@@ -84,16 +94,39 @@ class GpuPool {
   ///   GPUs; those of Node::create().
   [[nodiscard]] Result<ContainerEdits> allocate(std::span<const std::string> ids);
 
+  /// Gives GPUs, or parts of one, to a holder, and returns what all its containers need: the same
+  /// node each time, until it is taken back. What is free is for the caller to know. A folder is
+  /// for this or for allocate(). `division`: whether its part of the compute time is a limit.
+  ///
+  /// Requires: a holder's name can be that of a file and has no '@'; names with a '.' belong to
+  ///   the holder before it. Errors: kNotFound for an unknown GPU; kInvalidArgument for none, for
+  ///   parts of several GPUs or of more than a whole; kResourceLimit for more holders than can
+  ///   share a GPU; those of Node::create().
+  [[nodiscard]] Result<ContainerEdits> give(const std::string& holder,
+                                            std::span<const GpuPart> parts,
+                                            Division division = Division::kLimit);
+
+  /// Removes what a holder was given, if anything. Errors: kIo.
+  [[nodiscard]] Result<void> take_back(const std::string& holder);
+
  private:
   GpuPool(GpuPoolOptions options, std::shared_ptr<device::Node> machine)
       : options_(std::move(options)), machine_(std::move(machine)) {}
   [[nodiscard]] Result<std::size_t> gpu_of(std::string_view id) const;
   /// Returns the number of the container that has these replicas among those on its GPU, from 1.
   [[nodiscard]] int tenant_of(std::span<const std::string> ids) const;
-  /// Returns whether a folder has the node of a GPU that containers share, of this kind and name:
-  /// an earlier pool may have had others.
-  [[nodiscard]] bool has_node(const std::filesystem::path& folder, std::size_t gpu) const;
+  /// Returns the number of a holder among those that share a GPU, from 1, which it keeps.
+  [[nodiscard]] Result<int> tenant_of(const std::string& holder, std::size_t gpu) const;
+  /// Returns whether a folder has a node with these GPUs, of this kind and name: an earlier pool
+  /// may have had others.
+  [[nodiscard]] bool has_node(const std::filesystem::path& folder,
+                              const std::vector<std::size_t>& gpus) const;
+  [[nodiscard]] Result<void> make_node(const std::filesystem::path& folder,
+                                       const std::vector<std::size_t>& gpus) const;
   [[nodiscard]] Result<std::filesystem::path> node_folder(const std::vector<std::size_t>& gpus);
+  /// Returns what a container with the node in a folder needs.
+  [[nodiscard]] Result<ContainerEdits> edits_of(const std::filesystem::path& folder,
+                                                const std::vector<std::size_t>& gpus) const;
 
   GpuPoolOptions options_;
   std::shared_ptr<device::Node> machine_;
