@@ -56,7 +56,7 @@ Result<void> run(const LabelOptions& options) {
 
 void add_labels_command(Command kubernetes) {
   Command command = kubernetes.subcommand("labels",
-                                          "NodeLabels a machine's node as NVIDIA's GPU feature "
+                                          "Labels a machine's node as NVIDIA's GPU feature "
                                           "discovery does, prints the labels, or writes "
                                           "them for node feature discovery");
   const auto options = std::make_shared<LabelOptions>();
