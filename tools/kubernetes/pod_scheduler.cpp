@@ -35,6 +35,10 @@ using scheduling::Server;
 constexpr double kUnknownSeconds = 1e9;
 /// A job whose pods were evicted ends if none replaces them for so long.
 constexpr double kReplacementS = 60;
+/// Jobs that end within this time end together: policies see all of them, as in the simulation,
+/// where jobs of the same length do. Source: kubelets report ends with some hundredths of a second
+/// between them.
+constexpr double kEndTogetherS = 0.1;
 /// For so long, jobs wait for those that they are to arrive with.
 constexpr double kTogetherS = 10;
 /// A pod that waits is told why after so long; sooner, most have started.
@@ -141,7 +145,8 @@ PodScheduler::PodScheduler(PodSchedulerSettings settings, double now_s)
 PodScheduler::~PodScheduler() = default;
 
 double PodScheduler::ask_again_s() const {
-  return epoch_s_ + ask_again_s_ / settings_.speed;
+  const double by_policy_s = epoch_s_ + ask_again_s_ / settings_.speed;
+  return ended_.empty() ? by_policy_s : std::min(by_policy_s, ends_until_s_);
 }
 
 std::vector<std::string> PodScheduler::take_complaints() {
@@ -389,6 +394,7 @@ void PodScheduler::end_job(const std::string& key, double now_s) {
   if (job.index && ledger_) {
     ledger_->set_time(time_of(now_s));
     ledger_->end(*job.index);
+    if (ended_.empty()) ends_until_s_ = now_s + kEndTogetherS;
     ended_.push_back(*job.index);
     keys_[*job.index].clear();
   }
@@ -787,7 +793,8 @@ std::vector<PodAction> PodScheduler::decide(double now_s) {
   if (dirty_) rebuild(now_s);
   if (ledger_) submit_new(now_s);
   // As in the simulation: those that decide anew each time would move jobs whenever a pod changes.
-  const bool is_asked = is_rebuilt || !arrived_.empty() || !ended_.empty();
+  const bool have_ended = !ended_.empty() && now_s >= ends_until_s_;
+  const bool is_asked = is_rebuilt || !arrived_.empty() || have_ended;
   if (ledger_ && (is_asked || time_of(now_s) >= ask_again_s_)) {
     const bool is_right = ask_policy(now_s);
     if (!is_right && !is_rebuilt) {

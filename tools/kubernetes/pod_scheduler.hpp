@@ -139,6 +139,7 @@ class PodScheduler {
   std::uint64_t order_ = 0;
   bool dirty_ = true;  ///< the fleet is another one.
   double ask_again_s_ = 0;
+  double ends_until_s_ = 0;  ///< when the policy is asked because of `ended_`.
   std::vector<PodAction> actions_;
   std::vector<std::string> complaints_;
 

@@ -2,6 +2,7 @@
 #include "kubernetes/pod_scheduler.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <string>
 #include <utility>
@@ -81,11 +82,17 @@ class World {
     server_.answer("DELETE", std::string(kApiPods) + "/" + name + "?gracePeriodSeconds=0", {});
   }
 
-  /// Lets the scheduler decide; returns what it wants. It is done if `acts`.
-  std::vector<PodAction> decide(double now_s, bool acts = true) {
+  /// Lets the scheduler decide; returns what it wants. It is done if `acts`. `waits`: also for what
+  /// it decides a moment later.
+  std::vector<PodAction> decide(double now_s, bool acts = true, bool waits = true) {
     scheduler_->nodes_listed(server_.items("/api/v1/nodes"));
     scheduler_->pods_listed(server_.items(kApiPods), now_s);
     std::vector<PodAction> actions = scheduler_->decide(now_s);
+    // The policy sees a moment later which jobs have ended.
+    const double again_s = scheduler_->ask_again_s();
+    if (waits && again_s > now_s && again_s < now_s + 0.2) {
+      std::ranges::move(scheduler_->decide(again_s), std::back_inserter(actions));
+    }
     for (const PodAction& action : actions) {
       if (acts) act(action);
     }
@@ -145,6 +152,21 @@ TEST(PodScheduler, BindsWhatFitsAndGivesGpusOnWhenPodsEnd) {
   world.set_phase("a", "Succeeded");
   world.decide(1001);
   EXPECT_EQ(world.placed(), (Lines{"a n 0,1,2", "b n 0,1"}));
+}
+
+TEST(PodScheduler, JobsThatEndWithinAMomentEndTogether) {
+  World world("fifo");
+  world.add_node("n", 2);
+  for (const char* name : {"a", "b", "c", "d"}) world.add_pod(name, 1);
+  world.decide(1000);
+  world.set_phase("a", "Succeeded");
+  EXPECT_TRUE(world.decide(1001, true, false).empty());
+  EXPECT_EQ(world.scheduler().ask_again_s(), 1001.1);
+  world.set_phase("b", "Succeeded");
+  EXPECT_TRUE(world.decide(1001.05, true, false).empty());
+  EXPECT_EQ(world.scheduler().ask_again_s(), 1001.1) << "since the first end";
+  EXPECT_EQ(world.decide(1001.1, true, false).size(), 2U);
+  EXPECT_EQ(world.placed(), (Lines{"a n 0", "b n 1", "c n 0", "d n 1"}));
 }
 
 TEST(PodScheduler, APodThatWaitsIsToldWhyOnce) {
