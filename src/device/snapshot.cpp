@@ -170,7 +170,9 @@ void add_tenants(DeviceSnapshot& snapshot, const DeviceTables& device, const Slo
   }
   for (std::size_t slot = 0; slot < device.processes.size(); ++slot) {
     const layout::HoldingRecord& holding = device.holdings[slot];
-    TenantSnapshot& its = tenants[static_cast<std::size_t>(tenant_of(holding))];
+    const int tenant = tenant_of(holding);
+    if (tenant == 0) continue;
+    TenantSnapshot& its = tenants[static_cast<std::size_t>(tenant)];
     const auto busy = busy_of(device, slot, now_ns);
     for (std::size_t i = 0; i < kEngineCount; ++i) {
       its.busy[i] = Duration(saturating_add(its.busy[i].count(), busy[i].count()));
