@@ -160,13 +160,13 @@ class Publisher {
  public:
   Publisher(const DraDriverOptions& options, ApiServer server, const containers::GpuPool& pool,
             ClaimPreparer& preparer, Log log)
-      : options_(options),
-        server_(std::move(server)),
-        preparer_(preparer),
-        log_(std::move(log)),
-        slice_(server_, options.slice) {
+      : options_(options), server_(std::move(server)), preparer_(preparer), log_(std::move(log)) {
     for (int gpu = 0; gpu < pool.machine().device_count(); ++gpu) {
       gpus_.push_back(pool.machine().device_snapshot(gpu, TimePoint{}));
+    }
+    if (options.slice.mig.empty()) slices_.emplace_back(server_, options.slice);
+    for (std::size_t gpu = 0; gpu < gpus_.size() && !options.slice.mig.empty(); ++gpu) {
+      slices_.emplace_back(server_, options.slice, device_name(gpu));
     }
     lost_.assign(gpus_.size(), false);
   }
@@ -183,7 +183,7 @@ class Publisher {
     }
     const auto now = Clock::now();
     if (!changed && now < next_ && now > found + kRemovedWithin) return;
-    const auto done = slice_.publish(devices_of(gpus_, lost_, options_.slice));
+    const auto done = publish();
     next_ = done ? now + kPublishPeriod : now;
     if (done && *done) log_(fmt::format("published {} GPUs", gpus_.size()));
     const std::string fault = done ? "" : done.error().message;
@@ -192,15 +192,33 @@ class Publisher {
   }
 
   void end() {
-    if (const auto done = slice_.remove(); !done) log_(done.error().message);
+    for (PublishedSlice& slice : slices_) {
+      if (const auto done = slice.remove(); !done) log_(done.error().message);
+    }
   }
 
  private:
+  /// Returns whether the API server had something else.
+  Result<bool> publish() {
+    const SliceOptions& options = options_.slice;
+    if (options.mig.empty()) {
+      return slices_.front().publish(devices_of(gpus_, lost_, options));
+    }
+    bool changed = false;
+    for (std::size_t gpu = 0; gpu < gpus_.size(); ++gpu) {
+      GPEMU_ASSIGN(const bool one,
+                   slices_[gpu].publish(mig_devices_of(gpus_[gpu], gpu, lost_[gpu], options),
+                                        counters_of(gpu, options)));
+      changed = changed || one;
+    }
+    return changed;
+  }
+
   const DraDriverOptions& options_;
   ApiServer server_;
   ClaimPreparer& preparer_;
   Log log_;
-  PublishedSlice slice_;
+  std::vector<PublishedSlice> slices_;  ///< one, or one for each GPU.
   std::vector<device::DeviceSnapshot> gpus_;
   std::vector<bool> lost_;
   Clock::time_point next_;
