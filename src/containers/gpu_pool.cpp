@@ -15,8 +15,6 @@
 #include "gpemu/device/node.hpp"
 #include "gpemu/device/node_view.hpp"
 
-#include "pool_places.hpp"
-
 namespace gpemu::containers {
 namespace {
 

@@ -10,12 +10,12 @@
 
 #include "gpemu/base/file.hpp"
 #include "gpemu/base/temporary_folder.hpp"
+#include "gpemu/containers/gpu_places.hpp"
 #include "gpemu/containers/gpu_pool.hpp"
 #include "gpemu/device/device_config.hpp"
 #include "gpemu/device/node.hpp"
+#include "gpemu/device/node_view.hpp"
 #include "gpemu/profile/gpu_spec.hpp"
-
-#include "pool_places.hpp"
 
 namespace gpemu::containers {
 namespace {
@@ -136,7 +136,7 @@ TEST_F(MigPoolTest, WhatDoesNotFitIsNamed) {
   EXPECT_EQ(pool({"1g.5gb"}, 2).error().code, ErrorCode::kUnsupported);
 }
 
-TEST(PoolPlaces, AreInTheFoldersName) {
+TEST(GpuPlacesTest, AreInTheFoldersName) {
   const GpuPlaces whole{{0, {}}, {3, {}}};
   const GpuPlaces mig{{0, {{.profile = 9, .start = 4}, {.profile = 19, .start = 0}}}, {2, {}}};
   EXPECT_EQ(folder_name(whole), "gpus-0-3");

@@ -1,14 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
-#include <map>
 #include <memory>
 #include <optional>
-#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -18,6 +15,7 @@
 #include "gpemu/base/error.hpp"
 #include "gpemu/base/units.hpp"
 #include "gpemu/containers/container_edits.hpp"
+#include "gpemu/containers/gpu_places.hpp"
 #include "gpemu/device/mig_layout.hpp"
 #include "gpemu/device/node.hpp"
 #include "gpemu/device/node_state.hpp"
@@ -31,13 +29,6 @@ enum class Division : std::uint8_t {
   kNone,   ///< the GPU, with all others that have one: they take turns.
   kShare,  ///< its part of the memory and of the compute time, and what others leave of the latter.
   kLimit,  ///< its part of both, and never more.
-};
-
-/// A GPU instance of MIG in a GPU: its profile's id, and its first memory slice.
-struct MigPlacement {
-  int profile = 0;
-  int start = 0;
-  friend auto operator<=>(const MigPlacement&, const MigPlacement&) = default;
 };
 
 /// The GPUs of a machine, which containers get one or several of.
@@ -66,9 +57,6 @@ struct PoolDevice {
   std::optional<MigPlacement> mig;
   std::string profile;  ///< of a MIG device, its name: "3g.20gb".
 };
-
-/// GPUs of a pool by number, each with the instances of MIG in it; none: the whole GPU.
-using GpuPlaces = std::map<std::size_t, std::set<MigPlacement>>;
 
 /// What a holder gets of a GPU, as parts of the whole.
 struct GpuPart {

@@ -1,17 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <compare>
+#include <cstddef>
+#include <map>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "gpemu/base/error.hpp"
-#include "gpemu/containers/gpu_pool.hpp"
-#include "gpemu/device/device_mig.hpp"
 #include "gpemu/device/mig_layout.hpp"
+#include "gpemu/profile/mig_profile.hpp"
 
 namespace gpemu::containers {
+
+/// A GPU instance of MIG in a GPU: its profile's id, and its first memory slice.
+struct MigPlacement {
+  int profile = 0;
+  int start = 0;
+  friend auto operator<=>(const MigPlacement&, const MigPlacement&) = default;
+};
+
+/// GPUs of a pool by number, each with the instances of MIG in it; none: the whole GPU.
+using GpuPlaces = std::map<std::size_t, std::set<MigPlacement>>;
 
 /// Between the name of a container's folder and that of its holder.
 inline constexpr char kOfHolder = '@';

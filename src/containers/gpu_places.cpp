@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "pool_places.hpp"
+#include "gpemu/containers/gpu_places.hpp"
 
 #include <algorithm>
 #include <charconv>
