@@ -253,6 +253,13 @@ struct Offer {
   Endpoint endpoint;
 };
 
+/// Logs an error, unless it is the one before.
+void log_new(const Result<void>& done, std::string& before, const Log& log) {
+  const std::string fault = done ? "" : done.error().message;
+  if (!fault.empty() && fault != before) log(fault);
+  before = fault;
+}
+
 std::string resource_of(const DevicePluginOptions& options, const containers::PoolDevice& device) {
   if (!device.mig || !options.is_mixed) return options.resource;
   std::string name = "nvidia.com/mig-" + device.profile;
@@ -271,7 +278,7 @@ Result<bool> offer_to_kubelet(Offer& offer, const std::filesystem::path& folder,
 }  // namespace
 
 Result<void> serve_kubelet(const DevicePluginOptions& options, containers::GpuPool& pool,
-                           const std::atomic<bool>& stop, const Log& log) {
+                           XidEvents* xids, const std::atomic<bool>& stop, const Log& log) {
   std::error_code error;
   if (!std::filesystem::is_directory(options.folder, error)) {
     return fail(ErrorCode::kIo,
@@ -289,8 +296,10 @@ Result<void> serve_kubelet(const DevicePluginOptions& options, containers::GpuPo
         std::make_unique<Offer>(shared, options.folder, resource, std::move(devices), log));
   }
   std::optional<std::uint64_t> registered;
+  std::string fault;
   while (!stop) {
     for (const auto& offer : offers) offer->service.look_at_health();
+    if (xids != nullptr) log_new(xids->look(pool.machine()), fault, log);
     // A kubelet that starts removes all sockets of plugins and makes its own anew.
     const auto socket = socket_version(options.folder / kKubeletSocket);
     if (socket && socket != registered) {

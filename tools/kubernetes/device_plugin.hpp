@@ -10,6 +10,8 @@
 #include "gpemu/base/error.hpp"
 #include "gpemu/containers/gpu_pool.hpp"
 
+#include "kubernetes/xid_events.hpp"
+
 namespace gpemu::tools {
 
 /// How a device plugin meets the kubelet.
@@ -28,7 +30,8 @@ struct DevicePluginOptions {
 /// Errors: kIo if there is no folder, or no socket can be made in it; kUnavailable if the kubelet
 ///   refuses the plugin.
 [[nodiscard]] Result<void> serve_kubelet(const DevicePluginOptions& options,
-                                         containers::GpuPool& pool, const std::atomic<bool>& stop,
+                                         containers::GpuPool& pool, XidEvents* xids,
+                                         const std::atomic<bool>& stop,
                                          const std::function<void(const std::string&)>& log);
 
 }  // namespace gpemu::tools

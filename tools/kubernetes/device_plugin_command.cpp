@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -23,6 +24,7 @@ struct DevicePluginChoices {
   std::string sockets = "/var/lib/kubelet/device-plugins";
   std::string resource = "nvidia.com/gpu";
   std::vector<std::string> mig;
+  std::string node, kubeconfig;
   int replicas = 1;
 };
 
@@ -44,6 +46,11 @@ void add_options(Command app, DevicePluginChoices& options) {
       .one_of({"none", "share", "limit"})
       .show_default();
   app.option("--sockets", options.sockets, "The kubelet's folder of device plugins").show_default();
+  app.option("--node", options.node,
+             "The name of the Kubernetes node, which then gets events for Xids of its GPUs");
+  app.option("--kubeconfig", options.kubeconfig,
+             "How the API server is reached for them; by default as kubectl and pods find it")
+      .needs("--node");
   app.notes(
       "Examples:\n"
       "  gpemu-kubernetes device-plugin --gpu A100-SXM4-40GB:8\n"
@@ -71,10 +78,16 @@ Result<void> run(const DevicePluginChoices& options, bool names_resource) {
   GPEMU_ASSIGN(pool_options.mig, read_mig_profiles(options.mig));
   if (names_resource) GPEMU_TRY(check_alike(pool_options.mig));
   GPEMU_ASSIGN(containers::GpuPool pool, containers::GpuPool::create(std::move(pool_options)));
+  std::optional<XidEvents> xids;
+  if (!options.node.empty()) {
+    GPEMU_ASSIGN(const ApiAccess access, find_api_server(options.kubeconfig));
+    GPEMU_ASSIGN(ApiServer server, ApiServer::create(access));
+    xids.emplace(std::move(server), options.node);
+  }
   const InterruptGuard interrupt;
   return serve_kubelet(
       {.resource = options.resource, .is_mixed = !names_resource, .folder = options.sockets}, pool,
-      interrupt.flag(),
+      xids ? &*xids : nullptr, interrupt.flag(),
       [](const std::string& line) { report::print_error("gpemu-kubernetes: {}\n", line); });
 }
 

@@ -14,6 +14,7 @@
 #include <fmt/format.h>
 
 #include "kubernetes/claim_preparer.hpp"
+#include "kubernetes/xid_events.hpp"
 
 namespace gpemu::tools {
 namespace {
@@ -232,6 +233,8 @@ Result<void> serve_claims(const DraDriverOptions& options, const ApiAccess& acce
                           const Log& log) {
   GPEMU_ASSIGN(ApiServer for_claims, ApiServer::create(access));
   GPEMU_ASSIGN(ApiServer for_slices, ApiServer::create(access));
+  GPEMU_ASSIGN(ApiServer for_events, ApiServer::create(access));
+  XidEvents xids(std::move(for_events), options.slice.node);
   ClaimPreparer preparer(
       {.driver = options.slice.driver, .division = options.division, .cdi = options.cdi},
       std::move(for_claims), pool);
@@ -242,11 +245,15 @@ Result<void> serve_claims(const DraDriverOptions& options, const ApiAccess& acce
   Publisher publisher(options, std::move(for_slices), pool, preparer, log);
   // A kubelet that starts looks for sockets itself.
   Socket served(endpoint, plugin);
+  std::string fault;  // The last one that was logged.
   Socket found(options.kubelet / "plugins_registry" / (driver + "-reg.sock"), registration);
   while (!stop) {
     GPEMU_TRY(served.keep());
     GPEMU_TRY(found.keep());
     publisher.look(registration.found());
+    if (const auto told = xids.look(pool.machine()); !told && told.error().message != fault) {
+      log(fault = told.error().message);
+    }
     std::this_thread::sleep_for(kHealthPeriod);
   }
   publisher.end();
