@@ -142,7 +142,7 @@ class Replay(unittest.TestCase):
 
     def test_muri(self):
         fleet = self.use("n3")
-        speed = 4
+        speed = 2
         shared = ("--resource", "nvidia.com/gpu.shared")
         start_s = self.start_s(fleet, 1, *shared)
         print(f"a pod takes {start_s:.2f} s beside its job", flush=True)

@@ -50,13 +50,21 @@ Result<containers::GpuPoolOptions> read_pool_options(const PoolOptions& options)
       .installation = options.installation};
   GPEMU_ASSIGN(pool.gpus, read_device_list(database, options.gpus));
   GPEMU_ASSIGN(pool.faults, faults_of(options.faults, pool.gpus.size()));
-  const std::string& kind = pool.gpus.front().gpu;
-  if (std::ranges::all_of(pool.gpus, [&](const auto& gpu) { return gpu.gpu == kind; })) {
-    const std::string& text = options.gpus.front();
-    GPEMU_ASSIGN(profile::GpuSpec spec, database.gpu(text.substr(0, text.rfind(':'))));
-    pool.mig_profiles = std::move(spec.mig_profiles);
-  }
+  GPEMU_ASSIGN(pool.mig_profiles, mig_profiles_of(database, options.gpus));
   return pool;
+}
+
+Result<std::vector<profile::MigProfile>> mig_profiles_of(const profile::Database& database,
+                                                         const std::vector<std::string>& gpus) {
+  std::vector<profile::MigProfile> profiles;
+  std::string kind;
+  for (const std::string& text : gpus) {
+    GPEMU_ASSIGN(profile::GpuSpec spec, database.gpu(text.substr(0, text.rfind(':'))));
+    if (!kind.empty() && spec.name != kind) return std::vector<profile::MigProfile>();
+    kind = spec.name;
+    profiles = std::move(spec.mig_profiles);
+  }
+  return profiles;
 }
 
 Result<std::vector<std::string>> read_mig_profiles(const std::vector<std::string>& texts) {
