@@ -350,7 +350,7 @@ class Claims(InCluster):
             self.remove("patient")
 
     def test_a_taint_can_end_pods(self):
-        with self.faulty("at_s = 8", "--taint", "NoExecute"):
+        with self.faulty("at_s = 30", "--taint", "NoExecute"):
             self.claim("victim", request(device=FAULTY))
             self.start("victim", FOREVER, ["victim"])
             self.runs("victim")
