@@ -119,8 +119,9 @@ class SweepReader {
     return {};
   }
 
-  Result<std::vector<std::string>> texts(const toml::table& table, std::string_view key,
-                                         std::string_view field) const {
+  [[nodiscard]] Result<std::vector<std::string>> texts(const toml::table& table,
+                                                       std::string_view key,
+                                                       std::string_view field) const {
     const toml::node* node = table.get(key);
     const toml::array* array = node == nullptr ? nullptr : node->as_array();
     if (array == nullptr) {
@@ -169,6 +170,7 @@ class SweepReader {
   /// Puts the factors into the order of the file.
   void sort_factors() {
     std::vector<std::pair<const toml::node*, Factor>> both;
+    both.reserve(nodes_.size());
     for (std::size_t i = 0; i < nodes_.size(); ++i) {
       both.emplace_back(nodes_[i], std::move(spec_.factors[i]));
     }
@@ -303,8 +305,8 @@ class SweepReader {
     return {};
   }
 
-  Result<CellRule::Condition> condition_of(std::size_t factor, const toml::node& node,
-                                           std::string_view field) const {
+  [[nodiscard]] Result<CellRule::Condition> condition_of(std::size_t factor, const toml::node& node,
+                                                         std::string_view field) const {
     CellRule::Condition condition{.factor = factor, .values = {}};
     const std::vector<FactorValue>& known = spec_.factors[factor].values;
     const auto add = [&](const toml::node& one) -> Result<void> {
@@ -325,13 +327,14 @@ class SweepReader {
     return condition;
   }
 
-  Result<std::size_t> factor_named(const toml::node& node, std::string_view field,
-                                   std::string_view name) const {
+  [[nodiscard]] Result<std::size_t> factor_named(const toml::node& node, std::string_view field,
+                                                 std::string_view name) const {
     const auto found = std::ranges::find(spec_.factors, name, &Factor::name);
     if (found != spec_.factors.end()) {
       return static_cast<std::size_t>(found - spec_.factors.begin());
     }
     std::vector<std::string> known;
+    known.reserve(spec_.factors.size());
     for (const Factor& factor : spec_.factors) known.push_back(factor.name);
     return file_.fault(node, field, "there is no factor '{}'; there are: {}", name,
                        fmt::join(known, ", "));
@@ -381,8 +384,8 @@ class SweepReader {
     return {};
   }
 
-  Result<const toml::table*> engine(std::string_view key,
-                                    std::initializer_list<std::string_view> known) const {
+  [[nodiscard]] Result<const toml::table*> engine(
+      std::string_view key, std::initializer_list<std::string_view> known) const {
     const toml::node* node = root_.get(key);
     if (node == nullptr) return nullptr;
     if (!node->is_table()) return file_.fault(*node, key, "expected a table [{}]", key);

@@ -182,20 +182,18 @@ std::vector<std::string> printing_words(const std::vector<std::string>& words) {
 }
 
 Result<std::size_t> run_cells(const profile::SweepSpec& spec, const Cells& cells,
-                              std::size_t at_once, const CellStore& store, const World& world,
-                              const std::atomic<bool>& stop,
-                              const std::function<void(std::size_t)>& progress) {
+                              const CellStore& store, const World& world, const CellWork& work) {
   CellQueue queue(cells);
   const CellSurroundings around{.spec = spec,
                                 .store = store,
                                 .world = world,
-                                .stop = stop,
+                                .stop = work.stop,
                                 .environment = world.environment(),
                                 .host = machine_name()};
-  const std::size_t workers = std::min(at_once, cells.size());
+  const std::size_t workers = std::min(work.at_once, cells.size());
   in_parallel(
       workers, workers, [&](std::size_t) { work_on(queue, around); },
-      [&](std::size_t) { progress(queue.done()); });
+      [&](std::size_t) { work.progress(queue.done()); });
   return queue.outcome();
 }
 

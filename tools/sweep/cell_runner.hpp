@@ -22,15 +22,21 @@ using Cells = std::vector<const profile::SweepCell*>;
 /// sweep's command has its own `--json`.
 [[nodiscard]] std::vector<std::string> printing_words(const std::vector<std::string>& words);
 
-/// Runs those of the cells that have not been run, so many at the same time, and waits for those
-/// that other workers run. Calls `progress` several times a second with the number of cells that
-/// have been run. Returns how many this call has run.
+/// How cells are run.
+struct CellWork {
+  std::size_t at_once = 1;
+  const std::atomic<bool>& stop;
+  /// Called several times a second with the number of cells that have been run.
+  std::function<void(std::size_t)> progress;
+};
+
+/// Runs those of the cells that have not been run, and waits for those that other workers run.
+/// Returns how many this call has run.
 ///
 /// Errors: those of CellStore; kInterrupted after `stop`, which ends the commands; those of
 /// starting gpemu. A command that fails is no error.
 [[nodiscard]] Result<std::size_t> run_cells(const profile::SweepSpec& spec, const Cells& cells,
-                                            std::size_t at_once, const CellStore& store,
-                                            const World& world, const std::atomic<bool>& stop,
-                                            const std::function<void(std::size_t)>& progress);
+                                            const CellStore& store, const World& world,
+                                            const CellWork& work);
 
 }  // namespace gpemu::tools

@@ -50,6 +50,16 @@ CellRecord record_of(const ordered_json& json) {
   return record;
 }
 
+/// Returns nothing if it is no record.
+std::optional<CellRecord> record_in(const ordered_json& json) {
+  if (!json.is_object() || json.value("format", ordered_json()) != kCellFormat) return std::nullopt;
+  try {
+    return record_of(json);
+  } catch (const ordered_json::exception&) {
+    return std::nullopt;
+  }
+}
+
 /// File systems that have no locks give one of these.
 bool means_no_locks(int error) {
   return error == ENOLCK || error == ENOSYS || error == EOPNOTSUPP || error == EINVAL;
@@ -116,12 +126,8 @@ Result<void> CellStore::write(const profile::SweepCell& cell, const CellRecord& 
 Result<CellRecord> CellStore::read(const profile::SweepCell& cell) const {
   const std::filesystem::path file = file_of(cell);
   GPEMU_ASSIGN(const std::string text, read_file(file));
-  const ordered_json json = ordered_json::parse(text, nullptr, false);
-  const std::string format = json.is_object() ? json.value("format", ordered_json()).dump() : "";
-  try {
-    if (format == fmt::format("\"{}\"", kCellFormat)) return record_of(json);
-  } catch (const ordered_json::exception&) {  // Falls through to the fault.
-  }
+  std::optional<CellRecord> record = record_in(ordered_json::parse(text, nullptr, false));
+  if (record) return *std::move(record);
   return fail(ErrorCode::kCorruptData,
               "{}: not a cell of a sweep; remove the file to run cell {} again", file.string(),
               cell.number);

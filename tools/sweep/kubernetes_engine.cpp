@@ -84,8 +84,7 @@ class KubernetesEngine final : public Engine {
     GPEMU_ASSIGN(
         const run::PrintedRun run,
         ask_engine(world_, {"kubectl", "create", "--filename", file.string(), "--output", "name"}));
-    const std::string job =
-        run.output.substr(0, std::min(run.output.find('\n'), run.output.size()));
+    std::string job = run.output.substr(0, std::min(run.output.find('\n'), run.output.size()));
     if (run.code == 0 && !job.empty()) return job;
     return fail(ErrorCode::kUnavailable, "kubectl: {}", run.errors);
   }

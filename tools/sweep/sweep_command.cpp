@@ -170,9 +170,12 @@ Result<void> run_here(const Sweep& sweep, const CellStore& store, const World& w
   const InterruptGuard interrupt;
   report::Progress progress = progress_of(sweep, world);
   const int jobs = sweep.options.jobs > 0 ? sweep.options.jobs : report::usable_cores();
-  const Result<std::size_t> ran = run_cells(
-      sweep.spec, sweep.chosen, static_cast<std::size_t>(jobs), store, world, interrupt.flag(),
-      [&progress](std::size_t done) { progress.update(static_cast<std::int64_t>(done)); });
+  const CellWork work{.at_once = static_cast<std::size_t>(jobs),
+                      .stop = interrupt.flag(),
+                      .progress = [&progress](std::size_t done) {
+                        progress.update(static_cast<std::int64_t>(done));
+                      }};
+  const Result<std::size_t> ran = run_cells(sweep.spec, sweep.chosen, store, world, work);
   if (ran) return {};
   if (ran.error().code == ErrorCode::kInterrupted) {
     return std::unexpected(how_to_go_on(sweep, store));
