@@ -87,6 +87,7 @@ def make_image(output, name, installation=None, program=None):
                 layer.add_link(f"{found}/{os.path.basename(path)}".lstrip("/"), real)
         target = pathlib.PurePosixPath("opt/gpemu")
         layer.add_tree(installation, target, LEFT_OUT)
+        layer.add_link("usr/local/bin/gpemu", "/opt/gpemu/bin/gpemu")  # For `gpemu sweep`.
         layer.add_tree(program, pathlib.PurePosixPath("usr/local/bin/gpemu-kubernetes"))
         layer.close()
         debian_image.write_archive(folder / "image.tar", name, folder / "layer.tar",

@@ -32,6 +32,16 @@ MOST_S = 1 + 2
 MOST_KILLED_S = 10
 # Without exec, a shell that gets a signal waits for its child, which has got none.
 LONG = "exec sleep 1000"
+# Its cells end one after the other.
+SWEEP = """
+name = "sweep"
+command = ["run", "--gpu", "T4", "--quiet", "--", "sh", "-c", "exec sleep {seconds}"]
+[factor]
+seconds = [0.01, 0.02, 0.03, 0.04, 1000, 1001]
+[[column]]
+name = "code"
+value = "exit_code"
+"""
 # What `run`'s programs do: nothing, or they wait for something that does not come.
 PROGRAMS = (["true"], ["sh", "-c", LONG])
 GPU = ["--gpu", "T4", "--model", "resnet18", "--batch", "4"]
@@ -63,6 +73,7 @@ def commands(folder, address):
         "cost": ["cost", "eval", "evidence/published", "--json"],
         "predict": ["predict", "--gpu", "T4", "--", "sh", "-c", LONG],
         "experiment": ["experiment", "check", *sorted(map(str, host.glob("*")))[:1]],
+        "sweep": ["sweep", str(folder / "sweep.toml"), "--folder", f"{out}.folder", "--quiet"],
         "node create": ["node", "create", "made", "--gpu", "T4"],
         "smi": ["smi", "--loop", "1"],
     }
@@ -83,6 +94,7 @@ class Checker:
         self.nodes.mkdir()
         self.environment = {**os.environ, "GPEMU_NODE_DIR": str(self.nodes),
                             "TMPDIR": str(self.temporary), MARK: CLUSTER}
+        (folder / "sweep.toml").write_text(SWEEP)
         self.call("data", "make", folder / "photos", "--images", "200", "--quiet")
         self.photos = {str(path.relative_to(folder)) for path in folder.rglob("*")}
 

@@ -15,6 +15,7 @@ import base64
 import json
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -77,6 +78,32 @@ for device in (0, 1):
             while time.perf_counter() < begin + 0.003:
                 pass
         nvtx.nvtxRangePop()
+"""
+
+SWEEP = """
+name = "sweep"
+title = "Images per second on two GPUs"
+command = ["train", "synthetic", "--clock", "virtual", "--gpu", "{gpu}", "--model", "{model}",
+           "--batch", "{batch}", "--steps", "{steps}"]
+[factor]
+model = ["resnet18", "vgg16"]
+gpu = ["V100-PCIE-32GB", "P100-PCIE-16GB"]
+batch = [8, 32, 64, 128, 256]
+steps = [2, 4, 8]
+[[column]]
+name = "speed"
+title = "images/s"
+value = "images / elapsed_s"
+[[plot]]
+x = "batch"
+y = "speed"
+series = "gpu"
+facet = "model"
+[[plot]]
+title = "over all batch sizes"
+x = "gpu"
+y = "speed"
+series = "model"
 """
 
 # Steps that predict finds by their ranges.
@@ -169,9 +196,9 @@ class Maker:
         self.command, self.folder = command, folder
         self.data = folder / "data"
 
-    def call(self, *arguments, **options):
+    def call(self, *arguments, check=True, **options):
         environment = {**os.environ, "GPEMU_NODE_DIR": str(self.folder / "nodes")}
-        subprocess.run([self.command, *map(str, arguments)], env=environment, check=True,
+        subprocess.run([self.command, *map(str, arguments)], env=environment, check=check,
                        stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, **options)
 
     def images(self):
@@ -235,6 +262,13 @@ class Maker:
 
     def experiments(self, page):
         self.call("experiment", "run", "allox", "synergy", "fgd", "--quiet", "--report", page)
+
+    def sweep(self, page):
+        """Lines with error bars, bars, facets, and cells that fail."""
+        sweep = pathlib.Path(page).with_name("sweep.toml")
+        sweep.write_text(SWEEP)
+        self.call("sweep", sweep, "--quiet", "--folder", self.folder / "sweep", check=False)
+        shutil.copy(self.folder / "sweep/page.html", page)
 
     def profile_plot(self, page):
         self.call("profile", "show", "--gpu", "V100-PCIE-32GB", "--model", "resnet50", "--plot",
@@ -329,7 +363,7 @@ def main():
                   "run.html": maker.run, "run-empty.html": maker.run_without_work,
                   "predict.html": maker.predict, "predict-plot.svg": maker.predict_plot,
                   "profile-plot.svg": maker.profile_plot, "schedule.html": maker.schedule,
-                  "experiments.html": maker.experiments}
+                  "experiments.html": maker.experiments, "sweep.html": maker.sweep}
         if options.only:
             makers = {name: make for name, make in makers.items()
                       if pathlib.Path(name).stem == options.only}

@@ -88,14 +88,6 @@ bool is_count_in_range(double value, double least, double most) {
   return is_in_range(value, least, most) && value == std::floor(value);
 }
 
-/// Whether a name can stand in an expression.
-bool is_expression_name(std::string_view name) {
-  constexpr std::string_view kLetters = "abcdefghijklmnopqrstuvwxyz_";
-  constexpr std::string_view kAll = "abcdefghijklmnopqrstuvwxyz_0123456789";
-  return !name.empty() && kLetters.contains(name.front()) &&
-         name.find_first_not_of(kAll) == std::string_view::npos;
-}
-
 class ExperimentReader {
  public:
   ExperimentReader(const toml::table& root, std::string_view origin)

@@ -19,6 +19,13 @@ bool is_plain_name(std::string_view name) {
          name.find_first_not_of(kAllowed) == std::string_view::npos;
 }
 
+bool is_expression_name(std::string_view name) {
+  constexpr std::string_view kLetters = "abcdefghijklmnopqrstuvwxyz_";
+  constexpr std::string_view kAll = "abcdefghijklmnopqrstuvwxyz_0123456789";
+  return !name.empty() && kLetters.contains(name.front()) &&
+         name.find_first_not_of(kAll) == std::string_view::npos;
+}
+
 Result<std::string> SourcedFile::text(const toml::table& table, std::string_view key,
                                       std::string_view field) const {
   const toml::node* node = table.get(key);

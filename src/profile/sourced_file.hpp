@@ -20,6 +20,9 @@ namespace gpemu::profile {
 /// Whether `name` can be a file's name and an option's value without quoting.
 [[nodiscard]] bool is_plain_name(std::string_view name);
 
+/// Whether a name can stand in an expression.
+[[nodiscard]] bool is_expression_name(std::string_view name);
+
 /// A TOML file whose numbers name their sources, which stand in its table `sources`. All faults are
 /// kCorruptData as "origin:line: field: what is wrong". The parsed file outlives it.
 class SourcedFile {

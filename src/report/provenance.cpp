@@ -61,12 +61,12 @@ bool is_plain(std::string_view word) {
 
 }  // namespace
 
+std::string date_text(std::chrono::system_clock::time_point time) {
+  return fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", std::chrono::floor<std::chrono::seconds>(time));
+}
+
 Provenance provenance_at(std::chrono::system_clock::time_point now) {
-  return {
-      .date = fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", std::chrono::floor<std::chrono::seconds>(now)),
-      .command = command_line(),
-      .host = host_facts(),
-      .load = {}};
+  return {.date = date_text(now), .command = command_line(), .host = host_facts(), .load = {}};
 }
 
 std::string shell_line(const std::vector<std::string>& words) {

@@ -236,7 +236,7 @@ void draw_bar(Drawing& drawing, const StackedBars& plot, const StackedBar& bar, 
     const std::string share = fmt::format("{:.0f} %", 100 * value / total);
     // The error bar would lie on a share that is written below it.
     const double free = bar.relative_error > 0 ? std::min(width, place(low) - left) : width;
-    if (free > text_width(share) + 6) {
+    if (plot.parts.size() > 1 && free > text_width(share) + 6) {
       drawing.add(R"(<text x="{:.1f}" y="{:.1f}" text-anchor="middle" fill="{}">{}</text>)",
                   left + free / 2, middle, shade(part.colour).ink, share);
     }
@@ -300,7 +300,9 @@ std::string stacked_bars_svg(const StackedBars& plot, PlotWidth width) {
   const double length = whole - kMargin - room_for_total - rows.left();
   const Box box{rows.left(), top, length, rows.height()};
   const Axis axis(0, range.high, length / kTickSpacing);
-  draw_x_axis(drawing, axis, box, fmt::format("{} ({})", plot.x_label, plot.unit), true);
+  const std::string x_label =
+      plot.unit.empty() ? plot.x_label : fmt::format("{} ({})", plot.x_label, plot.unit);
+  draw_x_axis(drawing, axis, box, x_label, true);
   for (std::size_t i = 0; i < plot.bars.size(); ++i) {
     const Box row = rows.row(i, length);
     rows.draw_label(drawing, row, plot.bars[i].label);

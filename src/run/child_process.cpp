@@ -6,8 +6,10 @@
 #include <cerrno>
 #include <chrono>
 #include <csignal>
+#include <cstdlib>
 #include <fcntl.h>
 #include <span>
+#include <sys/mman.h>
 #include <system_error>
 #include <thread>
 #include <unistd.h>
@@ -38,6 +40,15 @@ sigset_t set_of(std::span<const int> signals) {
 
 /// How often a tool is checked, which takes some milliseconds.
 constexpr std::chrono::milliseconds kToolInterval{1};
+
+/// How often a program is checked whose output is wanted: after a twentieth of the time that it has
+/// run, so that short ones are not kept waiting and long ones not woken for.
+constexpr std::chrono::milliseconds kLeastInterval{1};
+constexpr std::chrono::milliseconds kMostInterval{50};
+constexpr int kIntervalShare = 20;
+
+/// So long a program may take to end after SIGTERM.
+constexpr std::chrono::seconds kGrace{1};
 
 /// How often a program is checked; far less than the second that its start takes.
 constexpr std::chrono::milliseconds kPollInterval{20};
@@ -158,6 +169,63 @@ class Command {
   std::vector<char*> word_pointers_, environment_pointers_;
 };
 
+/// A file in memory, for what a program prints: on a disk, making and removing one takes
+/// milliseconds.
+class PrintedText {
+ public:
+  PrintedText() : file_(::memfd_create("gpemu-printed", MFD_CLOEXEC)) {}
+
+  /// Returns whether the file could be made.
+  [[nodiscard]] bool valid() const { return file_.valid(); }
+  [[nodiscard]] int descriptor() const { return file_.get(); }
+
+  /// Returns the text, or of a longer one the end.
+  [[nodiscard]] Result<std::string> text() const {
+    constexpr off_t kMostText = off_t{256} << 20;  // As read_file().
+    const off_t size = ::lseek(descriptor(), 0, SEEK_END);
+    const off_t begin = std::max<off_t>(size - kMostText, 0);
+    std::string text(static_cast<std::size_t>(std::max<off_t>(size - begin, 0)), '\0');
+    std::size_t done = 0;
+    while (done < text.size()) {
+      const ssize_t count = ::pread(descriptor(), text.data() + done, text.size() - done,
+                                    begin + static_cast<off_t>(done));
+      if (count < 0 && errno == EINTR) continue;
+      if (count <= 0) {
+        return fail(ErrorCode::kIo, "what a program printed cannot be read: {}",
+                    errno_message(count == 0 ? EIO : errno));
+      }
+      done += static_cast<std::size_t>(count);
+    }
+    return text;
+  }
+
+ private:
+  FileDescriptor file_;
+};
+
+/// Waits for a program until it has ended, and ends it after `stop`; returns its exit code, or
+/// nothing after `stop`.
+std::optional<int> wait_or_stop(Warden& warden, const std::atomic<bool>& stop) {
+  using Clock = std::chrono::steady_clock;
+  const auto start = Clock::now();
+  std::optional<Clock::time_point> stopped;
+  while (true) {
+    if (const std::optional<int> code = warden.poll()) return stopped ? std::nullopt : code;
+    const auto now = Clock::now();
+    if (stop && !stopped) {
+      stopped = now;
+      ::kill(warden.pid(), SIGTERM);
+    }
+    if (stopped && now - *stopped > kGrace) {
+      warden.end();
+      return std::nullopt;
+    }
+    const auto interval =
+        std::chrono::duration_cast<std::chrono::milliseconds>((now - start) / kIntervalShare);
+    std::this_thread::sleep_for(std::clamp(interval, kLeastInterval, kMostInterval));
+  }
+}
+
 }  // namespace
 
 Result<int> run_program(const std::vector<std::string>& words,
@@ -222,6 +290,32 @@ Result<std::optional<int>> run_until(const std::vector<std::string>& words,
     GPEMU_ASSIGN(const bool done, enough());
     if (done || code) return code;
   }
+}
+
+Result<PrintedRun> run_for_output(const std::vector<std::string>& words,
+                                  const std::vector<std::string>& environment,
+                                  const std::filesystem::path& folder, int held,
+                                  const std::atomic<bool>& stop) {
+  const PrintedText output, errors;
+  if (!output.valid() || !errors.valid()) {
+    return fail(ErrorCode::kIo, "cannot make a temporary file: {}", errno_message(errno));
+  }
+  const FileDescriptor nothing(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+  const Command command(words, environment);
+  GPEMU_ASSIGN(Warden warden, command.start(Warden::Leftovers::kEnd, [&] {
+    ::setpgid(0, 0);
+    ::dup2(nothing.get(), STDIN_FILENO);
+    ::dup2(output.descriptor(), STDOUT_FILENO);
+    ::dup2(errors.descriptor(), STDERR_FILENO);
+    if (held >= 0) ::fcntl(held, F_SETFD, 0);
+    if (!folder.empty() && ::chdir(folder.c_str()) != 0) ::_exit(EXIT_FAILURE);
+  }));
+  const std::optional<int> code = wait_or_stop(warden, stop);
+  if (!code) return fail(ErrorCode::kInterrupted, "stopped");
+  PrintedRun run{.code = *code, .output = {}, .errors = {}};
+  GPEMU_ASSIGN(run.output, output.text());
+  GPEMU_ASSIGN(run.errors, errors.text());
+  return run;
 }
 
 }  // namespace gpemu::run

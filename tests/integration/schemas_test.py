@@ -235,6 +235,29 @@ class SchemasTest(unittest.TestCase):
     def test_data_bench(self):
         self.hold("data-bench", json.loads(self.call("data", "bench", self.data(), "--json")))
 
+    def test_cells_of_sweeps(self):
+        sweep = self.folder / "cells.toml"
+        sweep.write_text("""
+name = "cells"
+command = ["train", "synthetic", "--clock", "virtual", "--steps", "2", "--gpu", "V100-PCIE-32GB",
+           "--model", "{model}"]
+[factor]
+model = ["resnet18", "no-such-model"]
+[[column]]
+name = "speed"
+value = "images_per_s"
+""")
+        done = subprocess.run([COMMAND, "sweep", sweep, "--quiet"], check=False)
+        self.assertEqual(done.returncode, 1)
+        cells = [json.loads(path.read_text())
+                 for path in (self.folder / "cells.sweep/cells").glob("*.json")]
+        self.assertEqual(sorted(cell["exit_status"] for cell in cells), [0, 3])
+        for cell in cells:
+            if cell["exit_status"] == 0:
+                self.hold("train", cell["result"])
+            # What the command printed has a schema of its own.
+            self.hold("sweep-cell", {**cell, "result": None})
+
     def test_smi(self):
         self.call("node", "create", "n0", "--gpu", "T4:2")
         self.addCleanup(self.call, "node", "rm", "n0")

@@ -46,6 +46,7 @@ constexpr auto kSubcommands = std::to_array<Subcommand>({
     {"run", add_run_command},
     {"schedule", add_schedule_command},
     {"smi", add_smi_command},
+    {"sweep", add_sweep_command},
     {"train", add_train_command},
     {"version", add_version_command},
 });

@@ -37,6 +37,7 @@ void add_profile_command(Command app, const World& world);
 void add_run_command(Command app, const World& world);
 void add_schedule_command(Command app, const World& world);
 void add_smi_command(Command app, const World& world);
+void add_sweep_command(Command app, const World& world);
 void add_train_command(Command app, const World& world);
 void add_version_command(Command app, const World& world);
 

@@ -162,6 +162,9 @@ TestWorld::TestWorld()
                                   .environment = {},
                                   .output = run::ProgramOutput::kToStandardError});
                 },
+            .run_for_output = [this](const std::vector<std::string>& words,
+                                     const std::vector<std::string>&, const std::filesystem::path&,
+                                     int, const std::atomic<bool>&) { return printing(words); },
             .record_steps = [this](const run::ProgramRunOptions& options,
                                    const std::atomic<bool>&) { return recording(options); }} {
   std::filesystem::remove_all(folder);

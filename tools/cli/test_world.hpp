@@ -77,6 +77,9 @@ class TestWorld {
   report::Terminal terminal;
   /// Takes the place of programs: returns the exit code.
   std::function<Result<int>(const StartedProgram&)> program = [](const auto&) { return 0; };
+  /// Takes the place of programs whose output is wanted. Called by several threads.
+  std::function<Result<run::PrintedRun>(const std::vector<std::string>& words)> printing =
+      [](const auto&) { return run::PrintedRun{}; };
   /// Takes the place of run::record_steps().
   std::function<Result<run::ProgramRun>(const run::ProgramRunOptions&)> recording =
       [](const auto&) { return fail(ErrorCode::kNotFound, "the program has no steps"); };

@@ -102,6 +102,7 @@ World real_world(sim::Clock& clock) {
           .shims = run::find_shims,
           .run_program = run::run_program,
           .run_tool = run::run_tool,
+          .run_for_output = run::run_for_output,
           .record_steps =
               [temporary, current](const run::ProgramRunOptions& options,
                                    const std::atomic<bool>& stop) {

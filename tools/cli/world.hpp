@@ -57,6 +57,11 @@ struct World {
   std::function<Result<int>(const std::vector<std::string>& words,
                             const std::vector<std::string>& environment, Duration patience)>
       run_tool;
+  /// As run::run_for_output().
+  std::function<Result<run::PrintedRun>(
+      const std::vector<std::string>& words, const std::vector<std::string>& environment,
+      const std::filesystem::path& folder, int held, const std::atomic<bool>& stop)>
+      run_for_output;
   /// As run::record_steps(), with these surroundings.
   std::function<Result<run::ProgramRun>(const run::ProgramRunOptions& options,
                                         const std::atomic<bool>& stop)>

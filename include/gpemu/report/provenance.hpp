@@ -23,6 +23,9 @@ struct Provenance {
   std::optional<HostLoad> load;  ///< during the measurement; nothing if no real time counts.
 };
 
+/// Returns a time in UTC: "2026-11-22T08:30:00Z".
+[[nodiscard]] std::string date_text(std::chrono::system_clock::time_point time);
+
 /// Returns the provenance of a run that starts on this host at the time `now`.
 [[nodiscard]] Provenance provenance_at(std::chrono::system_clock::time_point now);
 

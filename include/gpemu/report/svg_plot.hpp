@@ -63,7 +63,7 @@ struct StackedBar {
 struct StackedBars {
   std::string title;
   std::string x_label;  ///< e.g. "time".
-  std::string unit;     ///< of the values, e.g. "s".
+  std::string unit;     ///< of the values, e.g. "s"; empty: x_label says it.
   std::vector<PlotPart> parts;
   std::vector<StackedBar> bars;
 };

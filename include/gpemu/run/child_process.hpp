@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <atomic>
 #include <csignal>
 #include <filesystem>
 #include <functional>
@@ -68,5 +69,24 @@ class SignalsWait {
                                                    const std::vector<std::string>& environment,
                                                    const std::filesystem::path& output,
                                                    const std::function<Result<bool>()>& enough);
+
+/// What a program printed, and its exit code as run_program() returns it.
+struct PrintedRun {
+  int code = 0;
+  std::string output, errors;
+};
+
+/// Runs a program in the background, in a folder, with nothing to read, and returns what it
+/// printed. Signals from the terminal do not reach it. `held`, a file descriptor or -1, stays open
+/// until the last of its processes has ended, so that a lock on it does, too; everything that it
+/// has started ends with it, also if this process is killed. After `stop` it gets SIGTERM, and is
+/// ended a second later.
+///
+/// Thread safety: any thread. Errors: as run_program(); kInterrupted if `stop` ended it; kIo if
+/// what it printed cannot be kept.
+[[nodiscard]] Result<PrintedRun> run_for_output(const std::vector<std::string>& words,
+                                                const std::vector<std::string>& environment,
+                                                const std::filesystem::path& folder, int held,
+                                                const std::atomic<bool>& stop);
 
 }  // namespace gpemu::run
