@@ -207,7 +207,7 @@ class GpusInPods(Pods):
                 plugin(GPU, "--machine", "shared", "--state", "/run/gpemu-quarters", "--resource",
                        QUARTER, "--replicas", "4", "--divide", "limit"),
                 plugin(GPU, "--machine", "mig", "--state", "/run/gpemu-mig", "--mig",
-                       "3g.20gb:2,1g.5gb"),
+                       "3g.20gb:2"),
                 f"{OPTIONS.plugin} metrics --listen 127.0.0.1:9400",
                 f"{OPTIONS.plugin} metrics --listen 127.0.0.1:9401 --state /run/gpemu-quarters"]
 
