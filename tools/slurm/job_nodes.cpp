@@ -1,0 +1,400 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "slurm/job_nodes.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <fcntl.h>
+#include <map>
+#include <set>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <system_error>
+#include <unistd.h>
+
+#include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
+
+#include "gpemu/base/variables.hpp"
+#include "gpemu/device/node.hpp"
+#include "gpemu/device/node_view.hpp"
+#include "gpemu/record/process_records.hpp"
+#include "gpemu/run/settings.hpp"
+#include "gpemu/run/shims.hpp"
+
+#include "cli/device_list.hpp"
+#include "slurm/gres_text.hpp"
+
+namespace gpemu::tools {
+namespace {
+
+using nlohmann::json;
+
+/// The name of each node, in a folder of its own.
+constexpr const char* kGpus = "gpus";
+/// Between a holder and its folder in the name of a file.
+constexpr char kHas = '@';
+/// The node with all GPUs, which no job uses.
+constexpr const char* kMachine = "machine";
+constexpr mode_t kForAll = 0666;
+/// Linux's number of NVIDIA's devices. Source: devices.txt of the kernel's documentation.
+constexpr unsigned kNvidiaMajor = 195;
+
+std::unexpected<Error> io_fault_at(const std::filesystem::path& path, const std::string& why) {
+  return fail(ErrorCode::kIo, "{}: {}", path.string(), why);
+}
+
+/// Waits for a lock on a file, which it makes.
+Result<FileDescriptor> lock_file_of(const std::filesystem::path& path) {
+  FileDescriptor lock(::open(path.c_str(), O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_RDWR, 0600));
+  while (lock.valid() && ::flock(lock.get(), LOCK_EX) != 0) {
+    if (errno != EINTR) return io_fault_at(path, errno_message(errno));
+  }
+  if (!lock.valid()) return io_fault_at(path, errno_message(errno));
+  return lock;
+}
+
+/// Returns whether some process holds a lock on a job's file.
+bool is_locked(const std::filesystem::path& path) {
+  const FileDescriptor file(::open(path.c_str(), O_CLOEXEC | O_NOFOLLOW | O_RDWR));
+  return file.valid() && ::flock(file.get(), LOCK_EX | LOCK_NB) != 0;
+}
+
+Result<void> make_folder(const std::filesystem::path& path, const StepRequest* owner, mode_t mode) {
+  std::error_code error;
+  std::filesystem::create_directories(path, error);
+  if (error) return io_fault_at(path, error.message());
+  if (owner != nullptr && ::geteuid() == 0 &&
+      ::lchown(path.c_str(), owner->user, owner->group) != 0) {
+    return io_fault_at(path, errno_message(errno));
+  }
+  if (::chmod(path.c_str(), mode) != 0) return io_fault_at(path, errno_message(errno));
+  return {};
+}
+
+/// Returns a text as a part of a file's name.
+std::string file_name_of(std::string text) {
+  std::ranges::replace_if(text, [](char c) { return c == '/' || c == kHas || c == ':'; }, '-');
+  return text;
+}
+
+/// Divides the GPUs of a node, as the settings say.
+Result<void> divide(const device::Node& node, const std::vector<std::string>& instances,
+                    const MachineGpus& machine) {
+  for (std::size_t i = 0; i < machine.gpus.size(); ++i) {
+    const auto& profiles = machine.mig_profiles[i];
+    const device::DeviceMig mig = node.mig(static_cast<int>(i));
+    GPEMU_ASSIGN([[maybe_unused]] const auto mode, mig.set_mode(profiles, true));
+    const auto make_all = [&](device::MigLayout& layout) -> Result<void> {
+      GPEMU_ASSIGN(layout, mig_layout(instances, machine.gpus[i].gpu, profiles));
+      return {};
+    };
+    GPEMU_TRY(mig.change(profiles, make_all));
+  }
+  return {};
+}
+
+/// Returns what CUDA calls GPUs that Slurm has given numbers.
+Result<std::vector<std::string>> visible_names(const device::NodeView& node,
+                                               const MachineGpus& machine,
+                                               const std::vector<int>& devices) {
+  std::vector<std::string> names;
+  const TimePoint now = node.clock().now();
+  for (const int number : devices) {
+    const GresDevice& device = machine.devices[static_cast<std::size_t>(number)];
+    if (device.instance < 0) {
+      names.push_back(std::to_string(names.size()));
+      continue;
+    }
+    GPEMU_ASSIGN(const auto snapshot, node.device_snapshot(device.gpu, now));
+    const auto& profiles = machine.mig_profiles[static_cast<std::size_t>(device.gpu)];
+    GPEMU_ASSIGN(const device::MigLayout layout, node.mig_layout(device.gpu, profiles));
+    const auto instances = layout.devices(device.gpu, snapshot.uuid);
+    names.push_back(instances.at(static_cast<std::size_t>(device.instance)).uuid);
+  }
+  return names;
+}
+
+}  // namespace
+
+Result<JobNodes> JobNodes::open(const SlurmSettings& settings, const std::string& machine) {
+  GPEMU_ASSIGN(const SlurmNodes* const nodes, settings.of(machine));
+  GPEMU_TRY(make_folder(settings.state / machine, nullptr, 0755));
+  GPEMU_ASSIGN(FileDescriptor lock, lock_file_of(settings.state / machine / "lock"));
+  return JobNodes(settings, *nodes, machine, std::move(lock));
+}
+
+std::vector<JobNodes::Holding> JobNodes::holdings() const {
+  std::vector<Holding> found;
+  for (const std::filesystem::path& path : paths_in(folder())) {
+    const std::string name = path.stem().string();
+    const std::size_t at = name.find(kHas);
+    if (path.extension() != ".json" || at == std::string::npos) continue;
+    Holding holding{.file = path,
+                    .holder = name.substr(0, at),
+                    .folder = name.substr(at + 1),
+                    .usage = {.job = name.substr(0, std::min(at, name.find('.'))),
+                              .node = machine_}};
+    // Written as a whole, and in a folder of this user.
+    const json state = json::parse(read_file(path).value_or(""), nullptr, false);
+    if (state.is_object()) {
+      holding.usage.user = state.value("user", 0);
+      holding.usage.kind = state.value("kind", "");
+      holding.usage.gpus = state.value("gpus", std::vector<int>());
+      holding.tenant = state.value("tenant", 0);
+      holding.busy_before_ns = state.value("busy_before_ns", std::int64_t{0});
+    }
+    found.push_back(std::move(holding));
+  }
+  return found;
+}
+
+Result<int> JobNodes::free_tenant(const std::string& folder) const {
+  std::set<int> taken;
+  for (const Holding& holding : holdings()) {
+    if (holding.folder == folder) taken.insert(holding.tenant);
+  }
+  int number = 1;
+  while (taken.contains(number)) ++number;
+  if (std::cmp_less_equal(number, device::kMostTenants)) return number;
+  return fail(ErrorCode::kResourceLimit, "{} steps share the GPU already, which is all it can",
+              device::kMostTenants);
+}
+
+Result<void> JobNodes::make_node(const NodePlace& place, const StepRequest& request,
+                                 const MachineGpus& machine) const {
+  const std::filesystem::path path = folder() / place.folder;
+  std::error_code error;
+  std::filesystem::remove_all(path, error);
+  GPEMU_TRY(make_folder(path, nullptr, 0755));
+  const bool divided = !nodes_->mig.empty() && !place.own;
+  device::NodeConfig config{.name = kGpus,
+                            .devices = machine.gpus,
+                            .policy = divided                       ? device::SharingPolicy::kMig
+                                      : place.shared && request.mps ? device::SharingPolicy::kMps
+                                                                    : device::SharingPolicy::kTimeSlices,
+                            .mode = kForAll};
+  if (machine.topology) config.topology = machine.topology->toml;
+  for (std::size_t i = 0; i < config.devices.size(); ++i) {
+    config.devices[i].shown_node = place.own ? machine_ + "-" + request.job : machine_;
+    config.devices[i].shown_number = i;
+  }
+  GPEMU_ASSIGN(const auto node, device::Node::create(config, path));
+  if (divided) GPEMU_TRY(divide(*node, nodes_->mig, machine));
+  // Whoever shares a GPU may open its node; all others only their own.
+  if (!place.shared) GPEMU_TRY(make_folder(path, &request, 0500));
+  return {};
+}
+
+Result<JobNodes::Holding> JobNodes::hold(const StepRequest& request, const NodePlace& place,
+                                         const std::vector<int>& gpus) const {
+  const std::string holder = place.shared ? request.job + "." + request.step : request.job;
+  const std::filesystem::path file =
+      folder() / fmt::format("{}{}{}.json", holder, kHas, place.folder);
+  Holding holding{.file = file, .holder = holder, .folder = place.folder};
+  std::set<int> all(gpus.begin(), gpus.end());
+  for (const Holding& old : holdings()) {
+    if (old.file != file) continue;
+    all.insert(old.usage.gpus.begin(), old.usage.gpus.end());
+    holding = old;
+  }
+  holding.usage.gpus.assign(all.begin(), all.end());
+  if (place.shared && holding.tenant == 0) {
+    GPEMU_ASSIGN(holding.tenant, free_tenant(place.folder));
+    if (const auto node = device::NodeView::open(kGpus, folder() / place.folder)) {
+      const auto now = (*node)->device_snapshot(gpus.front(), (*node)->clock().now());
+      for (const auto& tenant : now ? now->tenants : std::vector<device::TenantSnapshot>()) {
+        if (tenant.tenant == holding.tenant) holding.busy_before_ns = tenant.busy[0].count();
+      }
+    }
+  }
+  const std::string kind = place.own               ? "own"
+                           : request.mps           ? "mps"
+                           : request.shards > 0    ? "shard"
+                           : !nodes_->mig.empty() ? "mig"
+                                                   : "gpu";
+  GPEMU_TRY(write_file_atomically(file, json{{"user", request.user},
+                                             {"kind", kind},
+                                             {"gpus", holding.usage.gpus},
+                                             {"tenant", holding.tenant},
+                                             {"busy_before_ns", holding.busy_before_ns}}
+                                            .dump()));
+  return holding;
+}
+
+Result<StepGpus> JobNodes::give(const StepRequest& request) {
+  GPEMU_ASSIGN(const std::filesystem::path shims, run::find_shims());
+  GPEMU_ASSIGN(const GpuSources sources, GpuSources::open());
+  SlurmNodes wanted = *nodes_;
+  NodePlace place{.folder = "job-" + request.job};
+  if (!request.own_gpus.empty()) {
+    wanted = {.gpus = {request.own_gpus}};
+    place = {.folder = "own-" + request.job + "-" + file_name_of(request.own_gpus), .own = true};
+  }
+  GPEMU_ASSIGN(const MachineGpus machine, machine_gpus(wanted, sources));
+  std::vector<int> devices = request.gpus;
+  for (std::size_t i = 0; place.own && i < machine.devices.size(); ++i) {
+    devices.push_back(static_cast<int>(i));
+  }
+  std::vector<int> gpus;
+  for (const int number : devices) {
+    if (number < 0 || std::cmp_greater_equal(number, machine.devices.size())) {
+      return fail(ErrorCode::kNotFound,
+                  "Slurm allocated GPU {}, but {} has {}: make gres.conf anew by `gpemu-slurm gres`",
+                  number, machine_, machine.devices.size());
+    }
+    const int gpu = machine.devices[static_cast<std::size_t>(number)].gpu;
+    if (std::ranges::find(gpus, gpu) == gpus.end()) gpus.push_back(gpu);
+  }
+  if (gpus.empty()) return fail(ErrorCode::kInvalidArgument, "the step has no GPU");
+  if (request.shards > 0 || request.mps) {
+    if (gpus.size() > 1) {
+      return fail(ErrorCode::kInvalidArgument,
+                  "the step has parts of {} GPUs, but can share only one: ask for fewer shards",
+                  gpus.size());
+    }
+    if (request.shards > nodes_->shards && !request.mps) {
+      return fail(ErrorCode::kInvalidArgument,
+                  "the step has {} shards of a GPU that has {} in the description of the cluster: "
+                  "make gres.conf anew by `gpemu-slurm gres`",
+                  request.shards, nodes_->shards);
+    }
+    place = {.folder = fmt::format("{}-{}", request.mps ? "mps" : "shards", gpus.front()),
+             .shared = true};
+  }
+  if (!device::NodeView::open(kGpus, folder() / place.folder)) {
+    GPEMU_TRY(make_node(place, request, machine));
+  }
+  GPEMU_ASSIGN(const Holding holding, hold(request, place, gpus));
+  const std::filesystem::path records = folder() / ("records-" + holding.holder);
+  GPEMU_TRY(make_folder(records, &request, 0700));
+
+  StepGpus step;
+  step.lock = folder() / (request.job + ".lock");
+  step.environment = run::environment_of(
+      {.node = fmt::format("{}/{}", ::geteuid(), kGpus)}, shims, records);
+  const auto set = [&step](const char* name, std::string value) {
+    step.environment.set.emplace_back(name, std::move(value));
+  };
+  set(variable::kNodeDir, (folder() / place.folder).string());
+  set(variable::kDevices, fmt::format("{}", fmt::join(gpus, ",")));
+  GPEMU_ASSIGN(const auto node, device::NodeView::open(kGpus, folder() / place.folder));
+  GPEMU_ASSIGN(step.visible, visible_names(*node, machine, devices));
+  if (!place.shared) return step;
+  set(variable::kTenant, std::to_string(holding.tenant));
+  if (!request.mps && request.shards < nodes_->shards) {
+    const double part = static_cast<double>(request.shards) / nodes_->shards;
+    set(variable::kGpuFraction, fmt::format("{:.6g}", part));
+    set(variable::kGpuLimit, fmt::format("{:.6g}", part));
+  }
+  return step;
+}
+
+JobUsage JobNodes::usage_of(const Holding& holding) const {
+  JobUsage usage = holding.usage;
+  const auto node = device::NodeView::open(kGpus, folder() / holding.folder);
+  if (!node) {
+    usage.unknown = node.error().message;
+    return usage;
+  }
+  const TimePoint now = (*node)->clock().now();
+  Duration busy{};
+  for (const int gpu : usage.gpus) {
+    const auto device = (*node)->device_snapshot(gpu, now);
+    if (!device) {
+      usage.unknown = device.error().message;
+    } else if (holding.tenant == 0) {
+      busy += device->engines[0].busy;
+    }
+    for (const auto& tenant : device ? device->tenants : std::vector<device::TenantSnapshot>()) {
+      if (tenant.tenant != holding.tenant) continue;
+      busy += tenant.busy[0] - Duration(holding.busy_before_ns);
+    }
+  }
+  usage.busy_s = to_seconds(busy);
+  const auto processes = record::read_processes(folder() / ("records-" + holding.holder));
+  if (!processes) {
+    usage.unknown = processes.error().message;
+    return usage;
+  }
+  std::map<int, double> peaks;  // By GPU.
+  for (const record::RecordedProcess& process : *processes) {
+    const auto used = record::devices_of(process);
+    usage.processes += used.empty() ? 0 : 1;
+    for (const process::RecordedDevice* device : used) {
+      peaks[device->index] += to_mib(device->peak_memory_bytes);
+    }
+  }
+  for (const auto& [gpu, peak] : peaks) usage.peak_memory_mib = std::max(usage.peak_memory_mib, peak);
+  return usage;
+}
+
+Result<void> JobNodes::take_back(const Holding& holding) const {
+  const Result<void> noted =
+      append_usage(settings_->usage / (machine_ + ".jsonl"), usage_of(holding));
+  std::error_code error;
+  std::filesystem::remove(holding.file, error);
+  const std::vector<Holding> others = holdings();
+  if (std::ranges::find(others, holding.folder, &Holding::folder) == others.end()) {
+    std::filesystem::remove_all(folder() / holding.folder, error);
+    if (error) return io_fault_at(folder() / holding.folder, error.message());
+  }
+  if (std::ranges::find(others, holding.holder, &Holding::holder) == others.end()) {
+    std::filesystem::remove_all(folder() / ("records-" + holding.holder), error);
+  }
+  const auto same_job = [&](const Holding& other) { return other.usage.job == holding.usage.job; };
+  if (std::ranges::none_of(others, same_job)) {
+    std::filesystem::remove(folder() / (holding.usage.job + ".lock"), error);
+  }
+  return noted;
+}
+
+Result<void> JobNodes::take_back(const std::string& job, const std::string& step) {
+  Result<void> first;
+  for (const Holding& holding : holdings()) {
+    const bool is_it = step.empty() ? holding.usage.job == job : holding.holder == job + "." + step;
+    if (!is_it) continue;
+    Result<void> done = take_back(holding);
+    if (first && !done) first = std::move(done);
+  }
+  return first;
+}
+
+Result<void> JobNodes::clean() {
+  std::set<std::string> ended;
+  for (const Holding& holding : holdings()) {
+    const std::string& job = holding.usage.job;
+    if (!is_locked(folder() / (job + ".lock"))) ended.insert(job);
+  }
+  Result<void> first;
+  for (const std::string& job : ended) {
+    Result<void> done = take_back(job);
+    if (first && !done) first = std::move(done);
+  }
+  return first;
+}
+
+Result<run::Environment> JobNodes::prepare() {
+  GPEMU_ASSIGN(const std::filesystem::path shims, run::find_shims());
+  GPEMU_ASSIGN(const GpuSources sources, GpuSources::open());
+  GPEMU_ASSIGN(const MachineGpus machine, machine_gpus(*nodes_, sources));
+  const std::filesystem::path devices = device_folder(settings_->state);
+  GPEMU_TRY(make_folder(devices, nullptr, 0755));
+  for (std::size_t i = 0; i < machine.devices.size(); ++i) {
+    const std::string path = devices / fmt::format("nvidia{}", i);
+    const dev_t device = ::makedev(kNvidiaMajor, static_cast<unsigned>(i));
+    if (::mknod(path.c_str(), S_IFCHR | kForAll, device) != 0 && errno != EEXIST) {
+      return fail(ErrorCode::kIo, "{}: {}; making device files needs root", path,
+                  errno_message(errno));
+    }
+  }
+  const NodePlace place{.folder = kMachine, .shared = true};
+  GPEMU_TRY(make_node(place, {}, machine));
+  run::Environment environment;
+  environment.set = {{variable::kNodeDir, (folder() / place.folder).string()},
+                     {variable::kNode, fmt::format("{}/{}", ::geteuid(), kGpus)},
+                     {"LD_LIBRARY_PATH", (shims / "common").string()}};
+  return environment;
+}
+
+}  // namespace gpemu::tools

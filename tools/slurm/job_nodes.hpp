@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <sys/types.h>
+#include <utility>
+#include <vector>
+
+#include "gpemu/base/error.hpp"
+#include "gpemu/base/file.hpp"
+#include "gpemu/run/environment.hpp"
+
+#include "slurm/job_usage.hpp"
+#include "slurm/machine_gpus.hpp"
+#include "slurm/slurm_settings.hpp"
+
+namespace gpemu::tools {
+
+/// What Slurm allocated to a step on a machine.
+struct StepRequest {
+  std::string job;        ///< its number.
+  std::string step;       ///< its number or name.
+  uid_t user = 0;         ///< who may use it.
+  gid_t group = 0;
+  std::vector<int> gpus;  ///< Slurm's numbers of them; not if `own_gpus`.
+  int shards = 0;         ///< of the one GPU; 0: it is whole.
+  bool mps = false;       ///< the step has a percentage of the one GPU.
+  std::string own_gpus;   ///< "NAME[:COUNT]" of GPUs that Slurm knows nothing of.
+};
+
+/// What a step's tasks need.
+struct StepGpus {
+  run::Environment environment;
+  /// For each of StepRequest::gpus, or of the own ones, what CUDA_VISIBLE_DEVICES calls it.
+  std::vector<std::string> visible;
+  std::filesystem::path lock;  ///< who holds it shared keeps clean() from removing the job's GPUs.
+};
+
+/// The emulated GPUs of the jobs on one machine of a Slurm cluster. All state is in the folder of
+/// the machine. While an object exists, no other process has one of the same machine.
+///
+/// Whole GPUs are in a node that the job has for itself, with all GPUs of the machine; parts of a
+/// GPU are in a node that the jobs with parts of it share. Thread safety: none.
+class JobNodes {
+ public:
+  /// Errors: kNotFound for a machine that the settings do not name; kIo.
+  [[nodiscard]] static Result<JobNodes> open(const SlurmSettings& settings,
+                                             const std::string& machine);
+
+  /// Makes what a step needs, or finds it if its job has it already.
+  ///
+  /// Errors: kNotFound for GPUs that the machine does not have; kInvalidArgument for parts of
+  /// several GPUs; kResourceLimit for more steps than can share a GPU; those of machine_gpus(),
+  /// find_shims() and Node::create().
+  [[nodiscard]] Result<StepGpus> give(const StepRequest& request);
+
+  /// Removes what a job has, or one of its steps alone has, and notes what it used of it. What
+  /// fails does not keep the rest from being removed. Errors: the first one.
+  [[nodiscard]] Result<void> take_back(const std::string& job, const std::string& step = "");
+
+  /// Takes back what jobs have of which no step lives. Errors: as take_back().
+  [[nodiscard]] Result<void> clean();
+
+  /// Makes the device files that gres.conf names, and a node with all GPUs of the machine for
+  /// Slurm's NVML plug-in. Returns the variables with which slurmd finds it. Errors: kIo, e.g.
+  /// without the right to make device files; as give().
+  [[nodiscard]] Result<run::Environment> prepare();
+
+ private:
+  /// A node in the folder, and how it is found.
+  struct NodePlace {
+    std::string folder;  ///< in that of the machine.
+    bool shared = false;
+    bool own = false;  ///< its GPUs are not the machine's.
+  };
+  /// What a job, or a step, has: a file "HOLDER@FOLDER.json" in the folder of the machine.
+  struct Holding {
+    std::filesystem::path file;
+    std::string holder;  ///< "JOB", or "JOB.STEP" of parts.
+    std::string folder;  ///< of its node.
+    JobUsage usage;      ///< as far as it is known.
+    int tenant = 0;      ///< of a shared node.
+    std::int64_t busy_before_ns = 0;  ///< of the tenant's number, for those that had it before.
+  };
+
+  JobNodes(const SlurmSettings& settings, const SlurmNodes& nodes, std::string machine,
+           FileDescriptor lock)
+      : settings_(&settings), nodes_(&nodes), machine_(std::move(machine)), lock_(std::move(lock)) {}
+
+  [[nodiscard]] std::filesystem::path folder() const { return settings_->state / machine_; }
+  [[nodiscard]] std::vector<Holding> holdings() const;
+  [[nodiscard]] Result<Holding> hold(const StepRequest& request, const NodePlace& place,
+                                     const std::vector<int>& gpus) const;
+  [[nodiscard]] Result<int> free_tenant(const std::string& folder) const;
+  [[nodiscard]] Result<void> make_node(const NodePlace& place, const StepRequest& request,
+                                       const MachineGpus& machine) const;
+  [[nodiscard]] Result<void> take_back(const Holding& holding) const;
+  [[nodiscard]] JobUsage usage_of(const Holding& holding) const;
+
+  const SlurmSettings* settings_;
+  const SlurmNodes* nodes_;
+  std::string machine_;
+  FileDescriptor lock_;
+};
+
+}  // namespace gpemu::tools
