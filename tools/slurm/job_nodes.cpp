@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <map>
 #include <set>
+#include <sstream>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
@@ -54,10 +55,17 @@ Result<FileDescriptor> lock_file_of(const std::filesystem::path& path) {
   return lock;
 }
 
-/// Returns whether some process holds a lock on a job's file.
-bool is_locked(const std::filesystem::path& path) {
-  const FileDescriptor file(::open(path.c_str(), O_CLOEXEC | O_NOFOLLOW | O_RDWR));
-  return file.valid() && ::flock(file.get(), LOCK_EX | LOCK_NB) != 0;
+/// Returns when a living process was started, in a unit of its own; 0 if there is none.
+std::uint64_t start_of(pid_t process) {
+  const std::string stat = read_file(fmt::format("/proc/{}/stat", process)).value_or("");
+  // After the name, which may contain anything: the state, and 18 numbers. Source: proc(5).
+  constexpr int kBefore = 19;
+  std::istringstream fields(stat.substr(std::min(stat.rfind(')') + 1, stat.size())));
+  std::string field;
+  for (int i = 0; i < kBefore; ++i) fields >> field;
+  std::uint64_t start = 0;
+  fields >> start;
+  return start;
 }
 
 Result<void> make_folder(const std::filesystem::path& path, const StepRequest* owner, mode_t mode) {
@@ -117,6 +125,13 @@ Result<std::vector<std::string>> visible_names(const device::NodeView& node,
 
 }  // namespace
 
+bool JobNodes::Holding::lives() const {
+  return std::ranges::any_of(steps, [](const auto& step) {
+    const auto& [process, start] = step;
+    return start != 0 && start_of(process) == start;
+  });
+}
+
 Result<JobNodes> JobNodes::open(const SlurmSettings& settings, const std::string& machine) {
   GPEMU_ASSIGN(const SlurmNodes* const nodes, settings.of(machine));
   GPEMU_TRY(make_folder(settings.state / machine, nullptr, 0755));
@@ -143,6 +158,7 @@ std::vector<JobNodes::Holding> JobNodes::holdings() const {
       holding.usage.gpus = state.value("gpus", std::vector<int>());
       holding.tenant = state.value("tenant", 0);
       holding.busy_before_ns = state.value("busy_before_ns", std::int64_t{0});
+      holding.steps = state.value("steps", std::map<pid_t, std::uint64_t>());
     }
     found.push_back(std::move(holding));
   }
@@ -199,6 +215,8 @@ Result<JobNodes::Holding> JobNodes::hold(const StepRequest& request, const NodeP
     holding = old;
   }
   holding.usage.gpus.assign(all.begin(), all.end());
+  std::erase_if(holding.steps, [](const auto& step) { return start_of(step.first) != step.second; });
+  holding.steps[request.process] = start_of(request.process);
   if (place.shared && holding.tenant == 0) {
     GPEMU_ASSIGN(holding.tenant, free_tenant(place.folder));
     if (const auto node = device::NodeView::open(kGpus, folder() / place.folder)) {
@@ -217,7 +235,8 @@ Result<JobNodes::Holding> JobNodes::hold(const StepRequest& request, const NodeP
                                              {"kind", kind},
                                              {"gpus", holding.usage.gpus},
                                              {"tenant", holding.tenant},
-                                             {"busy_before_ns", holding.busy_before_ns}}
+                                             {"busy_before_ns", holding.busy_before_ns},
+                                             {"steps", holding.steps}}
                                             .dump()));
   return holding;
 }
@@ -262,6 +281,12 @@ Result<StepGpus> JobNodes::give(const StepRequest& request) {
     place = {.folder = fmt::format("{}-{}", request.mps ? "mps" : "shards", gpus.front()),
              .shared = true};
   }
+  if (place.shared) {
+    // What earlier steps of the job had, whose place others may need.
+    GPEMU_TRY(take_back_if([&](const Holding& holding) {
+      return holding.tenant != 0 && holding.usage.job == request.job && !holding.lives();
+    }));
+  }
   if (!device::NodeView::open(kGpus, folder() / place.folder)) {
     GPEMU_TRY(make_node(place, request, machine));
   }
@@ -270,7 +295,6 @@ Result<StepGpus> JobNodes::give(const StepRequest& request) {
   GPEMU_TRY(make_folder(records, &request, 0700));
 
   StepGpus step;
-  step.lock = folder() / (request.job + ".lock");
   step.environment = run::environment_of(
       {.node = fmt::format("{}/{}", ::geteuid(), kGpus)}, shims, records);
   const auto set = [&step](const char* name, std::string value) {
@@ -342,36 +366,25 @@ Result<void> JobNodes::take_back(const Holding& holding) const {
   if (std::ranges::find(others, holding.holder, &Holding::holder) == others.end()) {
     std::filesystem::remove_all(folder() / ("records-" + holding.holder), error);
   }
-  const auto same_job = [&](const Holding& other) { return other.usage.job == holding.usage.job; };
-  if (std::ranges::none_of(others, same_job)) {
-    std::filesystem::remove(folder() / (holding.usage.job + ".lock"), error);
-  }
   return noted;
 }
 
-Result<void> JobNodes::take_back(const std::string& job, const std::string& step) {
+Result<void> JobNodes::take_back_if(const std::function<bool(const Holding&)>& ended) const {
   Result<void> first;
   for (const Holding& holding : holdings()) {
-    const bool is_it = step.empty() ? holding.usage.job == job : holding.holder == job + "." + step;
-    if (!is_it) continue;
+    if (!ended(holding)) continue;
     Result<void> done = take_back(holding);
     if (first && !done) first = std::move(done);
   }
   return first;
 }
 
+Result<void> JobNodes::take_back(const std::string& job) {
+  return take_back_if([&](const Holding& holding) { return holding.usage.job == job; });
+}
+
 Result<void> JobNodes::clean() {
-  std::set<std::string> ended;
-  for (const Holding& holding : holdings()) {
-    const std::string& job = holding.usage.job;
-    if (!is_locked(folder() / (job + ".lock"))) ended.insert(job);
-  }
-  Result<void> first;
-  for (const std::string& job : ended) {
-    Result<void> done = take_back(job);
-    if (first && !done) first = std::move(done);
-  }
-  return first;
+  return take_back_if([](const Holding& holding) { return !holding.lives(); });
 }
 
 Result<run::Environment> JobNodes::prepare() {

@@ -3,6 +3,8 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
+#include <map>
 #include <string>
 #include <sys/types.h>
 #include <utility>
@@ -22,6 +24,7 @@ namespace gpemu::tools {
 struct StepRequest {
   std::string job;        ///< its number.
   std::string step;       ///< its number or name.
+  pid_t process = 0;      ///< that lives as long as the step.
   uid_t user = 0;         ///< who may use it.
   gid_t group = 0;
   std::vector<int> gpus;  ///< Slurm's numbers of them; not if `own_gpus`.
@@ -35,7 +38,6 @@ struct StepGpus {
   run::Environment environment;
   /// For each of StepRequest::gpus, or of the own ones, what CUDA_VISIBLE_DEVICES calls it.
   std::vector<std::string> visible;
-  std::filesystem::path lock;  ///< who holds it shared keeps clean() from removing the job's GPUs.
 };
 
 /// The emulated GPUs of the jobs on one machine of a Slurm cluster. All state is in the folder of
@@ -56,9 +58,9 @@ class JobNodes {
   /// find_shims() and Node::create().
   [[nodiscard]] Result<StepGpus> give(const StepRequest& request);
 
-  /// Removes what a job has, or one of its steps alone has, and notes what it used of it. What
-  /// fails does not keep the rest from being removed. Errors: the first one.
-  [[nodiscard]] Result<void> take_back(const std::string& job, const std::string& step = "");
+  /// Removes what a job has, and notes what it used of it. What fails does not keep the rest from
+  /// being removed. Errors: the first one.
+  [[nodiscard]] Result<void> take_back(const std::string& job);
 
   /// Takes back what jobs have of which no step lives. Errors: as take_back().
   [[nodiscard]] Result<void> clean();
@@ -83,6 +85,10 @@ class JobNodes {
     JobUsage usage;      ///< as far as it is known.
     int tenant = 0;      ///< of a shared node.
     std::int64_t busy_before_ns = 0;  ///< of the tenant's number, for those that had it before.
+    /// The processes of steps, with when they were started: a number may be given again.
+    std::map<pid_t, std::uint64_t> steps;
+
+    [[nodiscard]] bool lives() const;
   };
 
   JobNodes(const SlurmSettings& settings, const SlurmNodes& nodes, std::string machine,
@@ -97,6 +103,9 @@ class JobNodes {
   [[nodiscard]] Result<void> make_node(const NodePlace& place, const StepRequest& request,
                                        const MachineGpus& machine) const;
   [[nodiscard]] Result<void> take_back(const Holding& holding) const;
+  /// Takes back all of which `ended` says so. Errors: the first one.
+  [[nodiscard]] Result<void> take_back_if(
+      const std::function<bool(const Holding& holding)>& ended) const;
   [[nodiscard]] JobUsage usage_of(const Holding& holding) const;
 
   const SlurmSettings* settings_;

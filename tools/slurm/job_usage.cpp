@@ -19,6 +19,9 @@ namespace {
 
 using nlohmann::ordered_json;
 
+/// A row is a line, for programs that read it.
+constexpr int kColumns = 1000;
+
 ordered_json json_of(const JobUsage& usage) {
   ordered_json line{{"job", usage.job},
                     {"node", usage.node},
@@ -127,7 +130,7 @@ std::string usage_table(const std::vector<JobUsage>& usages) {
                            usage.unknown);
     }
   }
-  return table.str(0) + notes;
+  return table.str(kColumns) + notes;
 }
 
 nlohmann::ordered_json usages_json(const std::vector<JobUsage>& usages) {

@@ -35,6 +35,13 @@ std::map<std::string, std::string> types_of(const std::vector<device::DeviceConf
   return types;
 }
 
+/// Puts devices of a type beside each other: Slurm numbers them by type, whatever gres.conf says.
+void group_by_type(std::vector<GresDevice>& devices) {
+  std::map<std::string, std::size_t> first;
+  for (std::size_t i = 0; i < devices.size(); ++i) first.try_emplace(devices[i].type, i);
+  std::ranges::stable_sort(devices, {}, [&](const GresDevice& one) { return first.at(one.type); });
+}
+
 }  // namespace
 
 Result<GpuSources> GpuSources::open() {
@@ -88,6 +95,7 @@ Result<MachineGpus> machine_gpus(const SlurmNodes& nodes, const GpuSources& sour
                                  .instance = instance++});
     }
   }
+  group_by_type(machine.devices);
   return machine;
 }
 

@@ -19,7 +19,6 @@
 #include <sstream>
 #include <string>
 #include <string_view>
-#include <sys/file.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include <utility>
@@ -141,8 +140,12 @@ Program call_program(std::vector<std::string> words) {
   ::close(err[1]);
   if (error == 0) {
     read_both(out[0], err[0], program);
-    while (::waitpid(child, &program.status, 0) < 0 && errno == EINTR) {
-    }
+    int result = 0;
+    do {
+      result = ::waitpid(child, &program.status, 0);
+    } while (result < 0 && errno == EINTR);
+    // A thread of slurmstepd waits for all children, and may have been faster.
+    if (result < 0) program.status = program.faults.empty() ? 0 : W_EXITCODE(1, 0);
   } else {
     program.faults = words[0] + ": " + std::strerror(error) +
                      "; install gpemu on this machine, or give program=PATH in plugstack.conf\n";
@@ -159,7 +162,8 @@ bool succeeded(const Program& program) {
 /// Returns what went wrong, for the user.
 std::string fault_of(const Program& program) {
   if (!program.faults.empty()) return program.faults;
-  return state().program + " ended without a word\n";
+  return state().program + " ended without a word, with status " + std::to_string(program.status) +
+         '\n';
 }
 
 /// Reports faults line by line, as Slurm's logs have them.
@@ -187,10 +191,6 @@ void read_given(const std::string& text) {
       known.path = value;
     } else if (key == "visible") {
       known.visible.push_back(value);
-    } else if (key == "lock") {
-      // Held until this process ends, however it does: so whoever cleans up knows that it lives.
-      const int lock = ::open(value.c_str(), O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_RDONLY, 0600);
-      if (lock >= 0) ::flock(lock, LOCK_SH);
     }
   }
 }
@@ -242,7 +242,9 @@ int take_gpu_option(int, const char* value, int is_remote) {
   return -1;
 }
 
+/// Slurm calls no slurm_spank_init() for prologs and epilogs.
 void read_arguments(int count, char** arguments) {
+  if (!state().program.empty()) return;
   for (int i = 0; i < count; ++i) {
     const std::string_view argument = arguments[i];
     if (argument.starts_with("program=")) {
@@ -284,7 +286,8 @@ void ask_for_gpus(spank_t spank) {
   PluginState& known = state();
   std::vector<std::string> words = {"give", "--node", machine_name(), "--job", known.job, "--step",
                                     known.step, "--user", item_of<uid_t>(spank, S_JOB_UID),
-                                    "--group", item_of<gid_t>(spank, S_JOB_GID)};
+                                    "--group", item_of<gid_t>(spank, S_JOB_GID),
+                                    "--process", std::to_string(::getpid())};
   if (!known.gpu.empty()) {
     words.insert(words.end(), {"--gpu", known.gpu});
   } else {
@@ -377,17 +380,8 @@ int slurm_spank_task_init(spank_t spank, int, char**) {
   return 0;
 }
 
-int slurm_spank_exit(spank_t, int, char**) {
-  const PluginState& known = state();
-  if (spank_context() != S_CTX_REMOTE || !known.gives || !known.fault.empty()) return 0;
-  // What the job has goes with the job; this is for parts of GPUs.
-  const Program ended = call_program(
-      {"take-back", "--node", machine_name(), "--job", known.job, "--step", known.step});
-  if (!succeeded(ended)) log_faults(fault_of(ended));
-  return 0;
-}
-
-int slurm_spank_job_epilog(spank_t spank, int, char**) {
+int slurm_spank_job_epilog(spank_t spank, int count, char** arguments) {
+  read_arguments(count, arguments);
   const std::string job = item_of<std::uint32_t>(spank, S_JOB_ID);
   const Program ended = call_program({"take-back", "--node", machine_name(), "--job", job});
   if (!succeeded(ended)) log_faults(fault_of(ended));

@@ -21,7 +21,7 @@ struct StepOptions {
   std::string conf = kSlurmSettings;
   std::string node;
   StepRequest request;
-  int user = 0, group = 0;
+  int user = 0, group = 0, process = 0;
 };
 
 using Options = std::shared_ptr<StepOptions>;
@@ -37,7 +37,6 @@ Options holder_options_of(Command command) {
   Options options = options_of(command);
   command.option("--node", options->node, "Slurm's name of this machine").required();
   command.option("--job", options->request.job, "The job's number").required();
-  command.option("--step", options->request.step, "The step's number or name");
   return options;
 }
 
@@ -46,12 +45,13 @@ Result<void> check_gpu(const StepOptions& options) {
   GPEMU_ASSIGN(const GpuSources sources, GpuSources::open());
   const auto devices = read_device_list(sources.database, {gpu});
   if (devices) return {};
-  return fail(devices.error().code, "--gpemu-gpu={}: {}", gpu, devices.error().message);
+  return fail(devices.error().code, "--gpemu-gpu: {}", devices.error().message);
 }
 
 Result<void> give_gpus(StepOptions options) {
   options.request.user = static_cast<uid_t>(options.user);
   options.request.group = static_cast<gid_t>(options.group);
+  options.request.process = options.process;
   GPEMU_ASSIGN(const SlurmSettings settings, read_slurm_settings(options.conf));
   GPEMU_ASSIGN(JobNodes nodes, JobNodes::open(settings, options.node));
   GPEMU_ASSIGN(const StepGpus step, nodes.give(options.request));
@@ -65,14 +65,13 @@ Result<void> give_gpus(StepOptions options) {
   }
   report::print_out("path {}\n", step.environment.programs);
   for (const std::string& name : step.visible) report::print_out("visible {}\n", name);
-  report::print_out("lock {}\n", step.lock.string());
   return {};
 }
 
 Result<void> take_gpus_back(const StepOptions& options) {
   GPEMU_ASSIGN(const SlurmSettings settings, read_slurm_settings(options.conf));
   GPEMU_ASSIGN(JobNodes nodes, JobNodes::open(settings, options.node));
-  return nodes.take_back(options.request.job, options.request.step);
+  return nodes.take_back(options.request.job);
 }
 
 Result<void> clean_machine(const StepOptions& options) {
@@ -91,6 +90,9 @@ void add_step_commands(Command slurm) {
 
   Command give = slurm.subcommand("give", "Gives a step its GPUs; the plug-in calls it");
   const Options for_give = holder_options_of(give);
+  give.option("--step", for_give->request.step, "The step's number or name").required();
+  give.option("--process", for_give->process, "A process that lives as long as the step")
+      .required();
   give.option("--user", for_give->user, "The number of the job's user").required();
   give.option("--group", for_give->group, "The number of the job's group").required();
   give.option("--gpus", for_give->request.gpus, "Slurm's numbers of the GPUs").separated_by(',');
@@ -100,7 +102,7 @@ void add_step_commands(Command slurm) {
   give.on_run([for_give] { return give_gpus(*for_give); });
 
   Command take_back = slurm.subcommand(
-      "take-back", "Removes what a job has, or one of its steps; the plug-in calls it");
+      "take-back", "Removes what a job has on this machine; the plug-in calls it");
   const Options for_take_back = holder_options_of(take_back);
   take_back.on_run([for_take_back] { return take_gpus_back(*for_take_back); });
 
