@@ -403,10 +403,12 @@ Result<run::Environment> JobNodes::prepare() {
   }
   const NodePlace place{.folder = kMachine, .shared = true};
   GPEMU_TRY(make_node(place, {}, machine));
-  run::Environment environment;
-  environment.set = {{variable::kNodeDir, (folder() / place.folder).string()},
-                     {variable::kNode, fmt::format("{}/{}", ::geteuid(), kGpus)},
-                     {"LD_LIBRARY_PATH", (shims / "common").string()}};
+  run::Environment environment =
+      run::environment_of({.node = fmt::format("{}/{}", ::geteuid(), kGpus)}, shims, {});
+  std::erase_if(environment.set, [](const auto& entry) {
+    return entry.first == variable::kRecordDir;
+  });
+  environment.set.emplace_back(variable::kNodeDir, (folder() / place.folder).string());
   return environment;
 }
 
