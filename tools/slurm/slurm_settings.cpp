@@ -127,6 +127,11 @@ class SlurmSettingsReader {
     }
     const int parts = (nodes.shards > 0 ? 1 : 0) + (nodes.mps ? 1 : 0) + (nodes.mig.empty() ? 0 : 1);
     if (parts > 1) return wrong(table, "nodes", "give only one of shards, mps and mig");
+    // Source: Slurm 22.05 with both in GresTypes sets no CUDA_VISIBLE_DEVICES for jobs with mps.
+    for (const SlurmNodes& other : settings_.nodes) {
+      const bool mixed = (nodes.mps && other.shards > 0) || (nodes.shards > 0 && other.mps);
+      if (mixed) return wrong(table, "nodes", "a cluster of Slurm has either shards or mps");
+    }
     for (const std::string& name : nodes.names) {
       if (!settings_.of(name)) continue;
       return wrong(table, "names", fmt::format("{} is in an earlier table, too", name));
