@@ -101,9 +101,8 @@ static char* file_in_shims(const char* base, const char* version) {
  */
 static char* shim_of(const char* base) {
   const size_t length = strlen(base);
-  char* const found = length > 3 && strcmp(base + length - 3, ".so") == 0
-                          ? file_in_shims(base, ".1")
-                          : NULL;
+  char* const found =
+      length > 3 && strcmp(base + length - 3, ".so") == 0 ? file_in_shims(base, ".1") : NULL;
   return found != NULL ? found : file_in_shims(base, "");
 }
 

@@ -4,8 +4,8 @@
 root and the packages of `scripts/build/setup.sh slurm`.
 
 All of it is in mount, network and PID namespaces, which enter() makes for the whole program: what
-the program leaves, processes, mounts, files in /run, ends with it. Nodes are daemons on one address,
-with a port each; a node whose `host` is set has an own host, with an address of its own.
+the program leaves, processes, mounts, files in /run, ends with it. Nodes are daemons on one
+address, with a port each.
 """
 
 import contextlib
@@ -94,7 +94,8 @@ def enter(name):
         f"mount --bind {LAB}/hosts /etc/hosts",
         f"head -c 1024 /dev/urandom >{LAB}/munge.key",
         f"mkdir {LAB}/munge",
-        f"chmod 700 {LAB}/munge && chmod 400 {LAB}/munge.key && mv {LAB}/munge.key {LAB}/munge/key",
+        f"chmod 700 {LAB}/munge",
+        f"chmod 400 {LAB}/munge.key && mv {LAB}/munge.key {LAB}/munge/key",
         f"chown -R munge: {LAB}/munge /run/munge",
         "su -s /bin/sh munge -c '/usr/sbin/munged --key-file={0}/key --log-file={0}/log "
         "--pid-file=/run/munge/munged.pid --seed-file={0}/seed' 2>{0}.errors".format(LAB / "munge"),

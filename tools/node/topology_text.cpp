@@ -132,10 +132,10 @@ std::string topology_tabs(const TopologySpec& machine, int cpus) {
   for (std::size_t i = 0; i < rows.size(); ++i) {
     text += devices.names[i];
     for (const std::string& path : rows[i]) text += path == "X" ? "\t X " : "\t" + path;
-    text +=
-        i < machine.gpus.size()
-            ? fmt::format("\t{}\t{}\t\tN/A\n", near, topology::numa_node_of(machine, devices.places[i]))
-            : "\t\t\n";
+    text += i < machine.gpus.size()
+                ? fmt::format("\t{}\t{}\t\tN/A\n", near,
+                              topology::numa_node_of(machine, devices.places[i]))
+                : "\t\t\n";
   }
   text += fmt::format("\nLegend:\n\n  X is the device itself. {}\n", kPathLegend);
   if (!adapters.empty()) text += "\nNIC Legend:\n\n" + adapters;

@@ -5,6 +5,7 @@
 
 #include "gpemu/report/json_text.hpp"
 #include "gpemu/report/terminal.hpp"
+#include "gpemu/run/shims.hpp"
 
 #include "slurm/gres_text.hpp"
 #include "slurm/job_nodes.hpp"
@@ -22,9 +23,9 @@ struct AdministrationOptions {
   bool as_json = false;
 };
 
-using Options = std::shared_ptr<AdministrationOptions>;
+using AdministrationChoices = std::shared_ptr<AdministrationOptions>;
 
-Options options_of(Command command) {
+AdministrationChoices administration_choices_of(Command command) {
   const auto options = std::make_shared<AdministrationOptions>();
   command.option("--conf", options->conf, "The description of the cluster's GPUs").show_default();
   return options;
@@ -42,7 +43,9 @@ Result<void> print_gres(const AdministrationOptions& options) {
 Result<void> prepare_machine(const AdministrationOptions& options) {
   GPEMU_ASSIGN(const SlurmSettings settings, read_slurm_settings(options.conf));
   GPEMU_ASSIGN(JobNodes nodes, JobNodes::open(settings, options.node));
-  GPEMU_ASSIGN(const run::Environment environment, nodes.prepare());
+  GPEMU_ASSIGN(const std::filesystem::path shims, run::find_shims());
+  GPEMU_ASSIGN(const GpuSources sources, GpuSources::open());
+  GPEMU_ASSIGN(const run::Environment environment, nodes.prepare(sources, shims));
   for (const auto& [name, value] : environment.set) report::print_out("{}={}\n", name, value);
   return {};
 }
@@ -61,21 +64,21 @@ Result<void> print_usages(const AdministrationOptions& options) {
 }  // namespace
 
 void add_administration_commands(Command slurm) {
-  Command gres = slurm.subcommand(
-      "gres", "Prints gres.conf and, as comments, what slurm.conf needs");
-  const Options for_gres = options_of(gres);
+  Command gres =
+      slurm.subcommand("gres", "Prints gres.conf and, as comments, what slurm.conf needs");
+  const AdministrationChoices for_gres = administration_choices_of(gres);
   gres.on_run([for_gres] { return print_gres(*for_gres); });
 
   Command prepare = slurm.subcommand(
       "prepare",
       "Makes the device files that gres.conf names, before slurmd starts, and prints the variables "
       "with which Slurm's NVML plug-in finds the GPUs");
-  const Options for_prepare = options_of(prepare);
+  const AdministrationChoices for_prepare = administration_choices_of(prepare);
   prepare.option("--node", for_prepare->node, "Slurm's name of this machine").required();
   prepare.on_run([for_prepare] { return prepare_machine(*for_prepare); });
 
   Command report = slurm.subcommand("report", "Shows what jobs that have ended used of GPUs");
-  const Options for_report = options_of(report);
+  const AdministrationChoices for_report = administration_choices_of(report);
   report.option("--job", for_report->job, "Only this job");
   report.flag("--json", for_report->as_json, "Print JSON");
   report.on_run([for_report] { return print_usages(*for_report); });

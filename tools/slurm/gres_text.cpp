@@ -10,7 +10,7 @@ namespace gpemu::tools {
 namespace {
 
 /// Of a GPU in Slurm's mps gres: a job asks for a part of a hundred.
-constexpr int kPercent = 100;
+constexpr int kPartsOfMps = 100;
 
 /// Returns which cores are near a GPU, e.g. "0-31": the sockets have equal parts of them.
 std::string cores_near(const profile::TopologySpec& topology, int gpu, int cpus) {
@@ -27,7 +27,8 @@ std::string place_of(const SlurmNodes& nodes, const MachineGpus& machine,
   if (!machine.topology) return "";
   std::string text = cores_near(*machine.topology, device.gpu, nodes.cpus);
   const bool whole = nodes.mig.empty();
-  if (whole) text += fmt::format(" Links={}", fmt::join(links_of(*machine.topology, device.gpu), ","));
+  if (whole)
+    text += fmt::format(" Links={}", fmt::join(links_of(*machine.topology, device.gpu), ","));
   return text;
 }
 
@@ -46,13 +47,15 @@ std::string gres_of(const SlurmNodes& nodes, const MachineGpus& machine) {
   for (const auto& [type, count] : counts) parts.push_back(fmt::format("gpu:{}:{}", type, count));
   const std::size_t gpus = machine.gpus.size();
   if (nodes.shards > 0) parts.push_back(fmt::format("shard:{}", gpus * nodes.shards));
-  if (nodes.mps) parts.push_back(fmt::format("mps:{}", gpus * kPercent));
+  if (nodes.mps) parts.push_back(fmt::format("mps:{}", gpus * kPartsOfMps));
   return fmt::format("{}", fmt::join(parts, ","));
 }
 
 }  // namespace
 
-std::filesystem::path device_folder(const std::filesystem::path& state) { return state / "dev"; }
+std::filesystem::path device_folder(const std::filesystem::path& state) {
+  return state / "dev";
+}
 
 std::vector<int> links_of(const profile::TopologySpec& topology, int gpu) {
   std::vector<int> links(topology.gpus.size());
@@ -72,8 +75,8 @@ int socket_of(const profile::TopologySpec& topology, int gpu) {
 
 std::string gres_lines(const SlurmNodes& nodes, const MachineGpus& machine,
                        const std::filesystem::path& state) {
-  std::string text = fmt::format("# slurm.conf: NodeName={} Gres={}\n", nodes.pattern,
-                                 gres_of(nodes, machine));
+  std::string text =
+      fmt::format("# slurm.conf: NodeName={} Gres={}\n", nodes.pattern, gres_of(nodes, machine));
   const std::string file = (device_folder(state) / "nvidia").string();
   const std::size_t count = machine.devices.size();
   for (std::size_t i = 0; i < count;) {
@@ -83,8 +86,8 @@ std::string gres_lines(const SlurmNodes& nodes, const MachineGpus& machine,
            place_of(nodes, machine, machine.devices[end]) == place) {
       ++end;
     }
-    const std::string numbers = end == i + 1 ? fmt::format("{}", i)
-                                             : fmt::format("[{}-{}]", i, end - 1);
+    const std::string numbers =
+        end == i + 1 ? fmt::format("{}", i) : fmt::format("[{}-{}]", i, end - 1);
     text += fmt::format("NodeName={} Name=gpu Type={} File={}{}{}\n", nodes.pattern,
                         machine.devices[i].type, file, numbers, place);
     i = end;
@@ -95,7 +98,7 @@ std::string gres_lines(const SlurmNodes& nodes, const MachineGpus& machine,
   }
   if (nodes.mps) {
     text += fmt::format("NodeName={} Name=mps Count={}\n", nodes.pattern,
-                        machine.gpus.size() * kPercent);
+                        machine.gpus.size() * kPartsOfMps);
   }
   return text;
 }

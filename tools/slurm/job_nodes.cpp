@@ -21,7 +21,6 @@
 #include "gpemu/device/node_view.hpp"
 #include "gpemu/record/process_records.hpp"
 #include "gpemu/run/settings.hpp"
-#include "gpemu/run/shims.hpp"
 
 #include "cli/device_list.hpp"
 #include "slurm/gres_text.hpp"
@@ -145,11 +144,11 @@ std::vector<JobNodes::Holding> JobNodes::holdings() const {
     const std::string name = path.stem().string();
     const std::size_t at = name.find(kHas);
     if (path.extension() != ".json" || at == std::string::npos) continue;
-    Holding holding{.file = path,
-                    .holder = name.substr(0, at),
-                    .folder = name.substr(at + 1),
-                    .usage = {.job = name.substr(0, std::min(at, name.find('.'))),
-                              .node = machine_}};
+    Holding holding{
+        .file = path,
+        .holder = name.substr(0, at),
+        .folder = name.substr(at + 1),
+        .usage = {.job = name.substr(0, std::min(at, name.find('.'))), .node = machine_}};
     // Written as a whole, and in a folder of this user.
     const json state = json::parse(read_file(path).value_or(""), nullptr, false);
     if (state.is_object()) {
@@ -186,9 +185,10 @@ Result<void> JobNodes::make_node(const NodePlace& place, const StepRequest& requ
   const bool divided = !nodes_->mig.empty() && !place.own;
   device::NodeConfig config{.name = kGpus,
                             .devices = machine.gpus,
-                            .policy = divided                       ? device::SharingPolicy::kMig
-                                      : place.shared && request.mps ? device::SharingPolicy::kMps
-                                                                    : device::SharingPolicy::kTimeSlices,
+                            .policy = divided ? device::SharingPolicy::kMig
+                                      : place.shared && request.mps
+                                          ? device::SharingPolicy::kMps
+                                          : device::SharingPolicy::kTimeSlices,
                             .mode = kForAll};
   if (machine.topology) config.topology = machine.topology->toml;
   for (std::size_t i = 0; i < config.devices.size(); ++i) {
@@ -215,7 +215,8 @@ Result<JobNodes::Holding> JobNodes::hold(const StepRequest& request, const NodeP
     holding = old;
   }
   holding.usage.gpus.assign(all.begin(), all.end());
-  std::erase_if(holding.steps, [](const auto& step) { return start_of(step.first) != step.second; });
+  std::erase_if(holding.steps,
+                [](const auto& step) { return start_of(step.first) != step.second; });
   holding.steps[request.process] = start_of(request.process);
   if (place.shared && holding.tenant == 0) {
     GPEMU_ASSIGN(holding.tenant, free_tenant(place.folder));
@@ -226,11 +227,11 @@ Result<JobNodes::Holding> JobNodes::hold(const StepRequest& request, const NodeP
       }
     }
   }
-  const std::string kind = place.own               ? "own"
-                           : request.mps           ? "mps"
-                           : request.shards > 0    ? "shard"
+  const std::string kind = place.own              ? "own"
+                           : request.mps          ? "mps"
+                           : request.shards > 0   ? "shard"
                            : !nodes_->mig.empty() ? "mig"
-                                                   : "gpu";
+                                                  : "gpu";
   GPEMU_TRY(write_file_atomically(file, json{{"user", request.user},
                                              {"kind", kind},
                                              {"gpus", holding.usage.gpus},
@@ -241,9 +242,38 @@ Result<JobNodes::Holding> JobNodes::hold(const StepRequest& request, const NodeP
   return holding;
 }
 
-Result<StepGpus> JobNodes::give(const StepRequest& request) {
-  GPEMU_ASSIGN(const std::filesystem::path shims, run::find_shims());
-  GPEMU_ASSIGN(const GpuSources sources, GpuSources::open());
+Result<std::vector<int>> JobNodes::gpus_of(const std::vector<int>& devices,
+                                           const MachineGpus& machine) const {
+  std::vector<int> gpus;
+  for (const int number : devices) {
+    if (number < 0 || std::cmp_greater_equal(number, machine.devices.size())) {
+      return fail(
+          ErrorCode::kNotFound,
+          "Slurm allocated GPU {}, but {} has {}: make gres.conf anew by `gpemu-slurm gres`",
+          number, machine_, machine.devices.size());
+    }
+    const int gpu = machine.devices[static_cast<std::size_t>(number)].gpu;
+    if (std::ranges::find(gpus, gpu) == gpus.end()) gpus.push_back(gpu);
+  }
+  if (gpus.empty()) return fail(ErrorCode::kInvalidArgument, "the step has no GPU");
+  return gpus;
+}
+
+Result<void> JobNodes::check_part(const StepRequest& request, const std::vector<int>& gpus) const {
+  if (gpus.size() > 1) {
+    return fail(ErrorCode::kInvalidArgument,
+                "the step has parts of {} GPUs, but can share only one: ask for fewer shards",
+                gpus.size());
+  }
+  if (request.mps || request.shards <= nodes_->shards) return {};
+  return fail(ErrorCode::kInvalidArgument,
+              "the step has {} shards of a GPU that has {} in the description of the cluster: "
+              "make gres.conf anew by `gpemu-slurm gres`",
+              request.shards, nodes_->shards);
+}
+
+Result<StepGpus> JobNodes::give(const StepRequest& request, const GpuSources& sources,
+                                const std::filesystem::path& shims) {
   SlurmNodes wanted = *nodes_;
   NodePlace place{.folder = "job-" + request.job};
   if (!request.own_gpus.empty()) {
@@ -255,33 +285,11 @@ Result<StepGpus> JobNodes::give(const StepRequest& request) {
   for (std::size_t i = 0; place.own && i < machine.devices.size(); ++i) {
     devices.push_back(static_cast<int>(i));
   }
-  std::vector<int> gpus;
-  for (const int number : devices) {
-    if (number < 0 || std::cmp_greater_equal(number, machine.devices.size())) {
-      return fail(ErrorCode::kNotFound,
-                  "Slurm allocated GPU {}, but {} has {}: make gres.conf anew by `gpemu-slurm gres`",
-                  number, machine_, machine.devices.size());
-    }
-    const int gpu = machine.devices[static_cast<std::size_t>(number)].gpu;
-    if (std::ranges::find(gpus, gpu) == gpus.end()) gpus.push_back(gpu);
-  }
-  if (gpus.empty()) return fail(ErrorCode::kInvalidArgument, "the step has no GPU");
+  GPEMU_ASSIGN(const std::vector<int> gpus, gpus_of(devices, machine));
   if (request.shards > 0 || request.mps) {
-    if (gpus.size() > 1) {
-      return fail(ErrorCode::kInvalidArgument,
-                  "the step has parts of {} GPUs, but can share only one: ask for fewer shards",
-                  gpus.size());
-    }
-    if (request.shards > nodes_->shards && !request.mps) {
-      return fail(ErrorCode::kInvalidArgument,
-                  "the step has {} shards of a GPU that has {} in the description of the cluster: "
-                  "make gres.conf anew by `gpemu-slurm gres`",
-                  request.shards, nodes_->shards);
-    }
+    GPEMU_TRY(check_part(request, gpus));
     place = {.folder = fmt::format("{}-{}", request.mps ? "mps" : "shards", gpus.front()),
              .shared = true};
-  }
-  if (place.shared) {
     // What earlier steps of the job had, whose place others may need.
     GPEMU_TRY(take_back_if([&](const Holding& holding) {
       return holding.tenant != 0 && holding.usage.job == request.job && !holding.lives();
@@ -293,25 +301,29 @@ Result<StepGpus> JobNodes::give(const StepRequest& request) {
   GPEMU_ASSIGN(const Holding holding, hold(request, place, gpus));
   const std::filesystem::path records = folder() / ("records-" + holding.holder);
   GPEMU_TRY(make_folder(records, &request, 0700));
-
   StepGpus step;
-  step.environment = run::environment_of(
-      {.node = fmt::format("{}/{}", ::geteuid(), kGpus)}, shims, records);
-  const auto set = [&step](const char* name, std::string value) {
-    step.environment.set.emplace_back(name, std::move(value));
-  };
-  set(variable::kNodeDir, (folder() / place.folder).string());
-  set(variable::kDevices, fmt::format("{}", fmt::join(gpus, ",")));
   GPEMU_ASSIGN(const auto node, device::NodeView::open(kGpus, folder() / place.folder));
   GPEMU_ASSIGN(step.visible, visible_names(*node, machine, devices));
+  step.environment = environment_in(place, shims, records);
+  auto& set = step.environment.set;
+  set.emplace_back(variable::kDevices, fmt::format("{}", fmt::join(gpus, ",")));
   if (!place.shared) return step;
-  set(variable::kTenant, std::to_string(holding.tenant));
+  set.emplace_back(variable::kTenant, std::to_string(holding.tenant));
   if (!request.mps && request.shards < nodes_->shards) {
     const double part = static_cast<double>(request.shards) / nodes_->shards;
-    set(variable::kGpuFraction, fmt::format("{:.6g}", part));
-    set(variable::kGpuLimit, fmt::format("{:.6g}", part));
+    set.emplace_back(variable::kGpuFraction, fmt::format("{:.6g}", part));
+    set.emplace_back(variable::kGpuLimit, fmt::format("{:.6g}", part));
   }
   return step;
+}
+
+run::Environment JobNodes::environment_in(const NodePlace& place,
+                                          const std::filesystem::path& shims,
+                                          const std::filesystem::path& records) const {
+  run::Environment environment =
+      run::environment_of({.node = fmt::format("{}/{}", ::geteuid(), kGpus)}, shims, records);
+  environment.set.emplace_back(variable::kNodeDir, (folder() / place.folder).string());
+  return environment;
 }
 
 JobUsage JobNodes::usage_of(const Holding& holding) const {
@@ -349,7 +361,8 @@ JobUsage JobNodes::usage_of(const Holding& holding) const {
       peaks[device->index] += to_mib(device->peak_memory_bytes);
     }
   }
-  for (const auto& [gpu, peak] : peaks) usage.peak_memory_mib = std::max(usage.peak_memory_mib, peak);
+  for (const auto& [gpu, peak] : peaks)
+    usage.peak_memory_mib = std::max(usage.peak_memory_mib, peak);
   return usage;
 }
 
@@ -387,9 +400,8 @@ Result<void> JobNodes::clean() {
   return take_back_if([](const Holding& holding) { return !holding.lives(); });
 }
 
-Result<run::Environment> JobNodes::prepare() {
-  GPEMU_ASSIGN(const std::filesystem::path shims, run::find_shims());
-  GPEMU_ASSIGN(const GpuSources sources, GpuSources::open());
+Result<run::Environment> JobNodes::prepare(const GpuSources& sources,
+                                           const std::filesystem::path& shims) {
   GPEMU_ASSIGN(const MachineGpus machine, machine_gpus(*nodes_, sources));
   const std::filesystem::path devices = device_folder(settings_->state);
   GPEMU_TRY(make_folder(devices, nullptr, 0755));
@@ -403,12 +415,9 @@ Result<run::Environment> JobNodes::prepare() {
   }
   const NodePlace place{.folder = kMachine, .shared = true};
   GPEMU_TRY(make_node(place, {}, machine));
-  run::Environment environment =
-      run::environment_of({.node = fmt::format("{}/{}", ::geteuid(), kGpus)}, shims, {});
-  std::erase_if(environment.set, [](const auto& entry) {
-    return entry.first == variable::kRecordDir;
-  });
-  environment.set.emplace_back(variable::kNodeDir, (folder() / place.folder).string());
+  run::Environment environment = environment_in(place, shims, {});
+  std::erase_if(environment.set,
+                [](const auto& entry) { return entry.first == variable::kRecordDir; });
   return environment;
 }
 

@@ -22,10 +22,10 @@ namespace gpemu::tools {
 
 /// What Slurm allocated to a step on a machine.
 struct StepRequest {
-  std::string job;        ///< its number.
-  std::string step;       ///< its number or name.
-  pid_t process = 0;      ///< that lives as long as the step.
-  uid_t user = 0;         ///< who may use it.
+  std::string job;    ///< its number.
+  std::string step;   ///< its number or name.
+  pid_t process = 0;  ///< that lives as long as the step.
+  uid_t user = 0;     ///< who may use it.
   gid_t group = 0;
   std::vector<int> gpus;  ///< Slurm's numbers of them; not if `own_gpus`.
   int shards = 0;         ///< of the one GPU; 0: it is whole.
@@ -51,12 +51,13 @@ class JobNodes {
   [[nodiscard]] static Result<JobNodes> open(const SlurmSettings& settings,
                                              const std::string& machine);
 
-  /// Makes what a step needs, or finds it if its job has it already.
+  /// Makes what a step needs, or finds it if its job has it already. `shims`: their folder.
   ///
   /// Errors: kNotFound for GPUs that the machine does not have; kInvalidArgument for parts of
-  /// several GPUs; kResourceLimit for more steps than can share a GPU; those of machine_gpus(),
-  /// find_shims() and Node::create().
-  [[nodiscard]] Result<StepGpus> give(const StepRequest& request);
+  /// several GPUs; kResourceLimit for more steps than can share a GPU; those of machine_gpus()
+  /// and Node::create().
+  [[nodiscard]] Result<StepGpus> give(const StepRequest& request, const GpuSources& sources,
+                                      const std::filesystem::path& shims);
 
   /// Removes what a job has, and notes what it used of it. What fails does not keep the rest from
   /// being removed. Errors: the first one.
@@ -68,7 +69,8 @@ class JobNodes {
   /// Makes the device files that gres.conf names, and a node with all GPUs of the machine for
   /// Slurm's NVML plug-in. Returns the variables with which slurmd finds it. Errors: kIo, e.g.
   /// without the right to make device files; as give().
-  [[nodiscard]] Result<run::Environment> prepare();
+  [[nodiscard]] Result<run::Environment> prepare(const GpuSources& sources,
+                                                 const std::filesystem::path& shims);
 
  private:
   /// A node in the folder, and how it is found.
@@ -80,10 +82,10 @@ class JobNodes {
   /// What a job, or a step, has: a file "HOLDER@FOLDER.json" in the folder of the machine.
   struct Holding {
     std::filesystem::path file;
-    std::string holder;  ///< "JOB", or "JOB.STEP" of parts.
-    std::string folder;  ///< of its node.
-    JobUsage usage;      ///< as far as it is known.
-    int tenant = 0;      ///< of a shared node.
+    std::string holder;               ///< "JOB", or "JOB.STEP" of parts.
+    std::string folder;               ///< of its node.
+    JobUsage usage;                   ///< as far as it is known.
+    int tenant = 0;                   ///< of a shared node.
     std::int64_t busy_before_ns = 0;  ///< of the tenant's number, for those that had it before.
     /// The processes of steps, with when they were started: a number may be given again.
     std::map<pid_t, std::uint64_t> steps;
@@ -93,13 +95,24 @@ class JobNodes {
 
   JobNodes(const SlurmSettings& settings, const SlurmNodes& nodes, std::string machine,
            FileDescriptor lock)
-      : settings_(&settings), nodes_(&nodes), machine_(std::move(machine)), lock_(std::move(lock)) {}
+      : settings_(&settings),
+        nodes_(&nodes),
+        machine_(std::move(machine)),
+        lock_(std::move(lock)) {}
 
   [[nodiscard]] std::filesystem::path folder() const { return settings_->state / machine_; }
   [[nodiscard]] std::vector<Holding> holdings() const;
   [[nodiscard]] Result<Holding> hold(const StepRequest& request, const NodePlace& place,
                                      const std::vector<int>& gpus) const;
   [[nodiscard]] Result<int> free_tenant(const std::string& folder) const;
+  /// Returns the machine's GPUs that Slurm's numbers mean.
+  [[nodiscard]] Result<std::vector<int>> gpus_of(const std::vector<int>& devices,
+                                                 const MachineGpus& machine) const;
+  [[nodiscard]] Result<void> check_part(const StepRequest& request,
+                                        const std::vector<int>& gpus) const;
+  [[nodiscard]] run::Environment environment_in(const NodePlace& place,
+                                                const std::filesystem::path& shims,
+                                                const std::filesystem::path& records) const;
   [[nodiscard]] Result<void> make_node(const NodePlace& place, const StepRequest& request,
                                        const MachineGpus& machine) const;
   [[nodiscard]] Result<void> take_back(const Holding& holding) const;

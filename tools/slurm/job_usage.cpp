@@ -90,8 +90,8 @@ Result<void> append_usage(const std::filesystem::path& file, const JobUsage& usa
       ::open(file.c_str(), O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_WRONLY, 0644));
   const std::string line = json_of(usage).dump() + '\n';
   // A line is written at once, so that lines of several writers do not mix.
-  const bool written = out.valid() && std::cmp_equal(::write(out.get(), line.data(), line.size()),
-                                                     line.size());
+  const bool written =
+      out.valid() && std::cmp_equal(::write(out.get(), line.data(), line.size()), line.size());
   if (written) return {};
   return fail(ErrorCode::kIo, "{}: {}", file.string(), errno_message(errno));
 }
@@ -123,11 +123,12 @@ std::string usage_table(const std::vector<JobUsage>& usages) {
   std::string notes;
   for (const JobUsage& usage : usages) {
     table.add_row({usage.job, usage.node, fmt::to_string(usage.user), usage.kind,
-                   fmt::format("{}", fmt::join(usage.gpus, ",")), fmt::format("{:.3f}", usage.busy_s),
+                   fmt::format("{}", fmt::join(usage.gpus, ",")),
+                   fmt::format("{:.3f}", usage.busy_s),
                    fmt::format("{:.0f}", usage.peak_memory_mib), fmt::to_string(usage.processes)});
     if (!usage.unknown.empty()) {
-      notes += fmt::format("job {} on {}: not all is known: {}\n", usage.job, usage.node,
-                           usage.unknown);
+      notes +=
+          fmt::format("job {} on {}: not all is known: {}\n", usage.job, usage.node, usage.unknown);
     }
   }
   return table.str(kColumns) + notes;

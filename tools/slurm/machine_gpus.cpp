@@ -7,7 +7,6 @@
 #include <set>
 #include <utility>
 
-
 #include "cli/device_list.hpp"
 
 namespace gpemu::tools {
@@ -59,7 +58,8 @@ Result<device::MigLayout> mig_layout(const std::vector<std::string>& instances,
     const auto profile = std::ranges::find(profiles, instance, &profile::MigProfile::name);
     if (profile == profiles.end()) {
       std::string known;
-      for (const profile::MigProfile& one : profiles) known += (known.empty() ? "" : ", ") + one.name;
+      for (const profile::MigProfile& one : profiles)
+        known += (known.empty() ? "" : ", ") + one.name;
       return fail(ErrorCode::kInvalidArgument, "mig: a {} has no instance {}; it has {}", gpu,
                   instance, known.empty() ? "none" : known);
     }

@@ -47,8 +47,8 @@ struct MachineGpus {
 [[nodiscard]] Result<MachineGpus> machine_gpus(const SlurmNodes& nodes, const GpuSources& sources);
 
 /// Returns the instances that a description gives a GPU. Errors: those of MigLayout::create().
-[[nodiscard]] Result<device::MigLayout> mig_layout(const std::vector<std::string>& instances,
-                                                   const std::string& gpu,
-                                                   const std::vector<profile::MigProfile>& profiles);
+[[nodiscard]] Result<device::MigLayout> mig_layout(
+    const std::vector<std::string>& instances, const std::string& gpu,
+    const std::vector<profile::MigProfile>& profiles);
 
 }  // namespace gpemu::tools

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What Slurm needs to give its tasks emulated GPUs: the plug-in spank_plugin.cpp calls this program.
+// What Slurm needs to give its tasks emulated GPUs: the plug-in spank_plugin.cpp calls this
+// program.
 #include <algorithm>
 #include <string>
 #include <utility>

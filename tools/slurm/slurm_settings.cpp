@@ -12,7 +12,7 @@
 namespace gpemu::tools {
 namespace {
 
-constexpr Bytes kMostBytes = kMiB;
+constexpr Bytes kMostDescriptionBytes = kMiB;
 constexpr std::size_t kMostNames = 65'536;
 /// Shards of a GPU. Source: as many tenants can share one, device::kMostTenants.
 constexpr int kMostShards = 64;
@@ -125,7 +125,8 @@ class SlurmSettingsReader {
     if (nodes.gpus.empty() && nodes.topology.empty()) {
       return wrong(table, "gpus", "missing; give gpus, e.g. [\"H100-SXM5-80GB:8\"], or topology");
     }
-    const int parts = (nodes.shards > 0 ? 1 : 0) + (nodes.mps ? 1 : 0) + (nodes.mig.empty() ? 0 : 1);
+    const int parts =
+        (nodes.shards > 0 ? 1 : 0) + (nodes.mps ? 1 : 0) + (nodes.mig.empty() ? 0 : 1);
     if (parts > 1) return wrong(table, "nodes", "give only one of shards, mps and mig");
     // Source: Slurm 22.05 with both in GresTypes sets no CUDA_VISIBLE_DEVICES for jobs with mps.
     for (const SlurmNodes& other : settings_.nodes) {
@@ -224,7 +225,7 @@ Result<SlurmSettings> parse_slurm_settings(std::string_view text, std::string_vi
 }
 
 Result<SlurmSettings> read_slurm_settings(const std::filesystem::path& path) {
-  GPEMU_ASSIGN(const std::string text, read_file(path, kMostBytes));
+  GPEMU_ASSIGN(const std::string text, read_file(path, kMostDescriptionBytes));
   return parse_slurm_settings(text, path.string());
 }
 

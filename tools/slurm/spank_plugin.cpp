@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <climits>
 #include <csignal>
 #include <cstdint>
 #include <cstdlib>
@@ -23,6 +22,8 @@
 #include <unistd.h>
 #include <utility>
 #include <vector>
+
+#include <climits>
 
 extern "C" {
 #include <slurm/slurm.h>
@@ -147,7 +148,8 @@ Program call_program(std::vector<std::string> words) {
     // A thread of slurmstepd waits for all children, and may have been faster.
     if (result < 0) program.status = program.faults.empty() ? 0 : W_EXITCODE(1, 0);
   } else {
-    program.faults = words[0] + ": " + std::strerror(error) +
+    std::array<char, 128> reason{};
+    program.faults = words[0] + ": " + ::strerror_r(error, reason.data(), reason.size()) +
                      "; install gpemu on this machine, or give program=PATH in plugstack.conf\n";
   }
   ::close(out[0]);
@@ -252,8 +254,9 @@ void read_arguments(int count, char** arguments) {
     } else if (argument.starts_with("conf=")) {
       state().conf = argument.substr(5);
     } else {
-      slurm_error("gpemu: plugstack.conf: unknown argument %s; there are program=PATH and conf=PATH",
-                  arguments[i]);
+      slurm_error(
+          "gpemu: plugstack.conf: unknown argument %s; there are program=PATH and conf=PATH",
+          arguments[i]);
     }
   }
   if (state().program.empty()) state().program = program_beside();
@@ -284,10 +287,19 @@ std::vector<std::string> gpus_of_step(spank_t spank) {
 /// Asks for the GPUs of a step that is about to start here.
 void ask_for_gpus(spank_t spank) {
   PluginState& known = state();
-  std::vector<std::string> words = {"give", "--node", machine_name(), "--job", known.job, "--step",
-                                    known.step, "--user", item_of<uid_t>(spank, S_JOB_UID),
-                                    "--group", item_of<gid_t>(spank, S_JOB_GID),
-                                    "--process", std::to_string(::getpid())};
+  std::vector<std::string> words = {"give",
+                                    "--node",
+                                    machine_name(),
+                                    "--job",
+                                    known.job,
+                                    "--step",
+                                    known.step,
+                                    "--user",
+                                    item_of<uid_t>(spank, S_JOB_UID),
+                                    "--group",
+                                    item_of<gid_t>(spank, S_JOB_GID),
+                                    "--process",
+                                    std::to_string(::getpid())};
   if (!known.gpu.empty()) {
     words.insert(words.end(), {"--gpu", known.gpu});
   } else {
@@ -333,8 +345,9 @@ int slurm_spank_init(spank_t spank, int count, char** arguments) {
     return 0;
   }
   static char name[] = "gpemu-gpu", value[] = "NAME[:N]",
-              usage[] = "give the job N emulated GPUs on each node, which Slurm does not count; "
-                        "`gpemu profile list` names them";
+              usage[] =
+                  "give the job N emulated GPUs on each node, which Slurm does not count; "
+                  "`gpemu profile list` names them";
   static spank_option option = {name, value, usage, 1, 0, take_gpu_option};
   return spank_option_register(spank, &option) == ESPANK_SUCCESS ? 0 : -1;
 }
@@ -362,9 +375,9 @@ int slurm_spank_task_init(spank_t spank, int, char**) {
   }
   if (!known.gives) {
     if (variable_of(spank, kOfJob).empty()) return 0;
-    for (const char* name : {kOfJob, "GPEMU_NODE", "GPEMU_NODE_DIR", "GPEMU_DEVICES", "LD_AUDIT",
-                             "GPEMU_RECORD_DIR", "GPEMU_TENANT", "GPEMU_GPU_LIMIT",
-                             "GPEMU_GPU_FRACTION"}) {
+    for (const char* name :
+         {kOfJob, "GPEMU_NODE", "GPEMU_NODE_DIR", "GPEMU_DEVICES", "LD_AUDIT", "GPEMU_RECORD_DIR",
+          "GPEMU_TENANT", "GPEMU_GPU_LIMIT", "GPEMU_GPU_FRACTION"}) {
       spank_unsetenv(spank, name);
     }
     return 0;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "gpemu/report/terminal.hpp"
+#include "gpemu/run/shims.hpp"
 
 #include "cli/device_list.hpp"
 #include "slurm/job_nodes.hpp"
@@ -24,17 +25,17 @@ struct StepOptions {
   int user = 0, group = 0, process = 0;
 };
 
-using Options = std::shared_ptr<StepOptions>;
+using StepChoices = std::shared_ptr<StepOptions>;
 
-Options options_of(Command command) {
+StepChoices step_choices_of(Command command) {
   const auto options = std::make_shared<StepOptions>();
   command.option("--conf", options->conf, "The description of the cluster's GPUs").show_default();
   return options;
 }
 
 /// Adds the options that say whose GPUs they are.
-Options holder_options_of(Command command) {
-  Options options = options_of(command);
+StepChoices holder_choices_of(Command command) {
+  StepChoices options = step_choices_of(command);
   command.option("--node", options->node, "Slurm's name of this machine").required();
   command.option("--job", options->request.job, "The job's number").required();
   return options;
@@ -54,7 +55,9 @@ Result<void> give_gpus(StepOptions options) {
   options.request.process = options.process;
   GPEMU_ASSIGN(const SlurmSettings settings, read_slurm_settings(options.conf));
   GPEMU_ASSIGN(JobNodes nodes, JobNodes::open(settings, options.node));
-  GPEMU_ASSIGN(const StepGpus step, nodes.give(options.request));
+  GPEMU_ASSIGN(const std::filesystem::path shims, run::find_shims());
+  GPEMU_ASSIGN(const GpuSources sources, GpuSources::open());
+  GPEMU_ASSIGN(const StepGpus step, nodes.give(options.request, sources, shims));
   for (const auto& [name, value] : step.environment.set) {
     report::print_out("set {}={}\n", name, value);
   }
@@ -84,12 +87,12 @@ Result<void> clean_machine(const StepOptions& options) {
 
 void add_step_commands(Command slurm) {
   Command check = slurm.subcommand("check", "Says whether --gpemu-gpu names GPUs");
-  const Options for_check = options_of(check);
+  const StepChoices for_check = step_choices_of(check);
   check.option("--gpu", for_check->request.own_gpus, "NAME[:COUNT]").required();
   check.on_run([for_check] { return check_gpu(*for_check); });
 
   Command give = slurm.subcommand("give", "Gives a step its GPUs; the plug-in calls it");
-  const Options for_give = holder_options_of(give);
+  const StepChoices for_give = holder_choices_of(give);
   give.option("--step", for_give->request.step, "The step's number or name").required();
   give.option("--process", for_give->process, "A process that lives as long as the step")
       .required();
@@ -101,14 +104,14 @@ void add_step_commands(Command slurm) {
   give.option("--gpu", for_give->request.own_gpus, "NAME[:COUNT] that Slurm knows nothing of");
   give.on_run([for_give] { return give_gpus(*for_give); });
 
-  Command take_back = slurm.subcommand(
-      "take-back", "Removes what a job has on this machine; the plug-in calls it");
-  const Options for_take_back = holder_options_of(take_back);
+  Command take_back =
+      slurm.subcommand("take-back", "Removes what a job has on this machine; the plug-in calls it");
+  const StepChoices for_take_back = holder_choices_of(take_back);
   take_back.on_run([for_take_back] { return take_gpus_back(*for_take_back); });
 
   Command clean = slurm.subcommand(
       "clean", "Removes what jobs have left of which nothing runs; the plug-in calls it");
-  const Options for_clean = options_of(clean);
+  const StepChoices for_clean = step_choices_of(clean);
   clean.option("--node", for_clean->node, "Slurm's name of this machine").required();
   clean.on_run([for_clean] { return clean_machine(*for_clean); });
 }
