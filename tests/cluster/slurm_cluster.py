@@ -5,7 +5,8 @@ root and the packages of `scripts/build/setup.sh slurm`.
 
 All of it is in mount, network and PID namespaces, which enter() makes for the whole program: what
 the program leaves, processes, mounts, files in /run, ends with it. Nodes are daemons on one
-address, with a port each.
+address, with a port each, except those that are hosts of their own: they have a network namespace
+with an interface eth0, and a host name.
 """
 
 import contextlib
@@ -107,10 +108,12 @@ def enter(name):
 class SlurmCluster:
     """A cluster with the GPUs that `description` says, the text of a slurm.toml without `state`.
 
-    build: the folder of a build tree, or of an installation.
+    build: the folder of a build tree, or of an installation. hosts: nodes that are hosts of their
+    own.
     """
 
-    def __init__(self, build, description):
+    def __init__(self, build, description, hosts=()):
+        self.hosts = {host: f"10.98.0.{11 + i}" for i, host in enumerate(hosts)}
         self.gpemu_slurm, plugin = program(build, "gpemu-slurm"), plug_in(build)
         os.environ["PATH"] = f"{self.gpemu_slurm.parent}:{os.environ['PATH']}"
         self.description = LAB / "slurm.toml"
@@ -127,8 +130,14 @@ class SlurmCluster:
             names = self.run("scontrol", "show", "hostnames", pattern).split()
             ports = f"{19000 + 100 * number}-{19000 + 100 * number + len(names) - 1}"
             port = f"[{ports}]" if len(names) > 1 else ports.split("-", maxsplit=1)[0]
-            conf += (f"{line} NodeHostname=head NodeAddr=10.98.0.1 Port={port} CPUs=64 Boards=1 "
-                     "SocketsPerBoard=2 CoresPerSocket=32 ThreadsPerCore=1 RealMemory=20000\n")
+            shape = ("CPUs=64 Boards=1 SocketsPerBoard=2 CoresPerSocket=32 ThreadsPerCore=1 "
+                     "RealMemory=20000\n")
+            if names[0] in self.hosts:
+                for name in names:
+                    conf += (f"{line.replace(pattern, name, 1)} NodeHostname={name} "
+                             f"NodeAddr={self.hosts[name]} {shape}")
+            else:
+                conf += f"{line} NodeHostname=head NodeAddr=10.98.0.1 Port={port} {shape}"
             self.nodes += names
         (LAB / "slurm.conf").write_text(conf)
         (LAB / "plugstack.conf").write_text(f"required {plugin} conf={self.description}\n")
@@ -137,7 +146,25 @@ class SlurmCluster:
         for name in ("state", *(f"spool/{node}" for node in self.nodes)):
             (LAB / name).mkdir(parents=True, exist_ok=True)
 
+    def make_host(self, name, address):
+        for command in (
+                f"echo {address} {name} >>{LAB}/hosts",
+                f"ip netns add {name}",
+                f"ip link add {name} type veth peer name eth0 netns {name}",
+                f"ip link set {name} master bridge0 up",
+                f"ip -n {name} link set lo up",
+                f"ip -n {name} addr add {address}/24 dev eth0",
+                f"ip -n {name} link set eth0 up"):
+            self.run("sh", "-c", command)
+
+    def shape(self, host, rate):
+        """Limits what a host sends, e.g. to "1gbit"."""
+        self.run("sh", "-c", f"ip netns exec {host} tc qdisc replace dev eth0 root tbf rate {rate} "
+                             "burst 512kb latency 50ms")
+
     def up(self):
+        for name, address in self.hosts.items():
+            self.make_host(name, address)
         self.run("slurmctld", "-c")
         for node in self.nodes:
             self.gpus_of("prepare", "--node", node)
@@ -156,7 +183,11 @@ class SlurmCluster:
             shutil.rmtree(LAB / name, ignore_errors=True)
 
     def start(self, node):
-        self.run("slurmd", "-N", node)
+        if node in self.hosts:
+            self.run("ip", "netns", "exec", node, "unshare", "--uts", "sh", "-c",
+                     f"hostname {node} && exec slurmd -N {node}")
+        else:
+            self.run("slurmd", "-N", node)
 
     def crash(self, node, steps=True):
         """Kills a node's slurmd and, if so, all that it has started."""
@@ -204,6 +235,8 @@ class SlurmCluster:
     def left_on(self, node):
         """What jobs have left on a node."""
         names = {path.name for path in (STATE / node).iterdir()}
+        if (STATE / "jobs").exists():
+            names |= {path.name for path in (STATE / "jobs").iterdir()}
         return sorted(names - {"lock", "machine"})
 
 

@@ -3,7 +3,8 @@
 """Emulated GPUs in the tasks of a real Slurm cluster (tests/cluster/slurm_cluster.py): who gets
 which, what parts of them are worth, and what is left of jobs that end in all ways.
 
-Usage: tests/cluster/slurm_test.py [--build FOLDER] [--times N] [--seed N] [unittest's options]
+Usage: tests/cluster/slurm_test.py [--build FOLDER] [--times N] [--seed N] [--nvml FOLDER]
+                                   [--torch PYTHON] [unittest's options]
 """
 
 import argparse
@@ -20,7 +21,7 @@ import unittest
 import slurm_cluster
 from slurm_cluster import LAB, STATE
 
-OPTIONS = argparse.Namespace(build="build/dev", times=3, seed=1, nvml="")
+OPTIONS = argparse.Namespace(build="build/dev", times=3, seed=1, nvml="", torch="")
 GPU = "H100-SXM5-80GB"
 MIB = 2**20
 DESCRIPTION = f"""
@@ -121,6 +122,29 @@ say("full")
 wait("full", tasks - 1)
 """
 
+# Two ranks of DistributedDataParallel with next to nothing to compute, and many gradients.
+PARAMETERS = 8_388_608
+DDP = f"""
+import os, time, torch, torch.distributed as ranks
+ranks.init_process_group("nccl")
+torch.cuda.set_device(0)
+model = torch.nn.parallel.DistributedDataParallel(
+    torch.nn.Linear(4096, {PARAMETERS} // 4096, bias=False).cuda())
+images = torch.ones(1, 4096, device="cuda")
+def step():
+    model.zero_grad(set_to_none=True)
+    model(images).sum().backward()
+    torch.cuda.synchronize()
+for _ in range(2):
+    step()
+begin = time.monotonic()
+for _ in range(5):
+    step()
+if ranks.get_rank() == 0:
+    print("step", (time.monotonic() - begin) / 5, flush=True)
+ranks.destroy_process_group()
+"""
+
 # Holds memory and works until it is killed.
 BUSY = """
 import ctypes
@@ -140,11 +164,11 @@ def python(text, *words):
 class Slurm(unittest.TestCase):
     """A cluster with the GPUs of a description."""
 
-    description = ""
+    description, hosts = "", ()
 
     @classmethod
     def setUpClass(cls):
-        cls.cluster = slurm_cluster.SlurmCluster(OPTIONS.build, cls.description)
+        cls.cluster = slurm_cluster.SlurmCluster(OPTIONS.build, cls.description, cls.hosts)
         begin = time.monotonic()
         cls.cluster.up()
         print(f"{len(cls.cluster.nodes)} slurmd: {time.monotonic() - begin:.1f} s", file=sys.stderr)
@@ -480,6 +504,48 @@ class MpsOfTasks(Slurm):
         self.check_usage(found, found[0]["seconds"])
 
 
+class RanksOnTwoHosts(Slurm):
+    """Unmodified PyTorch on nodes with a network between them."""
+
+    description = f'''
+[[nodes]]
+names = "h[1-2]"
+gpus = ["{GPU}:2"]
+'''
+    hosts = ("h1", "h2")
+
+    @classmethod
+    def setUpClass(cls):
+        if not OPTIONS.torch:
+            raise unittest.SkipTest("no PyTorch; see --torch")
+        super().setUpClass()
+
+    def steps(self, rate, *words):
+        """How long a step takes that exchanges PARAMETERS of 4 bytes, in seconds."""
+        for host in self.hosts:
+            self.cluster.shape(host, rate)
+        program = LAB / "ddp.py"
+        program.write_text(DDP)
+        said = self.cluster.srun(
+            "-N2", "-n2", "--gpus-per-task=1", *words, "sh", "-c",
+            f"RANK=$SLURM_PROCID WORLD_SIZE=2 exec {OPTIONS.torch} {program}",
+            env={**os.environ, "GPEMU_NETWORK": f"real:{rate}", "MASTER_ADDR": "h1",
+                 "MASTER_PORT": "29500", "GLOO_SOCKET_IFNAME": "eth0"})
+        return float(re.search(r"step (\S+)", said)[1])
+
+    def test_a_step_takes_as_long_as_the_wire(self):
+        took = {}
+        for megabits in (400, 200):
+            took[megabits] = self.steps(f"{megabits}mbit")
+            # Each of two ranks sends as many bytes as there are gradients.
+            wire = 4 * PARAMETERS * 8 / (megabits * 1e6)
+            print(f"{megabits} Mbit/s: a step takes {took[megabits]:.3f} s, its bytes {wire:.3f} s",
+                  file=sys.stderr)
+            self.assertGreater(took[megabits], wire)
+            self.assertLess(took[megabits], 1.15 * wire)
+        self.assertAlmostEqual(took[200] / took[400], 2, delta=0.1)
+
+
 def blocks(free):
     """How many MiB a program can hold of so many bytes: CUDA takes memory in blocks of 2 MiB."""
     return free // (2 * MIB) * 2
@@ -526,6 +592,8 @@ def main():
     parser.add_argument("--seed", type=int, default=OPTIONS.seed)
     parser.add_argument("--nvml", default=OPTIONS.nvml, metavar="FOLDER",
                         help="of Slurm's plug-in gpu_nvml.so")
+    parser.add_argument("--torch", default=OPTIONS.torch, metavar="PYTHON",
+                        help="one with PyTorch, for ranks on two hosts")
     _, rest = parser.parse_known_args(namespace=OPTIONS)
     OPTIONS.build = str(pathlib.Path(OPTIONS.build).resolve())
     if lines := slurm_cluster.missing():

@@ -34,6 +34,9 @@ using nlohmann::json;
 constexpr const char* kGpus = "gpus";
 /// Between a holder and its folder in the name of a file.
 constexpr char kHas = '@';
+/// The folder of nodes that several machines use, and how their names begin.
+constexpr const char* kJobs = "jobs";
+constexpr const char* kOfHosts = "hosts-";
 /// The node with all GPUs, which no job uses.
 constexpr const char* kMachine = "machine";
 constexpr mode_t kForAll = 0666;
@@ -156,6 +159,7 @@ std::vector<JobNodes::Holding> JobNodes::holdings() const {
       holding.usage.kind = state.value("kind", "");
       holding.usage.gpus = state.value("gpus", std::vector<int>());
       holding.tenant = state.value("tenant", 0);
+      holding.first = state.value("first", 0);
       holding.busy_before_ns = state.value("busy_before_ns", std::int64_t{0});
       holding.steps = state.value("steps", std::map<pid_t, std::uint64_t>());
     }
@@ -176,13 +180,56 @@ Result<int> JobNodes::free_tenant(const std::string& folder) const {
               device::kMostTenants);
 }
 
+std::filesystem::path JobNodes::path_of(const std::string& node_folder) const {
+  return (node_folder.starts_with(kOfHosts) ? settings_->state / kJobs : folder()) / node_folder;
+}
+
+bool JobNodes::is_used(const std::string& node_folder) const {
+  const std::string end = kHas + node_folder + ".json";
+  const bool of_hosts = node_folder.starts_with(kOfHosts);
+  const auto folders = of_hosts ? paths_in(settings_->state) : std::vector({folder()});
+  return std::ranges::any_of(folders, [&](const std::filesystem::path& machine) {
+    return std::ranges::any_of(paths_in(machine), [&](const std::filesystem::path& path) {
+      return path.filename().string().ends_with(end);
+    });
+  });
+}
+
+Result<JobNodes::NodePlace> JobNodes::place_of_hosts(
+    const StepRequest& request, const GpuSources& sources,
+    std::vector<device::DeviceConfig>& gpus) const {
+  NodePlace place{.folder = kOfHosts + request.job};
+  std::error_code none;
+  for (const std::string& host : request.hosts) {
+    // Each has a folder here whose slurmd runs here.
+    if (!std::filesystem::exists(settings_->state / host, none)) {
+      return fail(ErrorCode::kUnsupported,
+                  "{} is set, but {} is another computer than {}: emulated GPUs reach each other "
+                  "on one only; unset it, or use Slurm nodes of one computer",
+                  variable::kNetwork, host, machine_);
+    }
+    GPEMU_ASSIGN(const SlurmNodes* const nodes, settings_->of(host));
+    GPEMU_ASSIGN(MachineGpus machine, machine_gpus(*nodes, sources));
+    if (host == machine_) place.first = static_cast<int>(gpus.size());
+    for (std::size_t i = 0; i < machine.gpus.size(); ++i) {
+      gpus.push_back(std::move(machine.gpus[i]));
+      gpus.back().shown_node = host;
+      gpus.back().shown_number = i;
+    }
+  }
+  GPEMU_TRY(make_folder(settings_->state / kJobs, nullptr, 0755));
+  GPEMU_ASSIGN(place.lock, lock_file_of(settings_->state / kJobs / "lock"));
+  return place;
+}
+
 Result<void> JobNodes::make_node(const NodePlace& place, const StepRequest& request,
-                                 const MachineGpus& machine) const {
-  const std::filesystem::path path = folder() / place.folder;
+                                 const MachineGpus& machine,
+                                 std::vector<device::DeviceConfig> of_hosts) const {
+  const std::filesystem::path path = path_of(place.folder);
   std::error_code error;
   std::filesystem::remove_all(path, error);
   GPEMU_TRY(make_folder(path, nullptr, 0755));
-  const bool divided = !nodes_->mig.empty() && !place.own;
+  const bool divided = !nodes_->mig.empty() && !place.own && of_hosts.empty();
   device::NodeConfig config{.name = kGpus,
                             .devices = machine.gpus,
                             .policy = divided ? device::SharingPolicy::kMig
@@ -191,7 +238,12 @@ Result<void> JobNodes::make_node(const NodePlace& place, const StepRequest& requ
                                           : device::SharingPolicy::kTimeSlices,
                             .mode = kForAll};
   if (machine.topology) config.topology = machine.topology->toml;
+  if (!of_hosts.empty()) {
+    config.topology.clear();
+    config.devices = std::move(of_hosts);
+  }
   for (std::size_t i = 0; i < config.devices.size(); ++i) {
+    if (!config.devices[i].shown_node.empty()) continue;
     config.devices[i].shown_node = place.own ? machine_ + "-" + request.job : machine_;
     config.devices[i].shown_number = i;
   }
@@ -220,7 +272,7 @@ Result<JobNodes::Holding> JobNodes::hold(const StepRequest& request, const NodeP
   holding.steps[request.process] = start_of(request.process);
   if (place.shared && holding.tenant == 0) {
     GPEMU_ASSIGN(holding.tenant, free_tenant(place.folder));
-    if (const auto node = device::NodeView::open(kGpus, folder() / place.folder)) {
+    if (const auto node = device::NodeView::open(kGpus, path_of(place.folder))) {
       const auto now = (*node)->device_snapshot(gpus.front(), (*node)->clock().now());
       for (const auto& tenant : now ? now->tenants : std::vector<device::TenantSnapshot>()) {
         if (tenant.tenant == holding.tenant) holding.busy_before_ns = tenant.busy[0].count();
@@ -235,6 +287,7 @@ Result<JobNodes::Holding> JobNodes::hold(const StepRequest& request, const NodeP
   GPEMU_TRY(write_file_atomically(file, json{{"user", request.user},
                                              {"kind", kind},
                                              {"gpus", holding.usage.gpus},
+                                             {"first", place.first},
                                              {"tenant", holding.tenant},
                                              {"busy_before_ns", holding.busy_before_ns},
                                              {"steps", holding.steps}}
@@ -286,6 +339,11 @@ Result<StepGpus> JobNodes::give(const StepRequest& request, const GpuSources& so
     devices.push_back(static_cast<int>(i));
   }
   GPEMU_ASSIGN(const std::vector<int> gpus, gpus_of(devices, machine));
+  std::vector<device::DeviceConfig> of_hosts;
+  const bool whole = request.shards == 0 && !request.mps && !place.own && nodes_->mig.empty();
+  if (request.hosts.size() > 1 && whole) {
+    GPEMU_ASSIGN(place, place_of_hosts(request, sources, of_hosts));
+  }
   if (request.shards > 0 || request.mps) {
     GPEMU_TRY(check_part(request, gpus));
     place = {.folder = fmt::format("{}-{}", request.mps ? "mps" : "shards", gpus.front()),
@@ -295,18 +353,25 @@ Result<StepGpus> JobNodes::give(const StepRequest& request, const GpuSources& so
       return holding.tenant != 0 && holding.usage.job == request.job && !holding.lives();
     }));
   }
-  if (!device::NodeView::open(kGpus, folder() / place.folder)) {
-    GPEMU_TRY(make_node(place, request, machine));
+  if (!device::NodeView::open(kGpus, path_of(place.folder))) {
+    GPEMU_TRY(make_node(place, request, machine, std::move(of_hosts)));
   }
   GPEMU_ASSIGN(const Holding holding, hold(request, place, gpus));
   const std::filesystem::path records = folder() / ("records-" + holding.holder);
   GPEMU_TRY(make_folder(records, &request, 0700));
   StepGpus step;
-  GPEMU_ASSIGN(const auto node, device::NodeView::open(kGpus, folder() / place.folder));
+  GPEMU_ASSIGN(const auto node, device::NodeView::open(kGpus, path_of(place.folder)));
   GPEMU_ASSIGN(step.visible, visible_names(*node, machine, devices));
   step.environment = environment_in(place, shims, records);
   auto& set = step.environment.set;
-  set.emplace_back(variable::kDevices, fmt::format("{}", fmt::join(gpus, ",")));
+  std::vector<int> numbers;
+  for (const int gpu : gpus) numbers.push_back(place.first + gpu);
+  set.emplace_back(variable::kDevices, fmt::format("{}", fmt::join(numbers, ",")));
+  if (place.lock.valid()) {
+    const auto host = std::ranges::find(request.hosts, machine_);
+    set.emplace_back("GPEMU_HOSTS", std::to_string(request.hosts.size()));
+    set.emplace_back("GPEMU_HOST_RANK", std::to_string(host - request.hosts.begin()));
+  }
   if (!place.shared) return step;
   set.emplace_back(variable::kTenant, std::to_string(holding.tenant));
   if (!request.mps && request.shards < nodes_->shards) {
@@ -322,13 +387,13 @@ run::Environment JobNodes::environment_in(const NodePlace& place,
                                           const std::filesystem::path& records) const {
   run::Environment environment =
       run::environment_of({.node = fmt::format("{}/{}", ::geteuid(), kGpus)}, shims, records);
-  environment.set.emplace_back(variable::kNodeDir, (folder() / place.folder).string());
+  environment.set.emplace_back(variable::kNodeDir, path_of(place.folder).string());
   return environment;
 }
 
 JobUsage JobNodes::usage_of(const Holding& holding) const {
   JobUsage usage = holding.usage;
-  const auto node = device::NodeView::open(kGpus, folder() / holding.folder);
+  const auto node = device::NodeView::open(kGpus, path_of(holding.folder));
   if (!node) {
     usage.unknown = node.error().message;
     return usage;
@@ -336,7 +401,7 @@ JobUsage JobNodes::usage_of(const Holding& holding) const {
   const TimePoint now = (*node)->clock().now();
   Duration busy{};
   for (const int gpu : usage.gpus) {
-    const auto device = (*node)->device_snapshot(gpu, now);
+    const auto device = (*node)->device_snapshot(holding.first + gpu, now);
     if (!device) {
       usage.unknown = device.error().message;
     } else if (holding.tenant == 0) {
@@ -372,9 +437,9 @@ Result<void> JobNodes::take_back(const Holding& holding) const {
   std::error_code error;
   std::filesystem::remove(holding.file, error);
   const std::vector<Holding> others = holdings();
-  if (std::ranges::find(others, holding.folder, &Holding::folder) == others.end()) {
-    std::filesystem::remove_all(folder() / holding.folder, error);
-    if (error) return io_fault_at(folder() / holding.folder, error.message());
+  if (!is_used(holding.folder)) {
+    std::filesystem::remove_all(path_of(holding.folder), error);
+    if (error) return io_fault_at(path_of(holding.folder), error.message());
   }
   if (std::ranges::find(others, holding.holder, &Holding::holder) == others.end()) {
     std::filesystem::remove_all(folder() / ("records-" + holding.holder), error);

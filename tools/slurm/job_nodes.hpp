@@ -31,6 +31,8 @@ struct StepRequest {
   int shards = 0;         ///< of the one GPU; 0: it is whole.
   bool mps = false;       ///< the step has a percentage of the one GPU.
   std::string own_gpus;   ///< "NAME[:COUNT]" of GPUs that Slurm knows nothing of.
+  /// All machines of the job, in Slurm's order, if its ranks are to reach each other; else empty.
+  std::vector<std::string> hosts;
 };
 
 /// What a step's tasks need.
@@ -43,8 +45,9 @@ struct StepGpus {
 /// The emulated GPUs of the jobs on one machine of a Slurm cluster. All state is in the folder of
 /// the machine. While an object exists, no other process has one of the same machine.
 ///
-/// Whole GPUs are in a node that the job has for itself, with all GPUs of the machine; parts of a
-/// GPU are in a node that the jobs with parts of it share. Thread safety: none.
+/// Whole GPUs are in a node that the job has for itself, with all GPUs of the machine, or of all of
+/// the job's machines if its ranks are to reach each other; parts of a GPU are in a node that the
+/// jobs with parts of it share. Thread safety: none.
 class JobNodes {
  public:
   /// Errors: kNotFound for a machine that the settings do not name; kIo.
@@ -77,7 +80,9 @@ class JobNodes {
   struct NodePlace {
     std::string folder;  ///< in that of the machine.
     bool shared = false;
-    bool own = false;  ///< its GPUs are not the machine's.
+    bool own = false;       ///< its GPUs are not the machine's.
+    int first = 0;          ///< the number in it of the machine's first GPU.
+    FileDescriptor lock{};  ///< of nodes that several machines use.
   };
   /// What a job, or a step, has: a file "HOLDER@FOLDER.json" in the folder of the machine.
   struct Holding {
@@ -85,6 +90,7 @@ class JobNodes {
     std::string holder;               ///< "JOB", or "JOB.STEP" of parts.
     std::string folder;               ///< of its node.
     JobUsage usage;                   ///< as far as it is known.
+    int first = 0;                    ///< see NodePlace.
     int tenant = 0;                   ///< of a shared node.
     std::int64_t busy_before_ns = 0;  ///< of the tenant's number, for those that had it before.
     /// The processes of steps, with when they were started: a number may be given again.
@@ -101,6 +107,15 @@ class JobNodes {
         lock_(std::move(lock)) {}
 
   [[nodiscard]] std::filesystem::path folder() const { return settings_->state / machine_; }
+  [[nodiscard]] std::filesystem::path path_of(const std::string& node_folder) const;
+  /// Returns whether any holding is of that node.
+  [[nodiscard]] bool is_used(const std::string& node_folder) const;
+  /// Returns the node of a job with several machines, and its GPUs.
+  ///
+  /// Errors: kUnsupported if these are not one computer; those of machine_gpus().
+  [[nodiscard]] Result<NodePlace> place_of_hosts(const StepRequest& request,
+                                                 const GpuSources& sources,
+                                                 std::vector<device::DeviceConfig>& gpus) const;
   [[nodiscard]] std::vector<Holding> holdings() const;
   [[nodiscard]] Result<Holding> hold(const StepRequest& request, const NodePlace& place,
                                      const std::vector<int>& gpus) const;
@@ -113,8 +128,10 @@ class JobNodes {
   [[nodiscard]] run::Environment environment_in(const NodePlace& place,
                                                 const std::filesystem::path& shims,
                                                 const std::filesystem::path& records) const;
+  /// `of_hosts`: the GPUs of all machines, if several use the node.
   [[nodiscard]] Result<void> make_node(const NodePlace& place, const StepRequest& request,
-                                       const MachineGpus& machine) const;
+                                       const MachineGpus& machine,
+                                       std::vector<device::DeviceConfig> of_hosts = {}) const;
   [[nodiscard]] Result<void> take_back(const Holding& holding) const;
   /// Takes back all of which `ended` says so. Errors: the first one.
   [[nodiscard]] Result<void> take_back_if(

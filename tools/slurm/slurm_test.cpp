@@ -163,8 +163,8 @@ class SlurmProgram : public testing::Test {
     return text;
   }
   std::string give(const std::string& job, const std::string& step, const std::string& rest,
-                   pid_t process = ::getpid()) {
-    return call("give --node n1 --job " + job + " --step " + step + " --process " +
+                   pid_t process = ::getpid(), const std::string& node = "n1") {
+    return call("give --node " + node + " --job " + job + " --step " + step + " --process " +
                 std::to_string(process) + " --user " + std::to_string(::getuid()) + " --group " +
                 std::to_string(::getgid()) + " " + rest);
   }
@@ -222,6 +222,25 @@ TEST_F(SlurmProgram, StepsOfAJobThatHaveEndedLeaveTheirPlaces) {
     EXPECT_TRUE(has(given, "set GPEMU_TENANT=1\n")) << given;
   }
   EXPECT_EQ(left(), Names({"12.1@shards-1.json", "records-12.1", "shards-1"}));
+}
+
+TEST_F(SlurmProgram, RanksOfAJobOnTwoMachinesShareANode) {
+  const std::string hosts = "--gpus 1 --hosts n[1-2]";
+  EXPECT_TRUE(has(give("12", "0", hosts), "GPEMU_NETWORK is set, but n2 is another computer"));
+  call("clean --node n2");  // As its slurmd does when it starts here.
+  EXPECT_TRUE(has(give("12", "0", hosts),
+                  "set GPEMU_DEVICES=1\nset GPEMU_HOSTS=2\n"
+                  "set GPEMU_HOST_RANK=0\n"));
+  const std::string second = give("12", "0", hosts, ::getpid(), "n2");
+  EXPECT_TRUE(has(second, "set GPEMU_DEVICES=4\nset GPEMU_HOSTS=2\nset GPEMU_HOST_RANK=1\n"))
+      << second;
+  const std::filesystem::path node = state() / "jobs/hosts-12/gpus";
+  EXPECT_TRUE(has(second, "set GPEMU_NODE_DIR=" + node.parent_path().string() + "\n"));
+  call("take-back --node n1 --job 12");
+  EXPECT_TRUE(std::filesystem::exists(node)) << "the other machine uses it";
+  call("take-back --node n2 --job 12");
+  EXPECT_FALSE(std::filesystem::exists(node));
+  EXPECT_TRUE(has(call("report"), "n2"));
 }
 
 TEST_F(SlurmProgram, CleansUpAfterStepsThatWereKilled) {

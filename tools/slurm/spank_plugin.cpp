@@ -314,6 +314,11 @@ void ask_for_gpus(spank_t spank) {
       words.emplace_back("--mps");
     }
   }
+  // Ranks on several nodes reach each other if the job says by which network.
+  const std::string hosts = variable_of(spank, "SLURM_JOB_NODELIST");
+  if (!variable_of(spank, "GPEMU_NETWORK").empty() && !hosts.empty()) {
+    words.insert(words.end(), {"--hosts", hosts});
+  }
   const Program given = call_program(words);
   known.gives = true;
   if (succeeded(given)) {

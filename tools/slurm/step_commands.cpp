@@ -23,6 +23,7 @@ struct StepOptions {
   std::string node;
   StepRequest request;
   int user = 0, group = 0, process = 0;
+  std::string hosts;
 };
 
 using StepChoices = std::shared_ptr<StepOptions>;
@@ -53,6 +54,9 @@ Result<void> give_gpus(StepOptions options) {
   options.request.user = static_cast<uid_t>(options.user);
   options.request.group = static_cast<gid_t>(options.group);
   options.request.process = options.process;
+  if (!options.hosts.empty()) {
+    GPEMU_ASSIGN(options.request.hosts, names_of_hostlist(options.hosts));
+  }
   GPEMU_ASSIGN(const SlurmSettings settings, read_slurm_settings(options.conf));
   GPEMU_ASSIGN(JobNodes nodes, JobNodes::open(settings, options.node));
   GPEMU_ASSIGN(const std::filesystem::path shims, run::find_shims());
@@ -102,6 +106,7 @@ void add_step_commands(Command slurm) {
   give.option("--shards", for_give->request.shards, "Shards of the GPU").positive();
   give.flag("--mps", for_give->request.mps, "The step has a percentage of the GPU");
   give.option("--gpu", for_give->request.own_gpus, "NAME[:COUNT] that Slurm knows nothing of");
+  give.option("--hosts", for_give->hosts, "All nodes of a job whose ranks reach each other");
   give.on_run([for_give] { return give_gpus(*for_give); });
 
   Command take_back =
