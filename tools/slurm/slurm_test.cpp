@@ -143,8 +143,8 @@ class SlurmProgram : public testing::Test {
   SlurmProgram() { describe("gpus = ['T4:2', 'V100-PCIE-32GB']\nshards = 2\n"); }
 
   void describe(const std::string& gpus) {
-    write_file_atomically(conf(),
-                          "state = '" + state().string() + "'\n[[nodes]]\nnames = 'n1'\n" + gpus)
+    write_file_atomically(
+        conf(), "state = '" + state().string() + "'\n[[nodes]]\nnames = 'n[1-2]'\n" + gpus)
         .value();
   }
   [[nodiscard]] std::filesystem::path state() const { return folder_.path() / "state"; }
