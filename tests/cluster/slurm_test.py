@@ -123,7 +123,7 @@ wait("full", tasks - 1)
 """
 
 # Two ranks of DistributedDataParallel with next to nothing to compute, and many gradients.
-PARAMETERS = 8_388_608
+PARAMETERS = 4_194_304
 DDP = f"""
 import os, time, torch, torch.distributed as ranks
 ranks.init_process_group("nccl")
@@ -135,13 +135,19 @@ def step():
     model.zero_grad(set_to_none=True)
     model(images).sum().backward()
     torch.cuda.synchronize()
+def sent():
+    for line in open("/proc/net/dev"):
+        if line.strip().startswith("eth0:"):
+            return int(line.split(":")[1].split()[8])
 for _ in range(2):
     step()
-begin = time.monotonic()
+took, before = [], sent()
 for _ in range(5):
+    begin = time.monotonic()
     step()
-if ranks.get_rank() == 0:
-    print("step", (time.monotonic() - begin) / 5, flush=True)
+    took.append(time.monotonic() - begin)
+if ranks.get_rank() == 0:  # The fastest step is the one that others on the machine disturb least.
+    print("step", min(took), (sent() - before) / 5, flush=True)
 ranks.destroy_process_group()
 """
 
@@ -521,7 +527,8 @@ gpus = ["{GPU}:2"]
         super().setUpClass()
 
     def steps(self, rate, *words):
-        """How long a step takes that exchanges PARAMETERS of 4 bytes, in seconds."""
+        """How long a step takes that exchanges PARAMETERS of 4 bytes, in seconds, and how many
+        bytes a host sends for it."""
         for host in self.hosts:
             self.cluster.shape(host, rate)
         program = LAB / "ddp.py"
@@ -531,21 +538,17 @@ gpus = ["{GPU}:2"]
             f"RANK=$SLURM_PROCID WORLD_SIZE=2 exec {OPTIONS.torch} {program}",
             env={**os.environ, "GPEMU_NETWORK": f"real:{rate}", "MASTER_ADDR": "h1",
                  "MASTER_PORT": "29500", "GLOO_SOCKET_IFNAME": "eth0"})
-        return float(re.search(r"step (\S+)", said)[1])
+        return [float(word) for word in re.search(r"step (\S+) (\S+)", said).groups()]
 
     def test_a_step_takes_as_long_as_the_wire(self):
-        took, wire = {}, {}
-        for megabits in (400, 200):
-            took[megabits] = self.steps(f"{megabits}mbit")
-            # Each of two ranks sends as many bytes as there are gradients.
-            wire[megabits] = 4 * PARAMETERS * 8 / (megabits * 1e6)
-            print(f"{megabits} Mbit/s: a step takes {took[megabits]:.3f} s, its bytes "
-                  f"{wire[megabits]:.3f} s", file=sys.stderr)
-            self.assertGreater(took[megabits], wire[megabits])
-        # Beside the bytes, packets have headers, and each step the same work.
-        packets = 1514 / 1448
-        slope = (took[200] - took[400]) / (wire[200] - wire[400]) / packets
-        self.assertAlmostEqual(slope, 1, delta=0.03)
+        for megabits in (800, 400, 200):
+            took, sent = self.steps(f"{megabits}mbit")
+            wire = sent * 8 / (megabits * 1e6)
+            print(f"{megabits} Mbit/s: a step takes {took:.3f} s, and its {sent / 1e6:.1f} MB "
+                  f"{wire:.3f} s", file=sys.stderr)
+            self.assertAlmostEqual(took / wire, 1, delta=0.1)
+            # With NCCL's flags, and headers of packets.
+            self.assertAlmostEqual(sent / (4 * PARAMETERS), 1.1, delta=0.05)
 
 
 def blocks(free):
