@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # Runs unmodified CUDA programs in the pods of a Kubernetes cluster on this machine: builds gpemu as
 # packages have it, which pods see, the device plugin and others, installs PyTorch, and executes
-# tests/cluster/pods_test.py and dra_test.py. Needs root. The first time, it builds for half an
-# hour.
+# tests/cluster/pods_test.py, dra_test.py and replay_test.py. Needs root. The first time, it builds
+# for half an hour.
 #
 # Usage: scripts/check/pods.sh [options of unittest for pods_test.py, which then is all]
 set -euo pipefail
@@ -23,4 +23,6 @@ tests/cluster/pods_test.py --installation build/pods \
 if [[ $# -eq 0 ]]; then
   tests/cluster/dra_test.py --installation build/pods \
     --driver build/release/tools/gpemu-kubernetes
+  tests/cluster/replay_test.py --installation build/pods \
+    --program build/release/tools/gpemu-kubernetes
 fi

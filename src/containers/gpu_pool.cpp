@@ -21,32 +21,12 @@ namespace {
 /// More replicas of a GPU than processes can share it are of no use. Source: layout::kMostSharers.
 constexpr int kMostReplicas = 64;
 
-/// Before the name of a holder in that of a folder.
-constexpr char kOfHolder = '@';
-
-/// Returns the numbers of the GPUs in the name of a container's folder: "gpus-0-3", and of a holder
-/// "gpus-0-3@HOLDER".
-std::set<std::size_t> gpus_of_folder(std::string name) {
-  name.erase(std::min(name.find(kOfHolder), name.size()));
-  std::set<std::size_t> gpus;
-  constexpr std::string_view kPrefix = "gpus";
-  if (!name.starts_with(kPrefix)) return gpus;
-  for (std::size_t begin = kPrefix.size(); begin < name.size();) {
-    const std::size_t end = std::min(name.find('-', begin + 1), name.size());
-    std::size_t gpu = 0;
-    std::from_chars(name.data() + begin + 1, name.data() + end, gpu);
-    gpus.insert(gpu);
-    begin = end;
-  }
-  return gpus;
-}
-
 /// Parts that are added may be a little more than a whole.
 constexpr double kWhole = 1 + 1e-6;
 
-/// Returns whether nobody else can have anything of its GPU.
+/// Returns whether nobody else can have anything of its GPU, or of its instance.
 bool is_whole(const GpuPart& part) {
-  return part.memory >= 1 && (part.compute == 0 || part.compute >= 1);
+  return part.mig || (part.memory >= 1 && (part.compute == 0 || part.compute >= 1));
 }
 
 Result<void> check_part(const std::string& holder, const GpuPart& part) {
@@ -76,6 +56,15 @@ void show_as(device::DeviceConfig& device, const std::string& machine, std::size
   device.shown_number = gpu;
 }
 
+/// Divides a device of a node by MIG.
+Result<void> divide(const device::Node& node, int device, const GpuPoolOptions& options,
+                    const device::MigLayout& wanted) {
+  return node.mig(device).change(options.mig_profiles, [&](device::MigLayout& layout) {
+    layout = wanted;
+    return Result<void>();
+  });
+}
+
 /// Makes the node with all GPUs of the machine, in place of an earlier pool's.
 Result<std::shared_ptr<device::Node>> machine_of(const GpuPoolOptions& options) {
   const std::filesystem::path folder = GpuPool::machine_folder(options.folder);
@@ -84,10 +73,17 @@ Result<std::shared_ptr<device::Node>> machine_of(const GpuPoolOptions& options) 
   std::filesystem::create_directories(folder, error);
   if (error) return io_fault(folder, error);
   device::NodeConfig config{.name = kNodeName, .devices = options.gpus, .faults = options.faults};
+  if (!options.mig.empty()) config.policy = device::SharingPolicy::kMig;
   for (std::size_t gpu = 0; gpu < config.devices.size(); ++gpu) {
     show_as(config.devices[gpu], options.machine, gpu);
   }
-  return device::Node::create(config, folder);
+  GPEMU_ASSIGN(auto node, device::Node::create(config, folder));
+  if (options.mig.empty()) return node;
+  GPEMU_ASSIGN(const device::MigLayout layout, layout_with(options.mig_profiles, options.mig));
+  for (int gpu = 0; gpu < node->device_count(); ++gpu) {
+    GPEMU_TRY(divide(*node, gpu, options, layout));
+  }
+  return node;
 }
 
 /// Returns whether a driver reports an error of a device, with which containers do not get it.
@@ -114,7 +110,7 @@ bool GpuPool::is_healthy(std::size_t gpu) const {
   // What containers may write is looked at only for this.
   std::error_code error;
   for (const auto& entry : std::filesystem::directory_iterator(options_.folder, error)) {
-    const std::set<std::size_t> its = gpus_of_folder(entry.path().filename().string());
+    const GpuPlaces its = places_of_folder(entry.path().filename().string());
     if (!its.contains(gpu)) continue;
     const auto node = device::NodeView::open(kNodeName, entry.path());
     if (!node || std::cmp_not_equal((*node)->device_count(), its.size())) continue;
@@ -134,6 +130,9 @@ Result<GpuPool> GpuPool::create(GpuPoolOptions options) {
   if (options.replicas == 1 && options.division != Division::kNone) {
     return fail(ErrorCode::kInvalidArgument, "only GPUs with several replicas can be divided");
   }
+  if (options.replicas != 1 && !options.mig.empty()) {
+    return fail(ErrorCode::kUnsupported, "replicas of MIG devices are not supported");
+  }
   GPEMU_ASSIGN([[maybe_unused]] const ContainerEdits edits,
                edits_for(options.installation, options.folder, options.folder));
   std::error_code error;
@@ -152,18 +151,34 @@ Result<GpuPool> GpuPool::create(GpuPoolOptions options) {
     const std::string uuid =
         pool.machine_->device_snapshot(static_cast<int>(gpu), TimePoint{}).uuid;
     pool.uuids_.push_back(uuid);
-    for (int replica = 0; replica < pool.options_.replicas; ++replica) {
-      const bool shared = pool.options_.replicas > 1;
-      pool.devices_.push_back(
-          {.id = shared ? fmt::format("{}::{}", uuid, replica) : uuid, .gpu = gpu});
-    }
+    const auto layout =
+        pool.machine_->mig(static_cast<int>(gpu)).layout(pool.options_.mig_profiles);
+    pool.add_devices(gpu, layout.devices(static_cast<int>(gpu), uuid));
   }
   return pool;
 }
 
-Result<std::size_t> GpuPool::gpu_of(std::string_view id) const {
+void GpuPool::add_devices(std::size_t gpu, std::span<const device::MigDevice> instances) {
+  for (const device::MigDevice& mig : instances) {
+    devices_.push_back({.id = mig.uuid,
+                        .gpu = gpu,
+                        .mig = MigPlacement{.profile = mig.profile, .start = mig.memory_place},
+                        .profile = mig.name});
+  }
+  if (!instances.empty()) return;
+  for (int replica = 0; replica < options_.replicas; ++replica) {
+    const bool shared = options_.replicas > 1;
+    const std::string& uuid = uuids_[gpu];
+    devices_.push_back({.id = shared ? fmt::format("{}::{}", uuid, replica) : uuid,
+                        .gpu = gpu,
+                        .mig = {},
+                        .profile = {}});
+  }
+}
+
+Result<PoolDevice> GpuPool::device_of(std::string_view id) const {
   const auto found = std::ranges::find(devices_, id, &PoolDevice::id);
-  if (found != devices_.end()) return found->gpu;
+  if (found != devices_.end()) return *found;
   return fail(ErrorCode::kNotFound, "the machine '{}' has no device {}", options_.machine, id);
 }
 
@@ -174,7 +189,7 @@ std::vector<std::string> GpuPool::prefer(std::span<const std::string> available,
   std::map<std::size_t, std::vector<std::string>> free;  // by GPU.
   std::set<std::size_t> musts;
   for (const std::string& id : must) {
-    if (const auto gpu = gpu_of(id)) musts.insert(*gpu);
+    if (const auto device = device_of(id)) musts.insert(device->gpu);
   }
   for (const PoolDevice& device : devices_) {
     const bool is_free = std::ranges::find(available, device.id) != available.end() &&
@@ -200,61 +215,87 @@ std::vector<std::string> GpuPool::prefer(std::span<const std::string> available,
   return chosen;
 }
 
-bool GpuPool::has_node(const std::filesystem::path& folder,
-                       const std::vector<std::size_t>& gpus) const {
+bool GpuPool::has_node(const std::filesystem::path& folder, const GpuPlaces& places) const {
   // A watcher needs no place among the processes, which containers may have taken all.
   const auto node = device::NodeView::open(kNodeName, folder);
-  if (!node || std::cmp_not_equal((*node)->device_count(), gpus.size())) return false;
-  for (std::size_t i = 0; i < gpus.size(); ++i) {
-    const auto device = (*node)->device_snapshot(static_cast<int>(i), TimePoint{});
+  if (!node || std::cmp_not_equal((*node)->device_count(), places.size())) return false;
+  int number = 0;
+  for (const auto& [gpu, instances] : places) {
+    const auto device = (*node)->device_snapshot(number, TimePoint{});
     const bool is_it =
-        device && device->gpu == options_.gpus[gpus[i]].gpu && device->uuid == uuids_[gpus[i]];
+        device && device->gpu == options_.gpus[gpu].gpu && device->uuid == uuids_[gpu];
     if (!is_it) return false;
+    // It was not made to its end, or its container has changed it.
+    const auto layout = (*node)->mig_layout(number++, options_.mig_profiles);
+    if (!layout || layout->instances().size() != instances.size()) return false;
   }
   return true;
 }
 
 Result<void> GpuPool::make_node(const std::filesystem::path& folder,
-                                const std::vector<std::size_t>& gpus) const {
+                                const GpuPlaces& places) const {
   std::error_code error;
   std::filesystem::remove_all(folder, error);
   std::filesystem::create_directories(folder, error);
   if (error) return io_fault(folder, error);
   // Programs of any user may run in a container.
   constexpr mode_t kForAll = 0666;
-  device::NodeConfig config{.name = kNodeName,
-                            .policy = device::SharingPolicy::kTimeSlices,
-                            .slices = options_.slices,
-                            .mode = kForAll};
-  for (const std::size_t gpu : gpus) {
+  const bool has_mig =
+      std::ranges::any_of(places, [](const auto& place) { return !place.second.empty(); });
+  device::NodeConfig config{
+      .name = kNodeName,
+      .policy = has_mig ? device::SharingPolicy::kMig : device::SharingPolicy::kTimeSlices,
+      .slices = options_.slices,
+      .mode = kForAll};
+  std::vector<std::size_t> gpus;
+  for (const auto& [gpu, instances] : places) {
+    gpus.push_back(gpu);
     config.devices.push_back(options_.gpus[gpu]);
     show_as(config.devices.back(), options_.machine, gpu);
   }
   config.faults = profile::faults_left(faults_, gpus, machine_->clock().now() - started_);
-  GPEMU_ASSIGN([[maybe_unused]] const auto node, device::Node::create(config, folder));
+  GPEMU_ASSIGN(const auto node, device::Node::create(config, folder));
+  int number = 0;
+  for (const auto& [gpu, instances] : places) {
+    if (!has_mig) break;
+    GPEMU_ASSIGN(const auto layout, layout_with(options_.mig_profiles, instances));
+    GPEMU_TRY(divide(*node, number++, options_, layout));
+  }
   return {};
 }
 
-Result<std::filesystem::path> GpuPool::node_folder(const std::vector<std::size_t>& gpus) {
-  std::filesystem::path folder = options_.folder / fmt::format("gpus-{}", fmt::join(gpus, "-"));
+Result<std::filesystem::path> GpuPool::node_folder(const GpuPlaces& places) {
+  std::filesystem::path folder = options_.folder / folder_name(places);
   const bool shared = options_.replicas > 1;
-  if (shared && has_node(folder, gpus)) return folder;
+  if (shared && has_node(folder, places)) return folder;
   std::error_code error;
   for (const auto& other : std::filesystem::directory_iterator(options_.folder, error)) {
-    const std::set<std::size_t> its = gpus_of_folder(other.path().filename().string());
-    const bool overlaps =
-        std::ranges::any_of(gpus, [&](std::size_t gpu) { return its.contains(gpu); });
-    if (overlaps) std::filesystem::remove_all(other.path(), error);
+    const GpuPlaces its = places_of_folder(other.path().filename().string());
+    if (overlap(places, its)) std::filesystem::remove_all(other.path(), error);
   }
-  GPEMU_TRY(make_node(folder, gpus));
+  GPEMU_TRY(make_node(folder, places));
   return folder;
 }
 
-Result<ContainerEdits> GpuPool::edits_of(const std::filesystem::path& folder,
-                                         const std::vector<std::size_t>& gpus) const {
-  GPEMU_ASSIGN(ContainerEdits edits, edits_for(options_.installation, folder, options_.folder));
+Result<std::vector<std::string>> GpuPool::uuids_of(const GpuPlaces& places) const {
   std::vector<std::string> uuids;
-  for (const std::size_t gpu : gpus) uuids.push_back(uuids_[gpu]);
+  for (const auto& [gpu, instances] : places) {
+    if (instances.empty()) {
+      uuids.push_back(uuids_[gpu]);
+      continue;
+    }
+    GPEMU_ASSIGN(const auto layout, layout_with(options_.mig_profiles, instances));
+    for (const device::MigDevice& mig : layout.devices(static_cast<int>(gpu), uuids_[gpu])) {
+      uuids.push_back(mig.uuid);
+    }
+  }
+  return uuids;
+}
+
+Result<ContainerEdits> GpuPool::edits_of(const std::filesystem::path& folder,
+                                         const GpuPlaces& places) const {
+  GPEMU_ASSIGN(ContainerEdits edits, edits_for(options_.installation, folder, options_.folder));
+  GPEMU_ASSIGN(const std::vector<std::string> uuids, uuids_of(places));
   edits.environment.emplace_back("NVIDIA_VISIBLE_DEVICES",
                                  fmt::format("{}", fmt::join(uuids, ",")));
   return edits;
@@ -297,22 +338,22 @@ Result<int> GpuPool::tenant_of(const std::string& holder, std::size_t gpu) const
 }
 
 Result<ContainerEdits> GpuPool::allocate(std::span<const std::string> ids) {
-  std::set<std::size_t> gpus;
+  GpuPlaces places;
   for (const std::string& id : ids) {
-    GPEMU_ASSIGN(const std::size_t gpu, gpu_of(id));
-    gpus.insert(gpu);
+    GPEMU_ASSIGN(const PoolDevice device, device_of(id));
+    std::set<MigPlacement>& instances = places[device.gpu];
+    if (device.mig) instances.insert(*device.mig);
   }
-  if (gpus.empty()) return fail(ErrorCode::kInvalidArgument, "a container asks for no device");
+  if (places.empty()) return fail(ErrorCode::kInvalidArgument, "a container asks for no device");
   const bool shared = options_.replicas > 1;
-  if (shared && gpus.size() > 1) {
+  if (shared && places.size() > 1) {
     return fail(ErrorCode::kInvalidArgument,
                 "a container gets replicas of {} GPUs ({}), but can share only one: ask for fewer, "
                 "or for whole GPUs",
-                gpus.size(), fmt::join(ids, ", "));
+                places.size(), fmt::join(ids, ", "));
   }
-  const std::vector<std::size_t> numbers(gpus.begin(), gpus.end());
-  GPEMU_ASSIGN(const std::filesystem::path folder, node_folder(numbers));
-  GPEMU_ASSIGN(ContainerEdits edits, edits_of(folder, numbers));
+  GPEMU_ASSIGN(const std::filesystem::path folder, node_folder(places));
+  GPEMU_ASSIGN(ContainerEdits edits, edits_of(folder, places));
   if (shared) {
     edits.environment.emplace_back(variable::kTenant, std::to_string(tenant_of(ids)));
   }
@@ -327,36 +368,44 @@ Result<ContainerEdits> GpuPool::allocate(std::span<const std::string> ids) {
 Result<ContainerEdits> GpuPool::give(const std::string& holder, std::span<const GpuPart> parts,
                                      Division division) {
   std::map<std::size_t, GpuPart> by_gpu;
+  GpuPlaces places;
+  std::size_t instances = 0;
   for (const GpuPart& part : parts) {
     if (part.gpu >= options_.gpus.size()) {
       return fail(ErrorCode::kNotFound, "the machine '{}' has no GPU {}", options_.machine,
                   part.gpu);
     }
+    std::set<MigPlacement>& its = places[part.gpu];
+    if (part.mig && its.insert(*part.mig).second) ++instances;
     const auto [found, is_new] = by_gpu.try_emplace(part.gpu, part);
-    if (is_new) continue;
+    if (is_new || part.mig) continue;
     found->second.memory += part.memory;
     found->second.compute += part.compute;
   }
   if (by_gpu.empty()) return fail(ErrorCode::kInvalidArgument, "{} asks for no GPU", holder);
-  std::vector<std::size_t> gpus;
+  if (instances != 0 && instances != parts.size()) {
+    return fail(ErrorCode::kInvalidArgument,
+                "{} asks for MIG devices beside whole GPUs, and programs would see the MIG devices "
+                "alone: make two claims, for two containers",
+                holder);
+  }
   bool shared = false;
   for (const auto& [gpu, part] : by_gpu) {
-    gpus.push_back(gpu);
     shared = shared || !is_whole(part);
     GPEMU_TRY(check_part(holder, part));
   }
-  if (shared && gpus.size() > 1) {
+  if (shared && places.size() > 1) {
     return fail(ErrorCode::kInvalidArgument,
                 "{} gets parts of {} GPUs, but can share only one: ask for a part of one, or for "
                 "whole GPUs",
-                holder, gpus.size());
+                holder, places.size());
   }
-  std::filesystem::path folder = options_.folder / fmt::format("gpus-{}", fmt::join(gpus, "-"));
+  std::filesystem::path folder = options_.folder / folder_name(places);
   if (!shared) folder += kOfHolder + holder;
-  if (!has_node(folder, gpus)) GPEMU_TRY(make_node(folder, gpus));
-  GPEMU_ASSIGN(ContainerEdits edits, edits_of(folder, gpus));
+  if (!has_node(folder, places)) GPEMU_TRY(make_node(folder, places));
+  GPEMU_ASSIGN(ContainerEdits edits, edits_of(folder, places));
   if (!shared) return edits;
-  GPEMU_ASSIGN(const int tenant, tenant_of(holder, gpus.front()));
+  GPEMU_ASSIGN(const int tenant, tenant_of(holder, by_gpu.begin()->first));
   edits.environment.emplace_back(variable::kTenant, std::to_string(tenant));
   add_part(edits, by_gpu.begin()->second, division);
   return edits;

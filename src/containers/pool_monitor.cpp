@@ -116,6 +116,7 @@ void PoolMonitor::look_at(Watched& watched, Uses& uses) {
     // A container that writes another GPU's UUID does not count.
     if (!device || device->uuid != before.uuid || !uses.contains(device->uuid)) continue;
     GpuUse& use = uses[device->uuid];
+    use.is_divided = use.is_divided || watched.view->policy() == device::SharingPolicy::kMig;
     add(before, *device, now - watched.looked, use);
     use.load = device::load_between(before, *device, watched.looked, now);
     const auto xids = faults->xids(i, now);
@@ -142,6 +143,7 @@ Result<std::vector<GpuUse>> PoolMonitor::look() {
     GPEMU_ASSIGN(DeviceSnapshot device, machine->device_snapshot(i, now));
     uuids.push_back(device.uuid);
     GpuUse& use = uses[device.uuid];
+    use.is_divided = machine->policy() == device::SharingPolicy::kMig;
     use.load = device::load_between(device, device, now - std::chrono::seconds(1), now);
     use.load.power_w = device.idle_power_w;
     use.load.temperature_c = device::temperature_c(device, device.idle_power_w);

@@ -32,8 +32,10 @@ FOLDER = pathlib.Path("/var/tmp/gpemu-cluster-dra")
 SECONDS = 120  # that anything may take
 WAITS_S = 5  # after which something that waits is taken to wait
 OPTIONS = argparse.Namespace(installation="/opt/gpemu", driver="gpemu-kubernetes", restarts=3)
-GATES = ["DRAConsumableCapacity=true", "DRADeviceTaints=true", "DRAExtendedResource=true"]
+GATES = ["DRAConsumableCapacity=true", "DRADeviceTaints=true", "DRAExtendedResource=true",
+         "DRAPartitionableDevices=true"]
 GPU, PARTS, FAULTY = "gpu.nvidia.com", "parts.gpemu.test", "faulty.gpemu.test"
+MIG = "mig.gpemu.test"
 API = "resource.k8s.io/v1"
 UUIDS = ["nvidia-smi", "--query-gpu=uuid", "--format=csv,noheader"]
 FOREVER = ["sleep", "100000"]
@@ -57,8 +59,8 @@ def driver(name, *words):
                      "--kubeconfig", f"{FOLDER}/kubeconfig", "--machine", name, *words])
 
 
-def device_class(name, **spec):
-    selector = f"device.driver == '{name}' && device.attributes['{name}'].type == 'gpu'"
+def device_class(name, kind="gpu", **spec):
+    selector = f"device.driver == '{name}' && device.attributes['{name}'].type == '{kind}'"
     return {"apiVersion": API, "kind": "DeviceClass", "metadata": {"name": name},
             "spec": {"selectors": [{"cel": {"expression": selector}}], **spec}}
 
@@ -122,11 +124,14 @@ class Claims(InCluster):
     def setUpClass(cls):
         cls.cluster = cluster.Cluster(FOLDER, nodes=1, feature_gates=GATES, on_node=[
             driver(GPU, "--gpu", "A100-SXM4-40GB:2", "--gpu", "H100-SXM5-80GB"),
-            driver(PARTS, "--gpu", "A100-SXM4-40GB", "--divide", "limit")])
+            driver(PARTS, "--gpu", "A100-SXM4-40GB", "--divide", "limit"),
+            driver(MIG, "--gpu", "A100-SXM4-40GB", "--mig")])
         cls.cluster.up()
         cls.apply(device_class(GPU, extendedResourceName="nvidia.com/gpu"), device_class(PARTS),
-                  device_class(FAULTY))
-        for name, gpus in ((GPU, 3), (PARTS, 1)):
+                  device_class(FAULTY), device_class(MIG, "mig"))
+        # The A100, and what MIG can make of it: seven 1g.5gb, one of them with media extensions
+        # wherever it is, four 1g.10gb, three 2g.10gb, two 3g.20gb, a 4g.20gb and a 7g.40gb.
+        for name, gpus in ((GPU, 3), (PARTS, 1), (MIG, 1 + 7 + 7 + 4 + 3 + 2 + 1 + 1)):
             cls.wait_until(lambda n=name, g=gpus: len(cls.devices(n)) == g, "published")
 
     @classmethod
@@ -306,6 +311,32 @@ class Claims(InCluster):
 
     def is_lost(self):
         return "taints" in self.devices(FAULTY)["gpu-0"]
+
+    def test_instances_of_mig_are_made_for_claims(self):
+        half = request(device=MIG, where=[f"device.attributes['{MIG}'].profile == '3g.20gb'"])
+        for name in ("one", "two", "three"):
+            self.claim(name, half)
+            # Of the 19.5 GiB, the context takes a part.
+            self.start(name, ["sh", "-c", "nvidia-smi -L && python3 -c \"$0\" 20 18 && sleep 5",
+                              ALLOCATE], [name])
+        said = [self.said(name) for name in ("one", "two", "three")]
+        devices = [line.split()[-1] for text in said for line in text.splitlines()
+                   if "MIG 3g.20gb" in line]
+        self.assertEqual(len(devices), 3, said)
+        for text in said:
+            self.assertEqual(text.splitlines()[-2:], ["20 2", "18 0"])
+        # Two at a time: the third has what one of them had.
+        self.assertEqual(len(set(devices)), 2)
+        whole = request(device=MIG, where=[f"device.attributes['{MIG}'].profile == '7g.40gb'"])
+        self.claim("small", request(device=MIG, where=[
+            f"device.attributes['{MIG}'].profile == '1g.5gb'"], count=2))
+        self.start("small", FOREVER, ["small"])
+        self.runs("small")
+        self.claim("large", whole)
+        self.start("large", ["nvidia-smi", "-L"], ["large"])
+        self.waits("large")
+        self.remove("small")
+        self.assertIn("MIG 7g.40gb", self.said("large"))
 
     def test_a_lost_gpu_has_a_taint_until_it_is_back(self):
         with self.faulty("at_s = 2\nfor_s = 12"):

@@ -33,6 +33,7 @@ OPTIONS = argparse.Namespace(installation="/opt/gpemu", plugin="gpemu-kubernetes
                              seed=1)
 GPU = "A100-SXM4-40GB"
 WHOLE, QUARTER = "nvidia.com/gpu", "gpemu.test/quarter"
+HALF_MIG = "nvidia.com/mig-3g.20gb"
 
 # How many products of matrices of 8192 x 8192 the GPU does in a second, past the first ones.
 RATE = """
@@ -205,6 +206,8 @@ class GpusInPods(Pods):
         return [plugin(f"{GPU}:2"),
                 plugin(GPU, "--machine", "shared", "--state", "/run/gpemu-quarters", "--resource",
                        QUARTER, "--replicas", "4", "--divide", "limit"),
+                plugin(GPU, "--machine", "mig", "--state", "/run/gpemu-mig", "--mig",
+                       "3g.20gb:2,1g.5gb"),
                 f"{OPTIONS.plugin} metrics --listen 127.0.0.1:9400",
                 f"{OPTIONS.plugin} metrics --listen 127.0.0.1:9401 --state /run/gpemu-quarters"]
 
@@ -285,6 +288,22 @@ class GpusInPods(Pods):
         quarter, rest = self.rates([1, 3])
         self.assertAlmostEqual(quarter / whole, 0.25, delta=0.02)
         self.assertAlmostEqual(rest / whole, 0.75, delta=0.03)
+
+    def test_mig_devices_are_pods_own(self):
+        said = self.said("mig", ["python3", "-c", (
+            "import torch\n"
+            "print(torch.cuda.device_count(), torch.cuda.get_device_name(0))\n"
+            "torch.empty(18 * 2**30, dtype=torch.int8, device='cuda')\n"
+            "try:\n"
+            "    torch.empty(20 * 2**30, dtype=torch.int8, device='cuda')\n"
+            "except torch.cuda.OutOfMemoryError:\n"
+            "    print('out of memory')\n")], {HALF_MIG: 1})
+        self.assertEqual(said, "1 NVIDIA A100-SXM4-40GB MIG 3g.20gb\nout of memory\n")
+        alone = float(self.said("alone", ["python3", "-c", RATE], {HALF_MIG: 1}))
+        for name in ("one", "two"):
+            self.start(name, ["python3", "-c", RATE], {HALF_MIG: 1})
+        for name in ("one", "two"):
+            self.assertAlmostEqual(float(self.result(name)) / alone, 1, delta=0.02)
 
     def test_two_processes_of_a_pod_have_its_part_together(self):
         whole = self.rates([4])[0]

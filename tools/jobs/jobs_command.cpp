@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <cstddef>
@@ -31,6 +32,8 @@
 #include "gpemu/scheduling/job_writer.hpp"
 
 #include "cli/command_line.hpp"
+#include "cli/interrupt.hpp"
+#include "jobs/run_job.hpp"
 
 namespace gpemu::tools {
 namespace {
@@ -255,15 +258,68 @@ void add_convert_jobs(Command jobs) {
   command.on_run([options] { return convert_jobs(*options); });
 }
 
+void add_run_job(Command jobs, const World& world) {
+  Command command =
+      jobs.subcommand("run", "Run one job as tables have it, on emulated GPUs in real time");
+  const auto options = std::make_shared<RunJobOptions>();
+  const auto stages = std::make_shared<std::vector<double>>();
+  command.option("--iterations", options->iterations, "How many iterations it has")
+      .required()
+      .range(1, 1'000'000'000'000);
+  command
+      .option("--iteration", options->iteration_s,
+              "How long one takes with GPUs of its own, in seconds")
+      .required()
+      .positive();
+  command
+      .option("--stages", *stages,
+              "Of an iteration, the seconds for storage and processors, for GPUs, and for the "
+              "network; by default, all is for GPUs")
+      .separated_by(',')
+      .placeholder("HOST,GPU,NETWORK");
+  command.option("--pace", options->pace,
+                 "A file with a number, which may change: iterations take so many times as long");
+  command.option("--progress", options->progress,
+                 "Write to this file how many iterations are done when the job ends or is stopped");
+  command.option("--node", options->node,
+                 "Whose GPUs; by default, those of the node that GPEMU_NODE names, or of the only "
+                 "one");
+  command.option("--device", options->device, "The first of its GPUs").range(0, 1023);
+  command.option("--gpus", options->gpus, "How many it uses").range(1, 1024).show_default();
+  command.notes(
+      "Examples:\n"
+      "  gpemu run --gpu V100-PCIE-32GB -- gpemu jobs run --iterations 200 --iteration 0.12\n"
+      "  gpemu jobs run --node n0 --iterations 200 --iteration 0.12 --stages 0.08,0.04,0");
+  command.on_run([options, stages, &world]() -> Result<void> {
+    if (!stages->empty()) {
+      options->stages_s.emplace();
+      const bool are_times =
+          stages->size() == options->stages_s->size() &&
+          std::ranges::all_of(*stages, [](double s) { return std::isfinite(s) && s >= 0; });
+      if (!are_times) {
+        return fail(ErrorCode::kInvalidArgument,
+                    "--stages: give three times from 0 on, HOST,GPU,NETWORK, such as 0.08,0.04,0");
+      }
+      std::ranges::copy(*stages, options->stages_s->begin());
+    }
+    const InterruptGuard interrupt;
+    GPEMU_ASSIGN([[maybe_unused]] const std::uint64_t done,
+                 run_job(*options, world, interrupt.flag()));
+    return {};
+  });
+}
+
 }  // namespace
 
-void add_jobs_command(Command app, const World&) {
-  Command jobs = app.subcommand("jobs", "Make and convert tables of jobs for gpemu schedule");
+void add_jobs_command(Command app, const World& world) {
+  Command jobs =
+      app.subcommand("jobs", "Make and convert tables of jobs for gpemu schedule; run one of them");
   jobs.require_subcommand();
   jobs.notes(
       "Examples:\n  gpemu jobs make jobs.csv\n  gpemu jobs convert cluster_log.csv jobs.csv");
   add_make_jobs(jobs);
   add_convert_jobs(jobs);
+  add_run_job(jobs, world);
 }
 
 }  // namespace gpemu::tools

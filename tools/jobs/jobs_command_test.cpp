@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <chrono>
 #include <filesystem>
 #include <string>
+#include <vector>
 
 #include <gtest/gtest.h>
 
 #include "gpemu/base/file.hpp"
 #include "gpemu/base/units.hpp"
+#include "gpemu/device/node.hpp"
+#include "gpemu/sim/clock.hpp"
 
 #include "cli/test_world.hpp"
 
@@ -70,6 +74,34 @@ TEST(JobsCommandTest, ConvertsTracesWithoutDurationsBySpeeds) {
   EXPECT_EQ(outcome, (Outcome{})) << outcome.errors;
   EXPECT_EQ(text_of(world, "jobs.csv"),
             "job,arrival_s,gpus,duration_s,model,iterations,iteration_s\nc-0,3,2,8,cifar10,1,8\n");
+}
+
+TEST(JobsCommandTest, RunsAJobOnANode) {
+  const TestWorld world;
+  device::NodeConfig config{.name = "n"};
+  config.devices.assign(1, {.gpu = "GPU", .memory_bytes = kMiB});
+  const auto node = device::Node::create(config, world.world.nodes).value();
+  const std::string pace = world.write("pace", "2\n");
+  const std::string progress = (world.folder / "progress").string();
+  const TimePoint begin = node->clock().now();
+  const Outcome outcome =
+      world.run({"jobs", "run", "--node", "n", "--iterations", "4", "--iteration", "0.004",
+                 "--stages", "0.001,0.002,0.001", "--pace", pace, "--progress", progress});
+  EXPECT_EQ(outcome, (Outcome{})) << outcome.errors;
+  EXPECT_GE(node->clock().now() - begin, std::chrono::milliseconds(32));
+  EXPECT_EQ(read_file(progress, kMiB).value(), "4\n");
+  const auto fault = [&](std::vector<std::string> more) {
+    std::vector<std::string> words{"jobs",         "run", "--node",      "n",
+                                   "--iterations", "1",   "--iteration", "0.001"};
+    words.insert(words.end(), more.begin(), more.end());
+    return world.run(words).errors;
+  };
+  EXPECT_NE(fault({"--gpus", "2"}).find("--gpus 2 ask for device 1 of node 'n', whose last is 0"),
+            std::string::npos);
+  EXPECT_NE(fault({"--stages", "1,-2,3"}).find("--stages: give three times"), std::string::npos);
+  EXPECT_NE(fault({"--pace", world.write("none", "0")}).find("'0' is no pace"), std::string::npos);
+  EXPECT_NE(fault({"--pace", "/no/file"}).find("/no/file"), std::string::npos);
+  EXPECT_NE(fault({"--progress", "/no/file"}).find("cannot write /no/file"), std::string::npos);
 }
 
 TEST(JobsCommandTest, NamesTheOptionAtFault) {

@@ -8,6 +8,7 @@
 #include <device_plugin.grpc.pb.h>
 #include <filesystem>
 #include <grpcpp/grpcpp.h>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -49,16 +50,21 @@ class Kubelet final : public v1beta1::Registration::Service {
                         v1beta1::Empty* /*answer*/) override {
     const std::lock_guard lock(mutex_);
     request_ = *request;
+    requests_[request->resource_name()] = *request;
     came_.notify_all();
     return grpc::Status::OK;
   }
 
-  /// Waits for a plugin, and returns what calls it.
-  std::unique_ptr<v1beta1::DevicePlugin::Stub> plugin() {
+  /// Waits for a plugin, for any resource or this one, and returns what calls it.
+  std::unique_ptr<v1beta1::DevicePlugin::Stub> plugin(const std::string& resource = "") {
     std::unique_lock lock(mutex_);
-    if (!came_.wait_for(lock, kPatience, [this] { return request_.has_value(); })) return nullptr;
+    const auto has_come = [&] {
+      return resource.empty() ? request_.has_value() : requests_.contains(resource);
+    };
+    if (!came_.wait_for(lock, kPatience, has_come)) return nullptr;
+    const auto& request = resource.empty() ? *request_ : requests_.at(resource);
     return v1beta1::DevicePlugin::NewStub(grpc::CreateChannel(
-        "unix://" + (folder_ / request_->endpoint()).string(), grpc::InsecureChannelCredentials()));
+        "unix://" + (folder_ / request.endpoint()).string(), grpc::InsecureChannelCredentials()));
   }
   [[nodiscard]] const v1beta1::RegisterRequest& request() const { return *request_; }
 
@@ -66,7 +72,8 @@ class Kubelet final : public v1beta1::Registration::Service {
   std::filesystem::path folder_;
   std::mutex mutex_;
   std::condition_variable came_;
-  std::optional<v1beta1::RegisterRequest> request_;
+  std::optional<v1beta1::RegisterRequest> request_;  ///< the last one.
+  std::map<std::string, v1beta1::RegisterRequest> requests_;
   std::unique_ptr<grpc::Server> server_;
 };
 
@@ -204,9 +211,40 @@ TEST_F(DevicePluginTest, ALostGpuIsUnhealthyUntilItIsBack) {
   context.TryCancel();
 }
 
+TEST_F(DevicePluginTest, OffersMigDevicesByTheirProfiles) {
+  Kubelet kubelet(sockets());
+  start({"--gpu", "A100-SXM4-40GB:2", "--mig", "3g.20gb,1g.5gb:3"});
+  const auto small = kubelet.plugin("nvidia.com/mig-1g.5gb");
+  const auto large = kubelet.plugin("nvidia.com/mig-3g.20gb");
+  ASSERT_TRUE(small && large);
+  EXPECT_EQ(list(*small).size(), 6U);
+  const std::vector<std::string> ids = list(*large);
+  ASSERT_EQ(ids.size(), 2U);
+  v1beta1::ContainerAllocateResponse given;
+  ASSERT_TRUE(allocate(*large, {ids[1]}, given).ok());
+  EXPECT_EQ(given.envs().at("NVIDIA_VISIBLE_DEVICES"), ids[1]);
+  EXPECT_TRUE(ids[1].starts_with("MIG-"));
+}
+
+TEST_F(DevicePluginTest, OffersMigDevicesAsGpusIfToldSo) {
+  Kubelet kubelet(sockets());
+  start({"--gpu", "A100-SXM4-40GB:2", "--mig", "1g.5gb:7", "--resource", "nvidia.com/gpu"});
+  const auto plugin = kubelet.plugin("nvidia.com/gpu");
+  ASSERT_TRUE(plugin);
+  EXPECT_EQ(list(*plugin).size(), 14U);
+}
+
 TEST_F(DevicePluginTest, SaysWhatIsWrong) {
-  start({"--gpu", "NO-GPU"});
-  EXPECT_NE(WEXITSTATUS(program_.end(0)), 0);
+  using Words = std::vector<std::string>;
+  for (const Words& words :
+       {Words{"--gpu", "NO-GPU"}, Words{"--gpu", "V100-PCIE-32GB", "--mig", "1g.5gb"},
+        Words{"--gpu", "A100-SXM4-40GB", "--mig", "1g.5gb:9"},
+        Words{"--gpu", "A100-SXM4-40GB", "--mig", "1g.5gb:8"},
+        Words{"--gpu", "A100-SXM4-40GB", "--mig", "1g.5gb", "--replicas", "2"},
+        Words{"--gpu", "A100-SXM4-40GB", "--mig", "1g.5gb,3g.20gb", "--resource", "a.b/c"}}) {
+    start(words);
+    EXPECT_NE(WEXITSTATUS(program_.end(0)), 0) << words.back();
+  }
 }
 
 }  // namespace

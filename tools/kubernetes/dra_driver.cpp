@@ -14,6 +14,7 @@
 #include <fmt/format.h>
 
 #include "kubernetes/claim_preparer.hpp"
+#include "kubernetes/xid_events.hpp"
 
 namespace gpemu::tools {
 namespace {
@@ -160,13 +161,13 @@ class Publisher {
  public:
   Publisher(const DraDriverOptions& options, ApiServer server, const containers::GpuPool& pool,
             ClaimPreparer& preparer, Log log)
-      : options_(options),
-        server_(std::move(server)),
-        preparer_(preparer),
-        log_(std::move(log)),
-        slice_(server_, options.slice) {
+      : options_(options), server_(std::move(server)), preparer_(preparer), log_(std::move(log)) {
     for (int gpu = 0; gpu < pool.machine().device_count(); ++gpu) {
       gpus_.push_back(pool.machine().device_snapshot(gpu, TimePoint{}));
+    }
+    if (options.slice.mig.empty()) slices_.emplace_back(server_, options.slice);
+    for (std::size_t gpu = 0; gpu < gpus_.size() && !options.slice.mig.empty(); ++gpu) {
+      slices_.emplace_back(server_, options.slice, device_name(gpu));
     }
     lost_.assign(gpus_.size(), false);
   }
@@ -183,7 +184,7 @@ class Publisher {
     }
     const auto now = Clock::now();
     if (!changed && now < next_ && now > found + kRemovedWithin) return;
-    const auto done = slice_.publish(devices_of(gpus_, lost_, options_.slice));
+    const auto done = publish();
     next_ = done ? now + kPublishPeriod : now;
     if (done && *done) log_(fmt::format("published {} GPUs", gpus_.size()));
     const std::string fault = done ? "" : done.error().message;
@@ -192,15 +193,33 @@ class Publisher {
   }
 
   void end() {
-    if (const auto done = slice_.remove(); !done) log_(done.error().message);
+    for (PublishedSlice& slice : slices_) {
+      if (const auto done = slice.remove(); !done) log_(done.error().message);
+    }
   }
 
  private:
+  /// Returns whether the API server had something else.
+  Result<bool> publish() {
+    const SliceOptions& options = options_.slice;
+    if (options.mig.empty()) {
+      return slices_.front().publish(devices_of(gpus_, lost_, options));
+    }
+    bool changed = false;
+    for (std::size_t gpu = 0; gpu < gpus_.size(); ++gpu) {
+      GPEMU_ASSIGN(const bool one,
+                   slices_[gpu].publish(mig_devices_of(gpus_[gpu], gpu, lost_[gpu], options),
+                                        counters_of(gpu, options)));
+      changed = changed || one;
+    }
+    return changed;
+  }
+
   const DraDriverOptions& options_;
   ApiServer server_;
   ClaimPreparer& preparer_;
   Log log_;
-  PublishedSlice slice_;
+  std::vector<PublishedSlice> slices_;  ///< one, or one for each GPU.
   std::vector<device::DeviceSnapshot> gpus_;
   std::vector<bool> lost_;
   Clock::time_point next_;
@@ -214,6 +233,8 @@ Result<void> serve_claims(const DraDriverOptions& options, const ApiAccess& acce
                           const Log& log) {
   GPEMU_ASSIGN(ApiServer for_claims, ApiServer::create(access));
   GPEMU_ASSIGN(ApiServer for_slices, ApiServer::create(access));
+  GPEMU_ASSIGN(ApiServer for_events, ApiServer::create(access));
+  XidEvents xids(std::move(for_events), options.slice.node);
   ClaimPreparer preparer(
       {.driver = options.slice.driver, .division = options.division, .cdi = options.cdi},
       std::move(for_claims), pool);
@@ -224,11 +245,15 @@ Result<void> serve_claims(const DraDriverOptions& options, const ApiAccess& acce
   Publisher publisher(options, std::move(for_slices), pool, preparer, log);
   // A kubelet that starts looks for sockets itself.
   Socket served(endpoint, plugin);
+  std::string fault;  // The last one that was logged.
   Socket found(options.kubelet / "plugins_registry" / (driver + "-reg.sock"), registration);
   while (!stop) {
     GPEMU_TRY(served.keep());
     GPEMU_TRY(found.keep());
     publisher.look(registration.found());
+    if (const auto told = xids.look(pool.machine()); !told && told.error().message != fault) {
+      log(fault = told.error().message);
+    }
     std::this_thread::sleep_for(kHealthPeriod);
   }
   publisher.end();

@@ -18,6 +18,7 @@ struct DraDriverChoices {
   DraDriverOptions driver;
   std::string division = "none";
   std::string kubeconfig;
+  bool mig = false;
 };
 
 void add_options(Command app, DraDriverChoices& options) {
@@ -33,6 +34,9 @@ void add_options(Command app, DraDriverChoices& options) {
              "never more")
       .one_of({"none", "share", "limit"})
       .show_default();
+  app.flag("--mig", options.mig,
+           "Claims can ask for instances of MIG, which are made for them, and for whole GPUs "
+           "(needs the feature gate DRAPartitionableDevices)");
   app.option("--driver", options.driver.slice.driver,
              "The driver's name: NVIDIA's device classes and selectors know this one")
       .show_default();
@@ -45,7 +49,21 @@ void add_options(Command app, DraDriverChoices& options) {
   app.notes(
       "Examples:\n"
       "  gpemu-kubernetes dra-driver --gpu A100-SXM4-40GB:8\n"
-      "  gpemu-kubernetes dra-driver --gpu H100-SXM5-80GB:8 --divide limit --node $NODE_NAME\n");
+      "  gpemu-kubernetes dra-driver --gpu H100-SXM5-80GB:8 --divide limit --node $NODE_NAME\n"
+      "  gpemu-kubernetes dra-driver --gpu H100-SXM5-80GB:8 --mig\n");
+}
+
+Result<void> use_mig(DraDriverOptions& driver, const containers::GpuPoolOptions& pool) {
+  if (driver.slice.divided) {
+    return fail(ErrorCode::kUnsupported,
+                "--mig and --divide: a GPU is divided by one of them; leave one out");
+  }
+  if (pool.mig_profiles.empty()) {
+    return fail(ErrorCode::kUnsupported,
+                "--mig: the GPUs must be of one kind that has MIG, such as A100-SXM4-40GB");
+  }
+  driver.slice.mig = pool.mig_profiles;
+  return {};
 }
 
 Result<void> run(DraDriverChoices& options) {
@@ -54,6 +72,7 @@ Result<void> run(DraDriverChoices& options) {
   options.driver.slice.divided = options.driver.division != containers::Division::kNone;
   GPEMU_ASSIGN(const ApiAccess access, find_api_server(options.kubeconfig));
   GPEMU_ASSIGN(containers::GpuPoolOptions pool_options, read_pool_options(options.gpus));
+  if (options.mig) GPEMU_TRY(use_mig(options.driver, pool_options));
   GPEMU_ASSIGN(containers::GpuPool pool, containers::GpuPool::create(std::move(pool_options)));
   const InterruptGuard interrupt;
   return serve_claims(options.driver, access, pool, interrupt.flag(), [](const std::string& line) {

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <functional>
 #include <grpcpp/grpcpp.h>
+#include <map>
 #include <memory>
 #include <plugin_registration.grpc.pb.h>
 #include <string>
@@ -44,25 +45,29 @@ class DraDriverTest : public testing::Test {
   [[nodiscard]] std::filesystem::path kubelet() const { return folder_.path() / "kubelet"; }
   [[nodiscard]] std::filesystem::path cdi() const { return folder_.path() / "cdi"; }
 
+  [[nodiscard]] std::vector<std::string> words(const std::vector<std::string>& options) const {
+    std::vector<std::string> all = {"dra-driver",
+                                    "--machine",
+                                    "m",
+                                    "--node",
+                                    "n1",
+                                    "--kubelet",
+                                    kubelet(),
+                                    "--cdi",
+                                    cdi(),
+                                    "--state",
+                                    folder_.path() / "state",
+                                    "--installation",
+                                    folder_.path() / "gpemu",
+                                    "--kubeconfig",
+                                    folder_.path() / "kubeconfig"};
+    all.insert(all.end(), options.begin(), options.end());
+    return all;
+  }
+
   /// Starts the driver, and returns when it has published its GPUs.
   void start(const std::vector<std::string>& options) {
-    std::vector<std::string> words = {"dra-driver",
-                                      "--machine",
-                                      "m",
-                                      "--node",
-                                      "n1",
-                                      "--kubelet",
-                                      kubelet(),
-                                      "--cdi",
-                                      cdi(),
-                                      "--state",
-                                      folder_.path() / "state",
-                                      "--installation",
-                                      folder_.path() / "gpemu",
-                                      "--kubeconfig",
-                                      folder_.path() / "kubeconfig"};
-    words.insert(words.end(), options.begin(), options.end());
-    ASSERT_TRUE(program_.start(words));
+    ASSERT_TRUE(program_.start(words(options)));
     ASSERT_TRUE(comes_true([this] {
       pluginregistration::PluginInfo info;
       grpc::ClientContext context;
@@ -310,6 +315,33 @@ TEST_F(DraDriverTest, SaysWhatIsWrongWithAClaim) {
   server_.set(kClaims + std::string("anew"), {{"metadata", {{"uid", "another"}}}});
   EXPECT_EQ(prepare("anew").error(), "there is another claim of this name now");
   EXPECT_NE(prepare("none").error().find("(404)"), std::string::npos);
+}
+
+TEST_F(DraDriverTest, MakesTheInstancesOfMigThatClaimsHave) {
+  const std::string slices = "/apis/resource.k8s.io/v1/resourceslices/n1-gpu.nvidia.com-gpu-";
+  ASSERT_TRUE(program_.start(words({"--gpu", "A100-SXM4-40GB:2", "--mig"})));
+  ASSERT_TRUE(comes_true([&] { return server_.get(slices + "1").has_value(); }));
+  const json spec = server_.get(slices + "1")->at("spec");
+  EXPECT_EQ(spec["pool"]["name"], "n1/gpu-1");
+  EXPECT_EQ(spec["sharedCounters"][0]["name"], "gpu-1");
+  EXPECT_EQ(spec["sharedCounters"][0]["counters"].size(), 9U);
+  std::map<std::string, json> by_name;
+  for (const json& device : spec["devices"]) by_name[device["name"]] = device;
+  EXPECT_EQ(by_name.at("gpu-1")["consumesCounters"][0]["counters"].size(), 9U);
+  const json& half = by_name.at("gpu-1-mig-9-4");
+  EXPECT_EQ(half["attributes"]["profile"]["string"], "3g.20gb");
+  EXPECT_EQ(half["capacity"]["multiprocessors"]["value"], "42");
+  EXPECT_EQ(half["consumesCounters"][0]["counters"],
+            json::parse(R"({"memory-slice-4": {"value": "1"}, "memory-slice-5": {"value": "1"},
+                            "memory-slice-6": {"value": "1"}, "memory-slice-7": {"value": "1"}})"));
+  claim("half", {"gpu-1-mig-9-4"});
+  const auto prepared = prepare("half");
+  ASSERT_EQ(prepared.error(), "");
+  EXPECT_EQ(prepared.devices(0).device_name(), "gpu-1-mig-9-4");
+  claim("both", {"gpu-1-mig-9-4", "gpu-0"});
+  EXPECT_NE(prepare("both").error().find("MIG devices beside whole GPUs"), std::string::npos);
+  program_.end();
+  EXPECT_FALSE(server_.get(slices + "0"));
 }
 
 }  // namespace

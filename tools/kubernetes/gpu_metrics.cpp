@@ -153,7 +153,7 @@ std::vector<prometheus::MetricFamily> gpu_metrics(std::span<const GpuUse> gpus,
                                                   const std::string& host) {
   std::vector<Series> series;
   for (std::size_t number = 0; number < gpus.size(); ++number) {
-    add_series(number, gpus[number], holders, host, series);
+    if (!gpus[number].is_divided) add_series(number, gpus[number], holders, host, series);
   }
   std::vector<prometheus::MetricFamily> families;
   for (const Metric& metric : kMetrics) {

@@ -171,6 +171,23 @@ Result<double> PodFacts::number(const char* annotation, double otherwise, double
               "the annotation {} is '{}'; it must be a number from {} on", annotation, text, least);
 }
 
+namespace {
+
+/// Fills what is known of how it runs: by a hollow node's annotation, else by the kubelet.
+Result<void> read_status(const json& pod, PodFacts& facts) {
+  const double started_s =
+      facts.phase == "Running" ? parse_api_time(text_at(pod, "/status/startTime")).value_or(0) : 0;
+  GPEMU_ASSIGN(facts.started_s, facts.number(annotation::kStarted, started_s));
+  const std::string message = text_at(pod, "/status/containerStatuses/0/state/terminated/message");
+  double progress = 0;
+  const auto [end, error] =
+      std::from_chars(message.data(), message.data() + message.size(), progress);
+  if (error == std::errc{} && progress >= 0) facts.progress = progress;
+  return {};
+}
+
+}  // namespace
+
 Result<PodFacts> facts_of(const json& pod) {
   PodFacts facts;
   facts.uid = text_at(pod, "/metadata/uid");
@@ -191,6 +208,7 @@ Result<PodFacts> facts_of(const json& pod) {
         facts.has_disruption || condition.value("type", "") == "DisruptionTarget";
   }
   read_annotations(pod, facts);
+  GPEMU_TRY(read_status(pod, facts));
   GPEMU_ASSIGN(const Requests requests, requests_of_pod(pod.value("spec", json::object())));
   facts.requests = {.millicores = static_cast<std::uint64_t>(std::ceil(requests.cores * kMilli)),
                     .memory_mib = static_cast<std::uint64_t>(std::ceil(requests.bytes / kMib))};

@@ -17,6 +17,10 @@ namespace gpemu::tools {
 
 /// What pods ask for GPUs by, as NVIDIA's device plugin names it.
 inline constexpr const char* kGpuResource = "nvidia.com/gpu";
+/// And GPUs that they share with others, each of which is so many of these (the label below).
+/// Source: NVIDIA's device plugin, "renameByDefault" of time slicing.
+inline constexpr const char* kSharedGpuResource = "nvidia.com/gpu.shared";
+inline constexpr const char* kReplicasLabel = "nvidia.com/gpu.replicas";
 /// The label of nodes with the kind of their GPUs, as GPU feature discovery writes it.
 inline constexpr const char* kProductLabel = "nvidia.com/gpu.product";
 /// The label and the taint of hollow nodes.
@@ -69,6 +73,8 @@ struct PodFacts {
   int grace_s = 0;          ///< then, how long it may take.
   bool has_disruption = false;
   double created_s = 0;                            ///< since 1970.
+  double started_s = 0;                            ///< likewise; 0: it has not run yet.
+  std::optional<double> progress;                  ///< a number that its container left at its end.
   std::map<std::string, std::string> annotations;  ///< and its labels of pod groups.
 
   [[nodiscard]] bool has_ended() const { return phase == "Succeeded" || phase == "Failed"; }

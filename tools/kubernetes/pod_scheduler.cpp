@@ -179,11 +179,13 @@ void PodScheduler::node_changed(std::string_view type, const json& object) {
   };
   Node node;
   node.product = text_at(object, "/metadata/labels/nvidia.com~1gpu.product");
-  node.gpus = static_cast<std::uint32_t>(quantity(kGpuResource));
+  node.labels = object.value(json::json_pointer("/metadata/labels"), json::object());
+  const double replicas = parse_quantity(node.labels.value(kReplicasLabel, "1")).value_or(1);
+  node.gpus = static_cast<std::uint32_t>(quantity(kGpuResource) +
+                                         quantity(kSharedGpuResource) / std::max(replicas, 1.0));
   node.pods = static_cast<std::uint64_t>(quantity("pods"));
   node.host = {.millicores = static_cast<std::uint64_t>(std::floor(quantity("cpu") * 1000)),
                .memory_mib = static_cast<std::uint64_t>(std::floor(quantity("memory") / 0x1p20))};
-  node.labels = object.value(json::json_pointer("/metadata/labels"), json::object());
   bool is_well = true;
   for (const json& taint : object.value(json::json_pointer("/spec/taints"), json::array())) {
     // Kubernetes' own come and go, as when a node is not ready.
@@ -249,7 +251,7 @@ void PodScheduler::pod_changed(std::string_view type, const json& object, double
   if (facts->has_ended()) return leave(uid, now_s);
   const bool is_new = !pods_.contains(uid);
   Pod& pod = pods_[uid];
-  const bool starts = pod.facts.text(annotation::kStarted) != facts->text(annotation::kStarted);
+  const bool starts = pod.facts.started_s != facts->started_s;
   pod.facts = *std::move(facts);
   if (starts && !is_new) note_start(pod);
   if (!pod.facts.node.empty()) {
@@ -288,10 +290,9 @@ void PodScheduler::note_start(const Pod& pod) {
   JobState state = ledger_->states()[index];
   if (state.phase != JobPhase::kRunning || pod.epoch != state.starts + state.moves) return;
   const Job& job = jobs_[index];
-  const auto started_s = pod.facts.number(annotation::kStarted, 0);
   const auto done_s = pod.facts.number(annotation::kDoneSeconds, 0);
-  if (!started_s || !done_s) return;
-  const double time_s = time_of(*started_s);
+  if (!done_s) return;
+  const double time_s = time_of(pod.facts.started_s);
   state.held_s = std::max(0.0, state.held_s + time_s - state.as_of_s);
   state.as_of_s = time_s;
   state.progress_from_s = time_s + job.restart_s;
@@ -544,7 +545,7 @@ JobState PodScheduler::known_state(const LiveJob& live, double now_s) const {
   double done_s = facts.number(annotation::kDoneSeconds, 0).value_or(0);
   state.held_s = done_s;
   if (done_s > 0) state.first_start_s = 0;
-  const double started_s = facts.number(annotation::kStarted, 0).value_or(0);
+  const double started_s = facts.started_s;
   if (started_s > 0) {
     const double ran_s = (now_s - started_s) * settings_.speed;
     const double pace = facts.number(annotation::kPace, 1).value_or(1);

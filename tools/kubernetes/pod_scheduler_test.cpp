@@ -56,6 +56,13 @@ class World {
              {"pods", "110"}}},
            {"conditions", json::array({json{{"type", "Ready"}, {"status", "True"}}})}}}});
   }
+  void add_shared_node(const std::string& name, int gpus, int replicas) {
+    add_node(name, 0);
+    server_.answer(
+        "PATCH", "/api/v1/nodes/" + name,
+        {{"metadata", {{"labels", {{kReplicasLabel, std::to_string(replicas)}}}}},
+         {"status", {{"allocatable", {{kSharedGpuResource, std::to_string(gpus * replicas)}}}}}});
+  }
   void add_pod(const std::string& name, int gpus, json annotations = json::object(),
                json spec = json::object()) {
     json limits{{"cpu", "1"}};
@@ -365,6 +372,16 @@ TEST(PodScheduler, APlacementPutsSharesTogether) {
   }
   world.decide(1000);
   EXPECT_EQ(world.placed(), (Lines{"p0 n 0", "p1 n 1", "p2 n 0", "p4 n 1"}));
+}
+
+TEST(PodScheduler, GpusThatAKubeletSharesCountOnce) {
+  World world("fifo");
+  world.add_shared_node("n", 2, 4);
+  for (const char* name : {"a", "b", "c"}) {
+    world.add_pod(name, 0, {{"gpemu.dev/gpus", "1"}, {"whole", ""}});
+  }
+  world.decide(1000);
+  EXPECT_EQ(world.placed(), (Lines{"a n 0", "b n 1"}));
 }
 
 TEST(PodScheduler, JobsInAGroupOfMuriShareTheirGpusAtASlowerPace) {

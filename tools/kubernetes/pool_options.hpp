@@ -29,10 +29,16 @@ void add_pool_options(Command command, PoolOptions& options);
 /// Adds --faults.
 void add_fault_option(Command command, PoolOptions& options);
 
-/// Returns what the options say, for GPUs without replicas.
+/// Returns what the options say, for GPUs without replicas, which MIG does not divide but may, if
+/// they are of one kind.
 ///
 /// Errors: those of read_device_list() and faults_of().
 [[nodiscard]] Result<containers::GpuPoolOptions> read_pool_options(const PoolOptions& options);
+
+/// Reads names of MIG's profiles, each with ":COUNT" behind it or without. Errors:
+/// kInvalidArgument for a count out of range.
+[[nodiscard]] Result<std::vector<std::string>> read_mig_profiles(
+    const std::vector<std::string>& texts);
 
 /// Returns what --divide names: none, share or limit.
 [[nodiscard]] containers::Division division_of(const std::string& name);

@@ -6,6 +6,7 @@
 #include <cctype>
 #include <charconv>
 #include <chrono>
+#include <cmath>
 #include <condition_variable>
 #include <memory>
 #include <mutex>
@@ -15,6 +16,7 @@
 #include <fmt/format.h>
 
 #include "gpemu/base/thread.hpp"
+#include "gpemu/containers/container_edits.hpp"
 
 #include "kubernetes/watched_list.hpp"
 #include "kubernetes/worker_pool.hpp"
@@ -33,6 +35,10 @@ constexpr const char* kPlace = "gpemu.dev/replayed";
 /// Removing the pods, and finding out what is to be done, are asked for so often.
 constexpr std::chrono::milliseconds kTurn{20};
 constexpr double kMibInGib = 1024;
+/// How long a job that is evicted may take to write how far it is, in seconds.
+constexpr int kGraceS = 10;
+/// Where a container finds its pace.
+constexpr const char* kPaceFolder = "/etc/gpemu-job";
 /// So many pods are made at once.
 constexpr std::size_t kMakers = 4;
 
@@ -74,8 +80,7 @@ std::uint32_t pods_for(const Fleet& fleet, const Job& job) {
   return pods;
 }
 
-json annotations_of(const Fleet& fleet, const Job& job, double done_s,
-                    const ReplayOptions& options) {
+json annotations_of(const Fleet& fleet, const Job& job, double done_s) {
   json all{{annotation::kSeconds, number_of(job.work_s())},
            {annotation::kIterations, number_of(job.iterations)},
            {annotation::kUser, std::to_string(job.user)}};
@@ -90,7 +95,6 @@ json annotations_of(const Fleet& fleet, const Job& job, double done_s,
   }
   if (job.speed) all[annotation::kSpeeds] = speeds_text(fleet, *job.speed);
   if (job.demand.shares_gpus()) all[annotation::kGpuMilli] = std::to_string(job.demand.gpu_share);
-  static_cast<void>(options);
   return all;
 }
 
@@ -108,6 +112,42 @@ Result<json> selector_of(const Fleet& fleet, const Job& job) {
   return json{{kProductLabel, fleet.kinds()[static_cast<std::size_t>(std::countr_zero(may))]}};
 }
 
+/// Returns the container of a hollow node's pod, which no one runs.
+json hollow_container(const json& limits) {
+  return {{"name", "job"}, {"image", "none"}, {"resources", {{"limits", limits}}}};
+}
+
+/// Returns the container in which a job runs on its emulated GPUs, from where `done_s` says.
+json running_container(const Job& job, std::uint32_t gpus, double done_s, const json& limits,
+                       const ReplayOptions& options) {
+  const double left = std::ceil(job.iterations * (1 - done_s / job.work_s()) - 1e-9);
+  const auto real = [&](double seconds) { return number_of(seconds / options.speed); };
+  json command{std::string(containers::kInstallation) + "/bin/gpemu", "jobs", "run"};
+  command.insert(command.end(),
+                 {"--iterations", number_of(std::max(left, 1.0)), "--iteration",
+                  real(job.iteration_s), "--gpus", std::to_string(gpus), "--pace",
+                  std::string(kPaceFolder) + "/pace", "--progress", "/dev/termination-log"});
+  if (std::ranges::any_of(job.stages_s, [](double stage_s) { return stage_s > 0; })) {
+    command.insert(command.end(),
+                   {"--stages", fmt::format("{},{},{}", real(job.stages_s[0]),
+                                            real(job.stages_s[1]), real(job.stages_s[2]))});
+  }
+  const json mount{{"name", "pace"}, {"mountPath", kPaceFolder}};
+  return {{"name", "job"},
+          {"image", options.image},
+          {"imagePullPolicy", "IfNotPresent"},
+          {"command", command},
+          {"resources", {{"limits", limits}}},
+          {"volumeMounts", json::array({mount})}};
+}
+
+/// Returns the volume from which a container reads its pace, which the scheduler may change.
+json pace_volume() {
+  const json path = fmt::format("metadata.annotations['{}']", annotation::kPace);
+  const json item{{"path", "pace"}, {"fieldRef", {{"fieldPath", path}}}};
+  return {{"name", "pace"}, {"downwardAPI", {{"items", json::array({item})}}}};
+}
+
 }  // namespace
 
 Result<std::vector<json>> pods_of(const Fleet& fleet, const Job& job, JobIndex index, double done_s,
@@ -115,13 +155,19 @@ Result<std::vector<json>> pods_of(const Fleet& fleet, const Job& job, JobIndex i
   const std::uint32_t count = pods_for(fleet, job);
   const std::uint32_t gpus = job.demand.gpus / count;
   GPEMU_ASSIGN(const json selector, selector_of(fleet, job));
-  json annotations = annotations_of(fleet, job, done_s, options);
+  json annotations = annotations_of(fleet, job, done_s);
   annotations[kPlace] = std::to_string(index);
   if (together > 1 && round == 0) {
     annotations[annotation::kTogether] =
         fmt::format("{}/{} at {}", together, options.run, job.arrival_s);
   }
   json limits = json::object();
+  const bool is_hollow = options.image.empty();
+  if (!is_hollow && (gpus == 0 || job.demand.shares_gpus())) {
+    return fail(ErrorCode::kUnsupported,
+                "job {} has no whole GPUs; with --image, only jobs that have are replayed", job.id);
+  }
+  if (!is_hollow && options.shares_gpus) limits[kSharedGpuResource] = std::to_string(gpus);
   if (options.shares_gpus && !job.demand.shares_gpus()) {
     annotations[annotation::kGpus] = std::to_string(gpus);
   } else if (gpus != 0 && !job.demand.shares_gpus()) {
@@ -141,7 +187,8 @@ Result<std::vector<json>> pods_of(const Fleet& fleet, const Job& job, JobIndex i
     annotations[annotation::kJob] = name;
   }
   const json toleration{{"key", kHollowMark}, {"operator", "Exists"}};
-  const json container{{"name", "job"}, {"image", "none"}, {"resources", {{"limits", limits}}}};
+  const json container =
+      is_hollow ? hollow_container(limits) : running_container(job, gpus, done_s, limits, options);
   std::vector<json> pods;
   for (std::uint32_t i = 0; i < count; ++i) {
     pods.push_back({{"apiVersion", "v1"},
@@ -154,13 +201,24 @@ Result<std::vector<json>> pods_of(const Fleet& fleet, const Job& job, JobIndex i
                     {"spec",
                      {{"schedulerName", options.scheduler},
                       {"restartPolicy", "Never"},
-                      {"terminationGracePeriodSeconds", 1},
+                      {"terminationGracePeriodSeconds", is_hollow ? 1 : kGraceS},
                       {"nodeSelector", selector},
                       {"tolerations", json::array({toleration})},
                       {"containers", json::array({container})}}}});
+    if (!is_hollow) pods.back()["spec"]["volumes"] = json::array({pace_volume()});
   }
   return pods;
 }
+
+namespace {
+
+/// Returns how long an iteration of a pod's job takes.
+double iteration_s(const PodFacts& pod) {
+  const double iterations = pod.number(annotation::kIterations, 1).value_or(1);
+  return pod.number(annotation::kSeconds, 0).value_or(0) / std::max(iterations, 1.0);
+}
+
+}  // namespace
 
 ReplayedJobs::ReplayedJobs(std::size_t jobs, double begin_s, double speed)
     : begin_s_(begin_s), speed_(speed), jobs_(jobs), running_(jobs) {}
@@ -182,7 +240,9 @@ std::optional<double> ReplayedJobs::changed(JobIndex job, std::string_view type,
     // It may be evicted before it runs.
     running.done_s = pod.number(annotation::kDoneSeconds, 0).value_or(0);
   }
-  const double started_s = pod.number(annotation::kStarted, -1, -1).value_or(-1);
+  // Kubelets do not say it exactly.
+  const double seen_s = pod.phase == "Running" ? now_s : -1;
+  const double started_s = pod.number(annotation::kStarted, seen_s, -1).value_or(-1);
   if (started_s >= 0 && running.as_of_s < 0 && !is_gone) {
     const double restart_s = pod.number(annotation::kRestartSeconds, 0).value_or(0);
     running.as_of_s = started_s + restart_s / speed_;
@@ -202,7 +262,9 @@ std::optional<double> ReplayedJobs::changed(JobIndex job, std::string_view type,
   if (pod.phase == "Failed") failed_[job] = pod.name;
   if (--running.pods != 0) return std::nullopt;
   if (running.is_evicted && pod.phase != "Succeeded") {
-    const double done_s = running.done_s;
+    const double done_s = pod.progress ? pod.number(annotation::kDoneSeconds, 0).value_or(0) +
+                                             *pod.progress * iteration_s(pod)
+                                       : running.done_s;
     running = {};
     ++jobs_[job].evictions;
     return done_s;

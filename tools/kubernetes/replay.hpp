@@ -31,6 +31,9 @@ struct ReplayOptions {
   double speed = 1;        ///< jobs arrive, and pods run, so many times as fast.
   /// Jobs may share their GPUs, so that these are no resource that a kubelet counts.
   bool shares_gpus = false;
+  /// The pods' image, for nodes with kubelets and gpemu's device plugin: the jobs run in them by
+  /// `gpemu jobs run`. Empty: the pods are hollow nodes'.
+  std::string image;
 };
 
 /// Returns the pods of a job: one, or a group of them if no server has so many GPUs. `done_s`: how

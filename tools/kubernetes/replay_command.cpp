@@ -39,7 +39,7 @@ struct ReplayChoices {
   std::uint64_t servers = 0, gpus = 8, first = 0;
   double restart_s = 0;
   std::optional<double> round_s;
-  std::string policy, scheduler = "gpemu-scheduler";
+  std::string policy, scheduler = "gpemu-scheduler", image;
   double speed = 1;
 };
 
@@ -51,6 +51,23 @@ std::vector<std::size_t> places_of(const std::vector<double>& times) {
   std::vector<std::size_t> places(times.size());
   for (std::size_t i = 0; i < sorted.size(); ++i) places[sorted[i]] = i + 1;
   return places;
+}
+
+/// Returns why a job starts in another place than in the simulation: another job had ended before
+/// it here, or there, which the policy saw; or else starts that are close to each other.
+std::string reason_for_place(JobIndex job, double apart_s, const std::vector<Job>& jobs,
+                             const std::vector<ReplayedJob>& replayed,
+                             const std::vector<JobState>& simulated) {
+  for (std::size_t other = 0; other < jobs.size(); ++other) {
+    const bool is_before = replayed[other].end_s <= replayed[job].start_s;
+    const bool was_before = simulated[other].end_s <= simulated[job].first_start_s;
+    if (is_before == was_before) continue;
+    const double by_s = std::abs(simulated[other].end_s - simulated[job].first_start_s);
+    return fmt::format("{} ends {} it starts, in the simulation {:.1f} s {}", jobs[other].id,
+                       is_before ? "before" : "after", by_s, is_before ? "after" : "before");
+  }
+  return fmt::format("the same jobs have ended; in the simulation, the two start {:.1f} s apart",
+                     apart_s);
 }
 
 /// Returns the jobs that do not start in their place of the simulation, each with why: a line for
@@ -74,8 +91,9 @@ std::vector<std::string> moved_jobs(const std::vector<Job>& jobs,
     const auto to = static_cast<std::size_t>(last - sorted.begin());
     if (places[i] >= from && places[i] <= to) continue;
     const double apart_s = std::abs(sorted[places[i] - 1] - start_s);
-    lines.push_back(fmt::format("{}: no. {}, simulated as no. {}, whose start is {:.1f} s apart",
-                                jobs[i].id, places[i], from, apart_s));
+    lines.push_back(fmt::format(
+        "{}: no. {}, simulated as no. {}: {}", jobs[i].id, places[i], from,
+        reason_for_place(static_cast<JobIndex>(i), apart_s, jobs, replayed, simulated)));
   }
   return lines;
 }
@@ -124,6 +142,10 @@ Result<Fleet> fleet_of(const ReplayChoices& options) {
               "which nodes does the cluster have? Give --servers COUNT, or --fleet FILE");
 }
 
+bool has_one_each(const Fleet& fleet) {
+  return std::ranges::all_of(fleet.servers(), [](const auto& server) { return server.gpus == 1; });
+}
+
 Result<void> run(const ReplayChoices& options) {
   GPEMU_TRY(report::check_outputs({options.per_job}));
   GPEMU_ASSIGN(const Fleet fleet, fleet_of(options));
@@ -145,7 +167,14 @@ Result<void> run(const ReplayChoices& options) {
                           .name_space = access.name_space,
                           .run = fmt::format("replay-{}", ::getpid()),
                           .speed = options.speed,
-                          .shares_gpus = shares};
+                          .shares_gpus = shares,
+                          .image = options.image};
+  if (!options.image.empty() && shares && !has_one_each(fleet)) {
+    return fail(ErrorCode::kUnsupported,
+                "with --policy {} and --image, each node may have one GPU: kubelets, not the "
+                "policy, choose between GPUs that are shared",
+                options.policy);
+  }
   const InterruptGuard interrupt;
   GPEMU_ASSIGN(const std::vector<ReplayedJob> replayed,
                replay(access, fleet, jobs, how, interrupt.flag(), [](std::size_t) {}));
@@ -183,6 +212,10 @@ void add_replay_command(Command kubernetes) {
       .positive()
       .show_default();
   command.option("--scheduler", options->scheduler, "The pods' schedulerName").show_default();
+  command.option("--image", options->image,
+                 "For nodes with kubelets and gpemu's device plugin: the pods have this image, and "
+                 "run their jobs on emulated GPUs by `gpemu jobs run`. By default, they are for "
+                 "hollow nodes");
   command.option("--per-job", options->per_job, "Write a CSV file of what became of each job");
   command.notes(
       "Example:\n"

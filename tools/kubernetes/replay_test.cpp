@@ -48,6 +48,63 @@ TEST(Replay, AJobIsOnePodOrAGroupOfThem) {
   EXPECT_EQ(facts.text(annotation::kTogether), "5/r at 0");
 }
 
+TEST(Replay, AnImageRunsTheRestOfTheJob) {
+  const Fleet fleet = Fleet::uniform(4, 1).value();
+  ReplayOptions options = kOptions;
+  options.image = "i";
+  options.speed = 10;
+  Job job = job_for(0, 1, 60);
+  job.stages_s = {0.75, 0.25, 0};
+  const auto pod = pods_of(fleet, job, 7, 20, 1, 1, options).value()[0];
+  const json& container = pod["spec"]["containers"][0];
+  EXPECT_EQ(container["image"], "i");
+  EXPECT_EQ(container["command"],
+            json({"/opt/gpemu/bin/gpemu", "jobs", "run", "--iterations", "40", "--iteration", "0.1",
+                  "--gpus", "1", "--pace", "/etc/gpemu-job/pace", "--progress",
+                  "/dev/termination-log", "--stages", "0.075,0.025,0"}));
+  EXPECT_EQ(container["resources"]["limits"], json({{"nvidia.com/gpu", "1"}}));
+  EXPECT_EQ(pod["spec"]["volumes"][0]["downwardAPI"]["items"][0]["fieldRef"]["fieldPath"],
+            "metadata.annotations['gpemu.dev/pace']");
+  options.shares_gpus = true;
+  const auto sharing = pods_of(fleet, job, 7, 0, 0, 1, options).value()[0];
+  EXPECT_EQ(sharing["spec"]["containers"][0]["resources"]["limits"],
+            json({{"nvidia.com/gpu.shared", "1"}}));
+  EXPECT_EQ(facts_of(sharing).value().gpus, 1);
+  job.demand.gpus = 0;
+  EXPECT_FALSE(pods_of(fleet, job, 7, 0, 0, 1, options));
+}
+
+TEST(Replay, APodOfAKubeletSaysAtItsEndHowFarItWas) {
+  ReplayedJobs jobs(1, 1000, 10);
+  PodFacts pod;
+  pod.uid = "a";
+  pod.annotations = {{"gpemu.dev/seconds", "50"},
+                     {"gpemu.dev/iterations", "100"},
+                     {"gpemu.dev/done-seconds", "10"}};
+  EXPECT_FALSE(jobs.changed(0, "ADDED", pod, 1000));
+  pod.phase = "Running";
+  EXPECT_FALSE(jobs.changed(0, "MODIFIED", pod, 1002));
+  EXPECT_EQ(jobs.jobs()[0].start_s, 20);
+  pod.is_deleted = true;
+  EXPECT_FALSE(jobs.changed(0, "MODIFIED", pod, 1004));
+  pod.progress = 30;
+  EXPECT_EQ(jobs.changed(0, "DELETED", pod, 1005).value(), 25);
+}
+
+TEST(Replay, KubeletsSayWhenAPodStartedAndWhatItLeft) {
+  const json state{{"terminated", {{"message", "37\n"}}}};
+  json pod{{"status",
+            {{"phase", "Running"},
+             {"startTime", "1970-01-01T00:00:05Z"},
+             {"containerStatuses", json::array({json{{"state", state}}})}}}};
+  EXPECT_EQ(facts_of(pod).value().started_s, 5);
+  EXPECT_EQ(facts_of(pod).value().progress, 37);
+  pod["metadata"]["annotations"]["gpemu.dev/started"] = "6.5";
+  pod["status"]["containerStatuses"][0]["state"]["terminated"]["message"] = "killed";
+  EXPECT_EQ(facts_of(pod).value().started_s, 6.5);
+  EXPECT_FALSE(facts_of(pod).value().progress);
+}
+
 TEST(Replay, SpeedsAreATableForEachKind) {
   const Fleet fleet = Fleet::create({{.name = "a", .gpu = "fast", .gpus = 1},
                                      {.name = "b", .gpu = "slow", .gpus = 1}})

@@ -40,10 +40,9 @@ Result<std::optional<double>> consumed(const json& result, const char* capacity,
   return quantity / whole;
 }
 
-Result<std::size_t> gpu_of(const std::string& device, std::size_t count) {
-  for (std::size_t gpu = 0; gpu < count; ++gpu) {
-    if (device == device_name(gpu)) return gpu;
-  }
+Result<containers::GpuPart> part_of(const std::string& device, std::size_t count) {
+  const std::optional<containers::GpuPart> part = part_of_device(device);
+  if (part && part->gpu < count) return *part;
   return fail(ErrorCode::kNotFound,
               "the device '{}' is none of this node's: the driver has {} GPUs", device, count);
 }
@@ -55,7 +54,8 @@ Result<void> check_configuration(const json& configuration) {
   const std::string kind = text_at(parameters, {"kind"});
   const std::string strategy = text_at(parameters, {"sharing", "strategy"});
   const std::string interval = text_at(parameters, {"sharing", "timeSlicingConfig", "interval"});
-  const bool is_usual = kind == "GpuConfig" && (strategy.empty() || strategy == "TimeSlicing") &&
+  const bool is_usual = (kind == "GpuConfig" || kind == "MigDeviceConfig") &&
+                        (strategy.empty() || strategy == "TimeSlicing") &&
                         (interval.empty() || interval == "Default");
   if (is_usual) return {};
   return fail(
@@ -105,7 +105,7 @@ Result<std::vector<ClaimedGpu>> claimed_gpus(const json& claim, const std::strin
                    .pool = text_at(result, {"pool"}),
                    .device = text_at(result, {"device"}),
                    .part = {}};
-    GPEMU_ASSIGN(gpu.part.gpu, gpu_of(gpu.device, memory.size()));
+    GPEMU_ASSIGN(gpu.part, part_of(gpu.device, memory.size()));
     GPEMU_ASSIGN(const auto bytes,
                  consumed(result, "memory", static_cast<double>(memory[gpu.part.gpu])));
     GPEMU_ASSIGN(const auto percent, consumed(result, "cores", 100));

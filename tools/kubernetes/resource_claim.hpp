@@ -25,7 +25,8 @@ struct ClaimedGpu {
 ///
 /// Errors: kUnavailable if nothing is allocated to it; kNotFound for a device that the node has
 ///   not; kUnsupported for access as an administrator, and for a configuration of the driver other
-///   than NVIDIA's GpuConfig with TimeSlicing and its default interval; kCorruptData.
+///   than NVIDIA's GpuConfig and MigDeviceConfig with TimeSlicing and its default interval;
+///   kCorruptData.
 [[nodiscard]] Result<std::vector<ClaimedGpu>> claimed_gpus(const nlohmann::json& claim,
                                                            const std::string& driver,
                                                            std::span<const Bytes> memory);

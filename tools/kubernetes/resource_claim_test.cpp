@@ -46,6 +46,17 @@ TEST(ResourceClaimTest, QuantitiesAreThoseOfKubernetes) {
   for (const char* wrong : {"", "Gi", "4 Gi", "4gi", "4Gii"}) EXPECT_FALSE(quantity_of(wrong));
 }
 
+TEST(ResourceClaimTest, NamesOfDevicesSayWhatTheyAre) {
+  EXPECT_EQ(part_of_device("gpu-12").value().gpu, 12U);
+  EXPECT_FALSE(part_of_device("gpu-12").value().mig);
+  const containers::GpuPart part = part_of_device("gpu-3-mig-19-6").value();
+  EXPECT_EQ(part.gpu, 3U);
+  EXPECT_EQ(part.mig, (containers::MigPlacement{.profile = 19, .start = 6}));
+  for (const char* other : {"gpu-", "gpu-1x", "gpu-01", "gpu-1-mig-9", "gpu-1-mig-9-4-0", "x"}) {
+    EXPECT_FALSE(part_of_device(other)) << other;
+  }
+}
+
 TEST(ResourceClaimTest, HasTheDriversGpusAndTheirParts) {
   json other = result("x", "gpu-1");
   other["driver"] = "other";

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -14,9 +15,12 @@
 #include "gpemu/base/error.hpp"
 #include "gpemu/base/units.hpp"
 #include "gpemu/containers/container_edits.hpp"
+#include "gpemu/containers/gpu_places.hpp"
+#include "gpemu/device/mig_layout.hpp"
 #include "gpemu/device/node.hpp"
 #include "gpemu/device/node_state.hpp"
 #include "gpemu/profile/fault_plan.hpp"
+#include "gpemu/profile/mig_profile.hpp"
 
 namespace gpemu::containers {
 
@@ -39,12 +43,19 @@ struct GpuPoolOptions {
   std::filesystem::path installation;  ///< see edits_for().
   int replicas = 1;                    ///< of each GPU; more than 1: several containers share it.
   Division division = Division::kNone;
+  /// The profiles of MIG that the GPUs have, which then are of one kind; needed for instances.
+  std::vector<profile::MigProfile> mig_profiles;
+  /// The names of profiles: MIG divides each GPU into these instances. Empty: it does not.
+  std::vector<std::string> mig;
 };
 
-/// One thing that a container can get: a GPU, or a replica of one.
+/// One thing that a container can get: a GPU, a replica of one, or a MIG device.
 struct PoolDevice {
-  std::string id;  ///< the GPU's UUID; of replicas "UUID::NUMBER", as NVIDIA's plugin has them.
+  /// Its UUID; of replicas "UUID::NUMBER", as NVIDIA's plugin has them.
+  std::string id;
   std::size_t gpu = 0;
+  std::optional<MigPlacement> mig;
+  std::string profile;  ///< of a MIG device, its name: "3g.20gb".
 };
 
 /// What a holder gets of a GPU, as parts of the whole.
@@ -52,6 +63,8 @@ struct GpuPart {
   std::size_t gpu = 0;
   double memory = 1;
   double compute = 1;  ///< 0: what others leave.
+  /// A GPU instance in place of the GPU; then the above are 1.
+  std::optional<MigPlacement> mig;
 };
 
 /// Hands out emulated GPUs to containers. A container that has GPUs to itself gets a node of its
@@ -63,8 +76,9 @@ struct GpuPart {
 /// Thread safety: none.
 class GpuPool {
  public:
-  /// Makes the folder. Errors: those of edits_for(); kInvalidArgument for no GPUs, or numbers out
-  /// of range; kIo.
+  /// Makes the folder. Errors: those of edits_for(); kInvalidArgument for no GPUs, numbers out of
+  /// range, and instances for which a GPU has no profile or no room; kUnsupported for replicas of
+  /// MIG devices; kIo.
   [[nodiscard]] static Result<GpuPool> create(GpuPoolOptions options);
 
   /// Returns where a pool in a folder has the node kNodeName with all GPUs of its machine.
@@ -91,7 +105,7 @@ class GpuPool {
   /// GPUs that are not shared is gone.
   ///
   /// Errors: kNotFound for an unknown device; kInvalidArgument for none, or for replicas of several
-  ///   GPUs; those of Node::create().
+  ///   GPUs; those of Node::create() and of making MIG's instances.
   [[nodiscard]] Result<ContainerEdits> allocate(std::span<const std::string> ids);
 
   /// Gives GPUs, or parts of one, to a holder, and returns what all its containers need: the same
@@ -100,8 +114,8 @@ class GpuPool {
   ///
   /// Requires: a holder's name can be that of a file and has no '@'; names with a '.' belong to
   ///   the holder before it. Errors: kNotFound for an unknown GPU; kInvalidArgument for none, for
-  ///   parts of several GPUs or of more than a whole; kResourceLimit for more holders than can
-  ///   share a GPU; those of Node::create().
+  ///   parts of several GPUs, of more than a whole, or of MIG beside others; kResourceLimit for
+  ///   more holders than can share a GPU; those of Node::create() and of making MIG's instances.
   [[nodiscard]] Result<ContainerEdits> give(const std::string& holder,
                                             std::span<const GpuPart> parts,
                                             Division division = Division::kLimit);
@@ -112,21 +126,23 @@ class GpuPool {
  private:
   GpuPool(GpuPoolOptions options, std::shared_ptr<device::Node> machine)
       : options_(std::move(options)), machine_(std::move(machine)) {}
-  [[nodiscard]] Result<std::size_t> gpu_of(std::string_view id) const;
+  [[nodiscard]] Result<PoolDevice> device_of(std::string_view id) const;
+  void add_devices(std::size_t gpu, std::span<const device::MigDevice> instances);
   /// Returns the number of the container that has these replicas among those on its GPU, from 1.
   [[nodiscard]] int tenant_of(std::span<const std::string> ids) const;
   /// Returns the number of a holder among those that share a GPU, from 1, which it keeps.
   [[nodiscard]] Result<int> tenant_of(const std::string& holder, std::size_t gpu) const;
   /// Returns whether a folder has a node with these GPUs, of this kind and name: an earlier pool
   /// may have had others.
-  [[nodiscard]] bool has_node(const std::filesystem::path& folder,
-                              const std::vector<std::size_t>& gpus) const;
+  [[nodiscard]] bool has_node(const std::filesystem::path& folder, const GpuPlaces& places) const;
   [[nodiscard]] Result<void> make_node(const std::filesystem::path& folder,
-                                       const std::vector<std::size_t>& gpus) const;
-  [[nodiscard]] Result<std::filesystem::path> node_folder(const std::vector<std::size_t>& gpus);
+                                       const GpuPlaces& places) const;
+  [[nodiscard]] Result<std::filesystem::path> node_folder(const GpuPlaces& places);
+  /// Returns the UUIDs of GPUs and of MIG devices.
+  [[nodiscard]] Result<std::vector<std::string>> uuids_of(const GpuPlaces& places) const;
   /// Returns what a container with the node in a folder needs.
   [[nodiscard]] Result<ContainerEdits> edits_of(const std::filesystem::path& folder,
-                                                const std::vector<std::size_t>& gpus) const;
+                                                const GpuPlaces& places) const;
 
   GpuPoolOptions options_;
   std::shared_ptr<device::Node> machine_;

@@ -25,13 +25,15 @@ struct TenantUse {
 
 /// A GPU of a pool's machine. Sums are of all its containers since the monitor began.
 struct GpuUse {
-  device::DeviceSnapshot now;        ///< of its container's node; of the machine's if it has none.
-  device::DeviceLoad load;           ///< between the last two looks.
-  int xid = 0;                       ///< the last one that a driver would have reported; 0: none.
-  Duration busy{};                   ///< for so long, the multiprocessors worked.
-  double energy_j = 0;               ///< since the host started.
-  Bytes received = 0, sent = 0;      ///< over PCIe.
-  Bytes over_nvlinks = 0;            ///< in both directions.
+  device::DeviceSnapshot now;    ///< of its container's node; of the machine's if it has none.
+  device::DeviceLoad load;       ///< between the last two looks.
+  int xid = 0;                   ///< the last one that a driver would have reported; 0: none.
+  Duration busy{};               ///< for so long, the multiprocessors worked.
+  double energy_j = 0;           ///< since the host started.
+  Bytes received = 0, sent = 0;  ///< over PCIe.
+  Bytes over_nvlinks = 0;        ///< in both directions.
+  /// MIG divides it for containers; what these do is not summed.
+  bool is_divided = false;
   std::map<int, TenantUse> tenants;  ///< by number (device::ComputeShare).
 };
 

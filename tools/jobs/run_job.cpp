@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "jobs/run_job.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <cmath>
+#include <fcntl.h>
+#include <memory>
+#include <string_view>
+#include <unistd.h>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "gpemu/base/file.hpp"
+#include "gpemu/base/units.hpp"
+#include "gpemu/base/variables.hpp"
+#include "gpemu/device/device.hpp"
+#include "gpemu/device/node_files.hpp"
+#include "gpemu/device/process_priority.hpp"
+
+namespace gpemu::tools {
+namespace {
+
+/// Waits and kernels are no longer, so that a job that is to stop does so soon.
+constexpr Duration kPiece = std::chrono::milliseconds(50);
+/// The most bytes of a file with a number.
+constexpr Bytes kNumberBytes = 64;
+
+/// Returns the number in a file: 1 if it is empty, as a downward API's without the annotation.
+Result<double> read_pace(const std::filesystem::path& file) {
+  if (file.empty()) return 1;
+  GPEMU_ASSIGN(const std::string text, read_file(file, kNumberBytes));
+  std::string_view word = text;
+  while (!word.empty() && word.back() == '\n') word.remove_suffix(1);
+  if (word.empty()) return 1;
+  double pace = 0;
+  const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), pace);
+  const bool is_number = error == std::errc{} && end == word.data() + word.size();
+  if (is_number && std::isfinite(pace) && pace > 0) return pace;
+  return fail(ErrorCode::kInvalidArgument, "{}: '{}' is no pace, a number above 0", file.string(),
+              word);
+}
+
+/// The GPUs of a job, and how it uses them.
+class RunningJob {
+ public:
+  RunningJob(const RunJobOptions& options, const World& world, const std::atomic<bool>& stop)
+      : options_(options), world_(world), stop_(stop) {}
+
+  Result<void> open();
+  /// Runs the iterations; returns how many are done.
+  Result<std::uint64_t> run();
+
+ private:
+  void wait_until(TimePoint time);
+  void compute(Duration time);
+  [[nodiscard]] TimePoint now() const { return node_->clock().now(); }
+
+  const RunJobOptions& options_;
+  const World& world_;
+  const std::atomic<bool>& stop_;
+  std::shared_ptr<device::Node> node_;
+  std::vector<std::unique_ptr<device::Device>> devices_;
+};
+
+Result<void> RunningJob::open() {
+  device::end_when_cut_short();
+  std::string named = options_.node;
+  if (named.empty()) named = world_.variable(variable::kNode).value_or("");
+  GPEMU_ASSIGN(const std::string name, device::default_node_name(named, world_.nodes));
+  GPEMU_ASSIGN(node_, device::Node::open(name, world_.nodes));
+  const std::string priority = world_.variable(variable::kGpuPriority).value_or("");
+  GPEMU_ASSIGN(const auto own,
+               device::process_priority([&](const char* /*name*/) { return priority.c_str(); }));
+  node_->set_priority(own);
+  const int last = options_.device + options_.gpus - 1;
+  if (last >= node_->device_count()) {
+    return fail(ErrorCode::kInvalidArgument,
+                "--device {} and --gpus {} ask for device {} of node '{}', whose last is {}",
+                options_.device, options_.gpus, last, name, node_->device_count() - 1);
+  }
+  GPEMU_ASSIGN(const device::ComputeShares shares, world_.compute_shares());
+  for (int index = options_.device; index <= last; ++index) {
+    GPEMU_ASSIGN(std::unique_ptr<device::Device> device,
+                 device::Device::open(node_, index, node_->clock(), {}, shares.of(index)));
+    devices_.push_back(std::move(device));
+  }
+  return {};
+}
+
+void RunningJob::wait_until(TimePoint time) {
+  while (!stop_ && now() < time) node_->clock().wait_until(std::min(time, now() + kPiece));
+}
+
+void RunningJob::compute(Duration time) {
+  while (!stop_ && time > Duration::zero()) {
+    const Duration piece = std::min(time, kPiece);
+    for (const auto& device : devices_) device->default_stream().launch(piece);
+    for (const auto& device : devices_) device->default_stream().synchronize();
+    time -= piece;
+  }
+}
+
+Result<std::uint64_t> RunningJob::run() {
+  for (std::uint64_t done = 0; done < options_.iterations; ++done) {
+    GPEMU_ASSIGN(const double pace, read_pace(options_.pace));
+    const double whole_s = options_.iteration_s * pace;
+    const scheduling::Stages stages = options_.stages_s.value_or(scheduling::Stages{0, whole_s, 0});
+    const TimePoint due = now() + from_seconds(whole_s);
+    wait_until(now() + from_seconds(stages[0]));
+    compute(from_seconds(stages[1]));
+    wait_until(now() + from_seconds(stages[2]));
+    wait_until(due);
+    if (stop_) return done;
+  }
+  return options_.iterations;
+}
+
+/// Writes into a file that may not be replaced, such as a container's /dev/termination-log.
+Result<void> write_progress(const std::filesystem::path& file, std::uint64_t done) {
+  const FileDescriptor descriptor(
+      ::open(file.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
+  const std::string text = fmt::format("{}\n", done);
+  if (descriptor.get() < 0 || ::write(descriptor.get(), text.data(), text.size()) < 0) {
+    return fail(ErrorCode::kIo, "cannot write {}: {}", file.string(), errno_message(errno));
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<std::uint64_t> run_job(const RunJobOptions& options, const World& world,
+                              const std::atomic<bool>& stop) {
+  RunningJob job(options, world, stop);
+  GPEMU_TRY(job.open());
+  GPEMU_ASSIGN(const std::uint64_t done, job.run());
+  if (!options.progress.empty()) {
+    GPEMU_TRY(write_progress(options.progress, done));
+  }
+  if (stop) {
+    return fail(ErrorCode::kInterrupted, "the job was stopped after {} of {} iterations", done,
+                options.iterations);
+  }
+  return done;
+}
+
+}  // namespace gpemu::tools

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "gpemu/base/error.hpp"
+#include "gpemu/base/units.hpp"
+#include "gpemu/device/node.hpp"
+
+#include "kubernetes/api_server.hpp"
+
+namespace gpemu::tools {
+
+/// Tells a cluster of the Xids of a machine's GPUs, as events of its Kubernetes node. Those of
+/// faults that begin by a count of containers' work are not among them.
+///
+/// Thread safety: none.
+class XidEvents {
+ public:
+  /// `node`: the name of the Kubernetes node.
+  XidEvents(ApiServer server, std::string node)
+      : server_(std::move(server)), node_(std::move(node)) {}
+
+  /// Makes an event for each Xid of the machine since the last call. Errors: those of ApiServer;
+  /// the next call tries again.
+  [[nodiscard]] Result<void> look(const device::Node& machine);
+
+ private:
+  [[nodiscard]] Result<void> tell(int gpu, const std::string& uuid, int xid);
+
+  ApiServer server_;
+  std::string node_;
+  std::vector<TimePoint> told_;  ///< by GPU, the time of the last Xid.
+};
+
+}  // namespace gpemu::tools
