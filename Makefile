@@ -41,7 +41,7 @@ format:
 docs:
 	@scripts/build/setup.sh
 	@cmake --preset dev --log-level=WARNING
-	@cmake --build --preset dev --target gpemu gpemu_profiles
+	@cmake --build --preset dev --target gpemu gpemu-slurm gpemu_profiles
 	@scripts/generate/generate_docs.py
 	@scripts/check/check_docs.py --exact --update
 

@@ -67,8 +67,8 @@ def enter(name):
     """Continues in new namespaces, as a process that is not the first one there."""
     if os.environ.get("GPEMU_SLURM_TEST") != name:
         os.environ["GPEMU_SLURM_TEST"] = name
-        os.execvp("unshare", ["unshare", "--mount", "--net", "--pid", "--uts", "--fork", "--mount-proc",
-                              "--kill-child", sys.executable, *sys.argv])
+        os.execvp("unshare", ["unshare", "--mount", "--net", "--pid", "--uts", "--fork",
+                              "--mount-proc", "--kill-child", sys.executable, *sys.argv])
     child = os.fork()
     if child != 0:
         # The first process gets the children of those that have ended.

@@ -44,6 +44,7 @@ std::string gres_of(const SlurmNodes& nodes, const MachineGpus& machine) {
     }
   }
   std::vector<std::string> parts;
+  parts.reserve(counts.size() + 1);
   for (const auto& [type, count] : counts) parts.push_back(fmt::format("gpu:{}:{}", type, count));
   const std::size_t gpus = machine.gpus.size();
   if (nodes.shards > 0) parts.push_back(fmt::format("shard:{}", gpus * nodes.shards));

@@ -365,6 +365,7 @@ Result<StepGpus> JobNodes::give(const StepRequest& request, const GpuSources& so
   step.environment = environment_in(place, shims, records);
   auto& set = step.environment.set;
   std::vector<int> numbers;
+  numbers.reserve(gpus.size());
   for (const int gpu : gpus) numbers.push_back(place.first + gpu);
   set.emplace_back(variable::kDevices, fmt::format("{}", fmt::join(numbers, ",")));
   if (place.lock.valid()) {

@@ -30,8 +30,6 @@ extern "C" {
 #include <slurm/spank.h>
 }
 
-extern char** environ;
-
 namespace {
 
 /// Set for tasks, so that a step without GPUs can tell that variables are those of its parent.
@@ -130,6 +128,7 @@ Program call_program(std::vector<std::string> words) {
   ::posix_spawnattr_setsigdefault(&attributes, &all);
   ::posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
   std::vector<char*> arguments;
+  arguments.reserve(words.size() + 1);
   for (std::string& word : words) arguments.push_back(word.data());
   arguments.push_back(nullptr);
   pid_t child = 0;
@@ -199,7 +198,7 @@ void read_given(const std::string& text) {
 
 /// Returns a variable of the step or task.
 std::string variable_of(spank_t spank, const char* name) {
-  std::array<char, 8192> value{};
+  std::array<char, 65'536> value{};
   if (spank_getenv(spank, name, value.data(), value.size()) != ESPANK_SUCCESS) return "";
   return value.data();
 }
@@ -333,6 +332,7 @@ void ask_for_gpus(spank_t spank) {
 extern "C" {
 
 // As SPANK_PLUGIN() has them, which C++ would not export.
+// NOLINTBEGIN(readability-identifier-naming): Slurm's names.
 extern const char plugin_name[];
 extern const char plugin_type[];
 extern const unsigned int plugin_version;
@@ -341,6 +341,7 @@ const char plugin_name[] = "gpemu";
 const char plugin_type[] = "spank";
 const unsigned int plugin_version = SLURM_VERSION_NUMBER;
 const unsigned int spank_plugin_version = 1;
+// NOLINTEND(readability-identifier-naming)
 
 int slurm_spank_init(spank_t spank, int count, char** arguments) {
   read_arguments(count, arguments);
@@ -392,8 +393,8 @@ int slurm_spank_task_init(spank_t spank, int, char**) {
   spank_setenv(spank, kOfJob, known.job.c_str(), 1);
   spank_setenv(spank, "CUDA_VISIBLE_DEVICES", visible_to(gpus_of_step(spank)).c_str(), 1);
   const std::string path = variable_of(spank, "PATH");
-  if (!known.path.empty() && !path.starts_with(known.path + ':')) {
-    spank_setenv(spank, "PATH", (known.path + (path.empty() ? "" : ":" + path)).c_str(), 1);
+  if (!path.empty() && !path.starts_with(known.path + ':')) {
+    spank_setenv(spank, "PATH", (known.path + ':' + path).c_str(), 1);
   }
   return 0;
 }
