@@ -118,7 +118,9 @@ GPEMU_SHIM_EXPORT int nvmlDeviceGetCpuAffinity(Handle* device, unsigned words,
   if (affinity == nullptr || words == 0) return nvml::kInvalidArgument;
   constexpr unsigned kBits = 8 * sizeof(unsigned long);
   const auto cpus = static_cast<unsigned>(::sysconf(_SC_NPROCESSORS_CONF));
-  for (unsigned i = 0; i < words; ++i) {
+  // A size out of range, such as one in bytes of all memory, is not believed.
+  constexpr unsigned kMostWords = 1024;
+  for (unsigned i = 0; i < std::min(words, kMostWords); ++i) {
     const unsigned bits = cpus > i * kBits ? std::min(cpus - i * kBits, kBits) : 0;
     affinity[i] = bits == kBits ? ~0UL : (1UL << bits) - 1;
   }

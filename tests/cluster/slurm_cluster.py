@@ -46,6 +46,7 @@ SelectType=select/cons_tres
 SelectTypeParameters=CR_Core
 SlurmdParameters=config_overrides
 PlugStackConfig={lab}/plugstack.conf
+SchedulerParameters=batch_sched_delay=0,sched_min_interval=0
 KillWait=2
 MessageTimeout=30
 SlurmdTimeout=300

@@ -426,7 +426,7 @@ class GpusOfTasks(Slurm):
 
     def test_nothing_is_left_of_jobs_that_end_in_all_ways(self):
         draw = random.Random(OPTIONS.seed)
-        counts = {}
+        counts, had = {}, 0
         for number in range(OPTIONS.times):
             node, gres = draw.choice((("n1", "gpu:2"), ("s1", "shard:2"),
                                       ("g1", "gpu:h100_2g.20gb:1")))
@@ -434,14 +434,18 @@ class GpusOfTasks(Slurm):
             with self.subTest(number=number, node=node, end=end.__name__):
                 job = self.submit(node, gres)
                 # Before it has started, while it starts, and later.
-                time.sleep(draw.choice((0, 0.1, 0.3, draw.uniform(0, 1.5))))
+                if draw.random() < 0.8:
+                    self.cluster.eventually(lambda node=node: self.cluster.left_on(node))
+                time.sleep(draw.choice((0, 0.02, 0.1, draw.uniform(0, 1))))
+                had += bool(self.cluster.left_on(node))
                 end(node, job)
                 self.cluster.eventually(lambda job=job: self.state(job) == "", 60)
                 self.cluster.eventually(lambda node=node: not self.cluster.left_on(node), 30)
                 self.assertEqual(slurm_cluster.processes_with(f"SLURM_JOB_ID={job}"), [])
                 self.cluster.eventually(lambda node=node: self.node_state(node) == "idle", 60)
             counts[end.__name__] = counts.get(end.__name__, 0) + 1
-        print(f"{OPTIONS.times} ends: {counts}", file=sys.stderr)
+        print(f"{OPTIONS.times} ends: {counts}; {had} jobs had their GPUs", file=sys.stderr)
+        self.assertGreaterEqual(had, OPTIONS.times // 2)
 
     def submit(self, node, gres):
         script = LAB / "busy.py"
@@ -477,9 +481,13 @@ class GpusOfTasks(Slurm):
         self.cluster.start(node)
         self.cluster.run("scancel", job)
 
-    def requeue(self, _, job):
-        subprocess.run(["scontrol", "requeue", job], check=False, capture_output=True)
-        time.sleep(0.5)
+    def requeue(self, node, job):
+        """The job waits to start again, which it does after two minutes, with nothing left of its
+        first start; then it is cancelled."""
+        done = subprocess.run(["scontrol", "requeue", job], check=False, capture_output=True)
+        if done.returncode == 0:  # It fails for a job that has not started.
+            self.cluster.eventually(lambda: self.state(job) == "PENDING")
+            self.cluster.eventually(lambda: not self.cluster.left_on(node))
         self.cluster.run("scancel", job)
 
 
