@@ -118,7 +118,7 @@ GPEMU_SHIM_EXPORT int nvmlDeviceGetCpuAffinity(Handle* device, unsigned words,
   if (affinity == nullptr || words == 0) return nvml::kInvalidArgument;
   constexpr unsigned kBits = 8 * sizeof(unsigned long);
   const auto cpus = static_cast<unsigned>(::sysconf(_SC_NPROCESSORS_CONF));
-  // A size out of range, such as one in bytes of all memory, is not believed.
+  // Ignore words beyond these: no system has as many processors as they have bits.
   constexpr unsigned kMostWords = 1024;
   for (unsigned i = 0; i < std::min(words, kMostWords); ++i) {
     const unsigned bits = cpus > i * kBits ? std::min(cpus - i * kBits, kBits) : 0;

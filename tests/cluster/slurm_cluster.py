@@ -190,14 +190,15 @@ class SlurmCluster:
         else:
             self.run("slurmd", "-N", node)
 
-    def crash(self, node, steps=True):
-        """Kills a node's slurmd and, if so, all that it has started."""
-        numbers = [int((LAB / f"slurmd-{node}.pid").read_text())]
-        if steps:
-            numbers += processes_with(f"SLURMD_NODENAME={node}")
-        for number in numbers:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(number, signal.SIGKILL)
+    def crash(self, node, job=None):
+        """Kills a node's slurmd and, with a job, all that it has started for that."""
+        found = [int((LAB / f"slurmd-{node}.pid").read_text())]
+        while found:
+            for number in found:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(number, signal.SIGKILL)
+            time.sleep(0.05)  # For those that have just been started.
+            found = [] if job is None else processes_of(node, job)
 
     def run(self, *words, **options):
         """What a program says, which must succeed."""
@@ -249,6 +250,23 @@ def processes_with(variable):
             if variable.encode() in (path / "environ").read_bytes().split(b"\0"):
                 found.append(int(path.name))
     return found
+
+
+def processes_of(node, job):
+    """The processes of a job on a node, with those of Slurm for it."""
+    found = processes_with(f"SLURMD_NODENAME={node}")
+    for path in pathlib.Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            words = (path / "cmdline").read_bytes().decode(errors="replace")
+            if words.startswith((f"slurmstepd: [{job}.", "/usr/sbin/slurmstepd")):
+                found.append(int(path.name))
+    return [number for number in set(found) if alive(number)]
+
+
+def alive(number):
+    with contextlib.suppress(OSError):
+        return pathlib.Path(f"/proc/{number}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    return False
 
 
 def program(build, name):
