@@ -47,7 +47,7 @@ class Replay(unittest.TestCase):
         shared = "--replicas 4 --resource nvidia.com/gpu.shared"
         cases = " ".join(cls.case(plugin, node, shared) for node in FLEETS)
         cls.cluster = cluster.Cluster(FOLDER, nodes=len(FLEETS),
-                                      on_node=[f"case $NODE_NAME in {cases} esac"])
+                                      on_node=[f"sh -c 'case $NODE_NAME in {cases} esac'"])
         cls.cluster.up()
         cls.addClassCleanup(cls.cluster.down)
         cls.kinds = {}
@@ -107,13 +107,13 @@ class Replay(unittest.TestCase):
         print(f"{policy}, at {speed} times the speed:\n{said}", flush=True)
         return read_rows(per_job)
 
-    def start_s(self, fleet, count):
+    def start_s(self, fleet, count, *options):
         """How long a pod takes beside its job: to be bound, to start and to be known to have
         ended. It is measured with so many that start together, twice."""
         jobs = FOLDER / "start.csv"
         write_rows(jobs, [("job", "arrival_s", "gpus", "duration_s"), *(
             (f"{wave}-{i}", wave * 20, 1, 5) for wave in range(2) for i in range(count))])
-        rows = self.replay("fifo", 1, jobs, fleet)
+        rows = self.replay("fifo", 1, jobs, fleet, *options)
         times = [float(row["end_s"]) - float(row["arrival_s"]) - 5 for row in rows]
         return sum(times) / len(times)
 
@@ -143,11 +143,12 @@ class Replay(unittest.TestCase):
     def test_muri(self):
         fleet = self.use("n3")
         speed = 4
-        start_s = self.start_s(fleet, 1)
+        shared = ("--resource", "nvidia.com/gpu.shared")
+        start_s = self.start_s(fleet, 1, *shared)
         print(f"a pod takes {start_s:.2f} s beside its job", flush=True)
         jobs = cluster.ROOT / "experiments/muri/two-classes.csv"
         jct = {policy: self.compare(policy, speed, jobs, fleet, "--restart",
-                                    f"{speed * start_s:.2f}")
+                                    f"{speed * start_s:.2f}", *shared)
                for policy in ("srtf", "muri-s")}
         self.assertLess(jct["muri-s"], jct["srtf"])
 

@@ -5,6 +5,8 @@
 #include <cerrno>
 #include <charconv>
 #include <cmath>
+#include <cstddef>
+#include <deque>
 #include <fcntl.h>
 #include <memory>
 #include <string_view>
@@ -18,6 +20,7 @@
 #include "gpemu/base/units.hpp"
 #include "gpemu/base/variables.hpp"
 #include "gpemu/device/device.hpp"
+#include "gpemu/device/moment.hpp"
 #include "gpemu/device/node_files.hpp"
 #include "gpemu/device/process_priority.hpp"
 
@@ -26,6 +29,8 @@ namespace {
 
 /// Waits and kernels are no longer, so that a job that is to stop does so soon.
 constexpr Duration kPiece = std::chrono::milliseconds(50);
+/// So many kernels of a job that has nothing else to do are queued, so that the GPU waits for none.
+constexpr std::size_t kAhead = 2;
 /// The most bytes of a file with a number.
 constexpr Bytes kNumberBytes = 64;
 
@@ -56,7 +61,9 @@ class RunningJob {
 
  private:
   void wait_until(TimePoint time);
-  void compute(Duration time);
+  /// Returns when all but so many of the kernels have ended; how long the GPUs took, if all have.
+  Duration compute(Duration time, std::size_t ahead);
+  void wait_for_kernels(std::size_t ahead);
   [[nodiscard]] TimePoint now() const { return node_->clock().now(); }
 
   const RunJobOptions& options_;
@@ -64,6 +71,8 @@ class RunningJob {
   const std::atomic<bool>& stop_;
   std::shared_ptr<device::Node> node_;
   std::vector<std::unique_ptr<device::Device>> devices_;
+  std::deque<std::vector<device::Moment>> ends_;  ///< of kernels that were not waited for.
+  TimePoint last_end_{};                          ///< of those that were.
 };
 
 Result<void> RunningJob::open() {
@@ -95,28 +104,54 @@ void RunningJob::wait_until(TimePoint time) {
   while (!stop_ && now() < time) node_->clock().wait_until(std::min(time, now() + kPiece));
 }
 
-void RunningJob::compute(Duration time) {
+Duration RunningJob::compute(Duration time, std::size_t ahead) {
+  const TimePoint begin = now();
   while (!stop_ && time > Duration::zero()) {
     const Duration piece = std::min(time, kPiece);
-    for (const auto& device : devices_) device->default_stream().launch(piece);
-    for (const auto& device : devices_) device->default_stream().synchronize();
+    std::vector<device::Moment>& ends = ends_.emplace_back();
+    for (const auto& device : devices_) {
+      device->default_stream().launch(piece);
+      ends.push_back(device->default_stream().last_end());
+    }
+    wait_for_kernels(kAhead);
     time -= piece;
+  }
+  wait_for_kernels(ahead);
+  return std::max(last_end_ - begin, Duration::zero());
+}
+
+void RunningJob::wait_for_kernels(std::size_t ahead) {
+  for (; ends_.size() > ahead; ends_.pop_front()) {
+    for (const device::Moment& end : ends_.front()) {
+      end.wait(node_->clock());
+      last_end_ = std::max(last_end_, end.time());
+    }
   }
 }
 
 Result<std::uint64_t> RunningJob::run() {
-  for (std::uint64_t done = 0; done < options_.iterations; ++done) {
+  const bool only_computes = !options_.stages_s;
+  std::uint64_t done = 0;
+  TimePoint begin = now();  // Of an iteration, if this host is never late.
+  for (; done < options_.iterations; ++done) {
     GPEMU_ASSIGN(const double pace, read_pace(options_.pace));
-    const double whole_s = options_.iteration_s * pace;
-    const scheduling::Stages stages = options_.stages_s.value_or(scheduling::Stages{0, whole_s, 0});
-    const TimePoint due = now() + from_seconds(whole_s);
-    wait_until(now() + from_seconds(stages[0]));
-    compute(from_seconds(stages[1]));
-    wait_until(now() + from_seconds(stages[2]));
-    wait_until(due);
-    if (stop_) return done;
+    const Duration whole = from_seconds(options_.iteration_s * pace);
+    const scheduling::Stages stages = options_.stages_s.value_or(scheduling::Stages{});
+    const Duration host = from_seconds(stages[0]);
+    wait_until(begin + host);
+    const Duration gpu =
+        only_computes ? compute(whole, kAhead) : compute(from_seconds(stages[1]), 0);
+    if (stop_) break;
+    if (only_computes) continue;
+    // What others take of the GPUs counts; that this host wakes up late does not add up, unless it
+    // is an iteration behind.
+    begin += std::max(whole, host + gpu + from_seconds(stages[2]));
+    wait_until(begin);
+    begin = std::max(begin, now() - whole);
+    if (stop_) break;
   }
-  return options_.iterations;
+  wait_for_kernels(0);
+  return done;
 }
 
 /// Writes into a file that may not be replaced, such as a container's /dev/termination-log.

@@ -167,14 +167,10 @@ Result<std::vector<json>> pods_of(const Fleet& fleet, const Job& job, JobIndex i
     return fail(ErrorCode::kUnsupported,
                 "job {} has no whole GPUs; with --image, only jobs that have are replayed", job.id);
   }
-  if (!is_hollow && options.shares_gpus) limits[kSharedGpuResource] = std::to_string(gpus);
-  if (options.shares_gpus && !job.demand.shares_gpus()) {
-    annotations[annotation::kGpus] = std::to_string(gpus);
-  } else if (gpus != 0 && !job.demand.shares_gpus()) {
-    limits[kGpuResource] = std::to_string(gpus);
-  } else if (job.demand.shares_gpus()) {
-    annotations[annotation::kGpus] = std::to_string(gpus);
-  }
+  const bool by_resource = is_hollow ? !options.shares_gpus && !job.demand.shares_gpus() : true;
+  if (gpus != 0 && by_resource) limits[options.resource] = std::to_string(gpus);
+  // Else, the pod would ask for none.
+  if (!limits.contains(kGpuResource)) annotations[annotation::kGpus] = std::to_string(gpus);
   const scheduling::HostShare host = job.demand.host_beside(gpus);
   if (host.millicores != 0) limits["cpu"] = fmt::format("{}m", host.millicores);
   if (host.memory_mib != 0) limits["memory"] = fmt::format("{}Mi", host.memory_mib);

@@ -34,6 +34,8 @@ struct ReplayOptions {
   /// The pods' image, for nodes with kubelets and gpemu's device plugin: the jobs run in them by
   /// `gpemu jobs run`. Empty: the pods are hollow nodes'.
   std::string image;
+  /// What those pods ask for, as their nodes' device plugin offers it.
+  std::string resource = kGpuResource;
 };
 
 /// Returns the pods of a job: one, or a group of them if no server has so many GPUs. `done_s`: how

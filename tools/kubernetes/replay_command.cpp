@@ -39,7 +39,7 @@ struct ReplayChoices {
   std::uint64_t servers = 0, gpus = 8, first = 0;
   double restart_s = 0;
   std::optional<double> round_s;
-  std::string policy, scheduler = "gpemu-scheduler", image;
+  std::string policy, scheduler = "gpemu-scheduler", image, resource = kGpuResource;
   double speed = 1;
 };
 
@@ -146,6 +146,22 @@ bool has_one_each(const Fleet& fleet) {
   return std::ranges::all_of(fleet.servers(), [](const auto& server) { return server.gpus == 1; });
 }
 
+/// Returns an error if pods would not have the GPUs that the policy gives them.
+Result<void> check_resource(const ReplayChoices& options, bool shares, const Fleet& fleet) {
+  if (options.image.empty()) return {};
+  if (shares && options.resource == kGpuResource) {
+    return fail(ErrorCode::kInvalidArgument,
+                "with --policy {} jobs share GPUs: name what the device plugin offers with "
+                "--replicas, as --resource {}",
+                options.policy, kSharedGpuResource);
+  }
+  if (options.resource == kGpuResource || has_one_each(fleet)) return {};
+  return fail(ErrorCode::kUnsupported,
+              "with --resource {}, each node may have one GPU: kubelets, not the policy, choose "
+              "between GPUs that are shared",
+              options.resource);
+}
+
 Result<void> run(const ReplayChoices& options) {
   GPEMU_TRY(report::check_outputs({options.per_job}));
   GPEMU_ASSIGN(const Fleet fleet, fleet_of(options));
@@ -168,13 +184,9 @@ Result<void> run(const ReplayChoices& options) {
                           .run = fmt::format("replay-{}", ::getpid()),
                           .speed = options.speed,
                           .shares_gpus = shares,
-                          .image = options.image};
-  if (!options.image.empty() && shares && !has_one_each(fleet)) {
-    return fail(ErrorCode::kUnsupported,
-                "with --policy {} and --image, each node may have one GPU: kubelets, not the "
-                "policy, choose between GPUs that are shared",
-                options.policy);
-  }
+                          .image = options.image,
+                          .resource = options.resource};
+  GPEMU_TRY(check_resource(options, shares, fleet));
   const InterruptGuard interrupt;
   GPEMU_ASSIGN(const std::vector<ReplayedJob> replayed,
                replay(access, fleet, jobs, how, interrupt.flag(), [](std::size_t) {}));
@@ -216,6 +228,11 @@ void add_replay_command(Command kubernetes) {
                  "For nodes with kubelets and gpemu's device plugin: the pods have this image, and "
                  "run their jobs on emulated GPUs by `gpemu jobs run`. By default, they are for "
                  "hollow nodes");
+  command
+      .option("--resource", options->resource,
+              "What those pods ask for, such as nvidia.com/gpu.shared")
+      .needs("--image")
+      .show_default();
   command.option("--per-job", options->per_job, "Write a CSV file of what became of each job");
   command.notes(
       "Example:\n"

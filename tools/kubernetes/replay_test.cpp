@@ -66,6 +66,7 @@ TEST(Replay, AnImageRunsTheRestOfTheJob) {
   EXPECT_EQ(pod["spec"]["volumes"][0]["downwardAPI"]["items"][0]["fieldRef"]["fieldPath"],
             "metadata.annotations['gpemu.dev/pace']");
   options.shares_gpus = true;
+  options.resource = kSharedGpuResource;
   const auto sharing = pods_of(fleet, job, 7, 0, 0, 1, options).value()[0];
   EXPECT_EQ(sharing["spec"]["containers"][0]["resources"]["limits"],
             json({{"nvidia.com/gpu.shared", "1"}}));
