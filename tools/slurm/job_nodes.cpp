@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <fcntl.h>
+#include <iterator>
 #include <map>
 #include <set>
 #include <sstream>
@@ -32,6 +33,8 @@ using nlohmann::json;
 
 /// The name of each node, in a folder of its own.
 constexpr const char* kGpus = "gpus";
+/// How the names of folders of records begin.
+constexpr const char* kRecords = "records-";
 /// Between a holder and its folder in the name of a file.
 constexpr char kHas = '@';
 /// The folder of nodes that several machines use, and how their names begin.
@@ -357,7 +360,7 @@ Result<StepGpus> JobNodes::give(const StepRequest& request, const GpuSources& so
     GPEMU_TRY(make_node(place, request, machine, std::move(of_hosts)));
   }
   GPEMU_ASSIGN(const Holding holding, hold(request, place, gpus));
-  const std::filesystem::path records = folder() / ("records-" + holding.holder);
+  const std::filesystem::path records = folder() / (kRecords + holding.holder);
   GPEMU_TRY(make_folder(records, &request, 0700));
   StepGpus step;
   GPEMU_ASSIGN(const auto node, device::NodeView::open(kGpus, path_of(place.folder)));
@@ -414,7 +417,7 @@ JobUsage JobNodes::usage_of(const Holding& holding) const {
     }
   }
   usage.busy_s = to_seconds(busy);
-  const auto processes = record::read_processes(folder() / ("records-" + holding.holder));
+  const auto processes = record::read_processes(folder() / (kRecords + holding.holder));
   if (!processes) {
     usage.unknown = processes.error().message;
     return usage;
@@ -443,7 +446,7 @@ Result<void> JobNodes::take_back(const Holding& holding) const {
     if (error) return io_fault_at(path_of(holding.folder), error.message());
   }
   if (std::ranges::find(others, holding.holder, &Holding::holder) == others.end()) {
-    std::filesystem::remove_all(folder() / ("records-" + holding.holder), error);
+    std::filesystem::remove_all(folder() / (kRecords + holding.holder), error);
   }
   return noted;
 }
@@ -458,12 +461,41 @@ Result<void> JobNodes::take_back_if(const std::function<bool(const Holding&)>& e
   return first;
 }
 
+Result<void> JobNodes::sweep() const {
+  const std::vector<Holding> known = holdings();
+  const auto is_of_nobody = [&](const std::string& name) {
+    if (name.starts_with(kRecords)) {
+      const std::string holder = name.substr(std::string_view(kRecords).size());
+      return std::ranges::find(known, holder, &Holding::holder) == known.end();
+    }
+    return name != kMachine && !is_used(name);
+  };
+  std::vector<std::filesystem::path> paths = paths_in(folder());
+  FileDescriptor lock;
+  if (const std::filesystem::path jobs = settings_->state / kJobs; !paths_in(jobs).empty()) {
+    GPEMU_ASSIGN(lock, lock_file_of(jobs / "lock"));
+    std::ranges::copy(paths_in(jobs), std::back_inserter(paths));
+  }
+  for (const std::filesystem::path& path : paths) {
+    std::error_code error;
+    if (!std::filesystem::is_directory(path, error)) continue;
+    if (is_of_nobody(path.filename().string())) std::filesystem::remove_all(path, error);
+    if (error) return io_fault_at(path, error.message());
+  }
+  return {};
+}
+
 Result<void> JobNodes::take_back(const std::string& job) {
-  return take_back_if([&](const Holding& holding) { return holding.usage.job == job; });
+  Result<void> taken =
+      take_back_if([&](const Holding& holding) { return holding.usage.job == job; });
+  Result<void> swept = sweep();
+  return taken ? swept : taken;
 }
 
 Result<void> JobNodes::clean() {
-  return take_back_if([](const Holding& holding) { return !holding.lives(); });
+  Result<void> taken = take_back_if([](const Holding& holding) { return !holding.lives(); });
+  Result<void> swept = sweep();
+  return taken ? swept : taken;
 }
 
 Result<run::Environment> JobNodes::prepare(const GpuSources& sources,

@@ -133,6 +133,8 @@ class JobNodes {
                                        const MachineGpus& machine,
                                        std::vector<device::DeviceConfig> of_hosts = {}) const;
   [[nodiscard]] Result<void> take_back(const Holding& holding) const;
+  /// Removes what a give() has made that was killed before it noted what it gave. Errors: kIo.
+  [[nodiscard]] Result<void> sweep() const;
   /// Takes back all of which `ended` says so. Errors: the first one.
   [[nodiscard]] Result<void> take_back_if(
       const std::function<bool(const Holding& holding)>& ended) const;

@@ -254,6 +254,17 @@ TEST_F(SlurmProgram, CleansUpAfterStepsThatWereKilled) {
   EXPECT_EQ(left(), Names({"3@job-3.json", "job-3", "records-3"}));
 }
 
+TEST_F(SlurmProgram, CleansUpAfterItselfIfItWasKilled) {
+  give("3", "0", "--gpus 2");
+  // What a call leaves that is killed before it has noted what it gave.
+  for (const char* name : {"n1/job-4", "n1/records-4", "n1/shards-0", "jobs/hosts-5"}) {
+    std::filesystem::create_directories(state() / name);
+  }
+  call("take-back --node n1 --job 9");
+  EXPECT_EQ(left(), Names({"3@job-3.json", "job-3", "records-3"}));
+  EXPECT_FALSE(std::filesystem::exists(state() / "jobs/hosts-5"));
+}
+
 TEST_F(SlurmProgram, RefusesWhatTheMachineDoesNotHave) {
   EXPECT_TRUE(
       has(give("1", "0", "--gpus 3"), "Slurm allocated GPU 3, but n1 has 3: make gres.conf"));
