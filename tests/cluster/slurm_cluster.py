@@ -190,6 +190,18 @@ class SlurmCluster:
         else:
             self.run("slurmd", "-N", node)
 
+    def restart(self, node):
+        """Starts a slurmd that was killed; returns when the controller knows. A request to end a
+        job that comes earlier makes Slurm 22.05's slurmd wait for ever."""
+        self.start(node)
+        number = (LAB / f"slurmd-{node}.pid").read_text().strip()
+        started = int(pathlib.Path(f"/proc/{number}").stat().st_mtime)
+
+        def is_known():
+            shown = re.search(r"SlurmdStartTime=(\S+)", self.run("scontrol", "show", "node", node))
+            return shown and time.mktime(time.strptime(shown[1], "%Y-%m-%dT%H:%M:%S")) >= started
+        self.eventually(is_known)
+
     def crash(self, node, job=None):
         """Kills a node's slurmd and, with a job, all that it has started for that."""
         found = [int((LAB / f"slurmd-{node}.pid").read_text())]

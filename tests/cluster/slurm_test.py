@@ -469,16 +469,14 @@ class GpusOfTasks(Slurm):
     def crash(self, node, job):
         """All that runs on the node is killed at once; the job starts again, and is cancelled."""
         self.cluster.crash(node, job)
-        time.sleep(0.2)
-        self.cluster.start(node)
+        self.cluster.restart(node)
         self.assertEqual(self.cluster.left_on(node), [], "slurmd has not cleaned up")
         self.cluster.run("scancel", job)
 
     def crash_daemon(self, node, job):
         """The daemon is killed alone: the job does not notice."""
         self.cluster.crash(node)
-        time.sleep(0.2)
-        self.cluster.start(node)
+        self.cluster.restart(node)
         self.cluster.run("scancel", job)
 
     def requeue(self, node, job):
