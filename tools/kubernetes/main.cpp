@@ -21,6 +21,7 @@ int run_program(std::vector<std::string> words) {
   commands.root().require_subcommand();
   add_cdi_command(commands.root());
   add_device_plugin_command(commands.root());
+  add_doctor_command(commands.root());
   add_dra_driver_command(commands.root());
   add_hollow_nodes_command(commands.root());
   add_labels_command(commands.root());

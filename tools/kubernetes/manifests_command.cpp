@@ -7,11 +7,14 @@
 #include <vector>
 #include <yaml-cpp/yaml.h>
 
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "gpemu/containers/cdi_spec.hpp"
 #include "gpemu/containers/container_edits.hpp"
 #include "gpemu/profile/database.hpp"
 #include "gpemu/report/terminal.hpp"
+#include "gpemu/scheduling/registry.hpp"
 
 #include "cli/command.hpp"
 #include "cli/device_list.hpp"
@@ -29,14 +32,20 @@ struct ManifestOptions {
   std::string resource = "nvidia.com/gpu";
   std::string division = "none";
   std::string nodes;
+  std::string policy;
   int replicas = 1;
-  bool metrics = false;
+  bool metrics = false, claims = false;
 };
 
 constexpr const char* kName = "gpemu-device-plugin";
 constexpr const char* kState = "/run/gpemu-device-plugin";
 constexpr const char* kSockets = "/var/lib/kubelet/device-plugins";
+constexpr const char* kDriverName = "gpemu-dra-driver";
+constexpr const char* kDriverState = "/run/gpemu-dra-driver";
+constexpr const char* kSchedulerName = "gpemu-scheduler";
 constexpr const char* kPodResources = "/var/lib/kubelet/pod-resources";
+constexpr const char* kPlugins = "/var/lib/kubelet/plugins";
+constexpr const char* kRegistry = "/var/lib/kubelet/plugins_registry";
 constexpr int kMetricsPort = 9400;
 
 /// Puts the image's gpemu into the machine's /opt. Containers that run keep what they have.
@@ -81,29 +90,91 @@ json plugin_container(const ManifestOptions& options) {
   return made;
 }
 
-json metrics_container(const ManifestOptions& options) {
-  json made = container(options, "metrics", {});
-  made["ports"] = {{{"name", "metrics"}, {"containerPort", kMetricsPort}}};
-  made["volumeMounts"] = {mount("state", kState, true),
-                          mount("pod-resources", kPodResources, true)};
+json driver_container(const ManifestOptions& options) {
+  std::vector<std::string> words{"--node", "$(NODE_NAME)"};
+  for (const std::string& gpu : options.gpus) words.insert(words.end(), {"--gpu", gpu});
+  if (options.division != "none") words.insert(words.end(), {"--divide", options.division});
+  json made = container(options, "dra-driver", std::move(words));
+  made["volumeMounts"] = {mount("gpemu", containers::kInstallation, true),
+                          mount("state", kDriverState), mount("plugins", kPlugins),
+                          mount("registry", kRegistry), mount("cdi", containers::kCdiFolder)};
   return made;
 }
 
-/// Returns the pods that run on each machine.
+json metrics_container(const ManifestOptions& options) {
+  const char* const state = options.claims ? kDriverState : kState;
+  json made = container(options, "metrics", {"--state", state});
+  made["ports"] = {{{"name", "metrics"}, {"containerPort", kMetricsPort}}};
+  made["volumeMounts"] = {mount("state", state, true), mount("pod-resources", kPodResources, true)};
+  return made;
+}
+
+/// Something that an account may do.
+struct Permission {
+  const char* group;  ///< of the API.
+  std::vector<const char*> resources, verbs;
+};
+
+/// Returns an account with permissions in the whole cluster.
+std::vector<json> account(const ManifestOptions& options, const char* name,
+                          const std::vector<Permission>& permissions) {
+  json rules = json::array();
+  for (const Permission& permission : permissions) {
+    rules.push_back({{"apiGroups", {permission.group}},
+                     {"resources", permission.resources},
+                     {"verbs", permission.verbs}});
+  }
+  constexpr const char* kApi = "rbac.authorization.k8s.io/v1";
+  const json who{{"kind", "ServiceAccount"}, {"name", name}, {"namespace", options.name_space}};
+  const json role{
+      {"apiGroup", "rbac.authorization.k8s.io"}, {"kind", "ClusterRole"}, {"name", name}};
+  return {{{"apiVersion", "v1"},
+           {"kind", "ServiceAccount"},
+           {"metadata", {{"name", name}, {"namespace", options.name_space}}}},
+          {{"apiVersion", kApi},
+           {"kind", "ClusterRole"},
+           {"metadata", {{"name", name}}},
+           {"rules", rules}},
+          {{"apiVersion", kApi},
+           {"kind", "ClusterRoleBinding"},
+           {"metadata", {{"name", name}}},
+           {"roleRef", role},
+           {"subjects", json::array({who})}}};
+}
+
+/// Returns what all programs on machines have in common: a pod that puts gpemu where containers see
+/// it.
+json machine_pod(const ManifestOptions& options, const char* state) {
+  return {{"priorityClassName", "system-node-critical"},
+          {"automountServiceAccountToken", false},
+          {"tolerations", {{{"operator", "Exists"}}}},
+          {"initContainers",
+           {{{"name", "install"},
+             {"image", options.image},
+             {"imagePullPolicy", "IfNotPresent"},
+             {"command", {"sh", "-c", kInstall}},
+             {"volumeMounts", {mount("opt", "/host")}}}}},
+          {"volumes",
+           {volume("opt", "/opt"), volume("gpemu", containers::kInstallation),
+            volume("state", state)}}};
+}
+
+/// Returns the pods that run on each machine: the device plugin, or the driver of claims.
 Result<json> daemon_set(const ManifestOptions& options) {
-  json pod = {{"priorityClassName", "system-node-critical"},
-              {"automountServiceAccountToken", false},
-              {"tolerations", {{{"operator", "Exists"}}}},
-              {"initContainers",
-               {{{"name", "install"},
-                 {"image", options.image},
-                 {"imagePullPolicy", "IfNotPresent"},
-                 {"command", {"sh", "-c", kInstall}},
-                 {"volumeMounts", {mount("opt", "/host")}}}}},
-              {"containers", {plugin_container(options)}},
-              {"volumes",
-               {volume("opt", "/opt"), volume("gpemu", containers::kInstallation),
-                volume("state", kState), volume("sockets", kSockets)}}};
+  const char* const name = options.claims ? kDriverName : kName;
+  json pod = machine_pod(options, options.claims ? kDriverState : kState);
+  if (options.claims) {
+    pod["automountServiceAccountToken"] = true;
+    pod["serviceAccountName"] = name;
+    pod["containers"] = {driver_container(options)};
+    for (json more : {volume("plugins", kPlugins), volume("registry", kRegistry),
+                      volume("cdi", containers::kCdiFolder)}) {
+      pod["volumes"].push_back(std::move(more));
+    }
+  } else {
+    pod["containers"] = {plugin_container(options)};
+    pod["volumes"].push_back(volume("sockets", kSockets));
+  }
   json annotations = json::object();
   if (options.metrics) {
     pod["containers"].push_back(metrics_container(options));
@@ -119,15 +190,66 @@ Result<json> daemon_set(const ManifestOptions& options) {
     }
     pod["nodeSelector"] = {{options.nodes.substr(0, equals), options.nodes.substr(equals + 1)}};
   }
-  const json labels = {{"app.kubernetes.io/name", kName}};
+  const json labels = {{"app.kubernetes.io/name", name}};
   return json{
       {"apiVersion", "apps/v1"},
       {"kind", "DaemonSet"},
-      {"metadata", {{"name", kName}, {"namespace", options.name_space}}},
+      {"metadata", {{"name", name}, {"namespace", options.name_space}}},
       {"spec",
        {{"selector", {{"matchLabels", labels}}},
         {"template",
          {{"metadata", {{"labels", labels}, {"annotations", annotations}}}, {"spec", pod}}}}}};
+}
+
+/// Returns what the driver of claims needs beside its pods.
+std::vector<json> for_claims(const ManifestOptions& options) {
+  std::vector<json> all =
+      account(options, kDriverName,
+              {{"resource.k8s.io", {"resourceslices"}, {"get", "create", "update", "delete"}},
+               {"resource.k8s.io", {"resourceclaims"}, {"get"}},
+               {"", {"pods", "nodes"}, {"get"}},
+               {"", {"events"}, {"create"}}});
+  const std::string driver = "gpu.nvidia.com";
+  const json selector{
+      {"cel",
+       {{"expression",
+         fmt::format("device.driver == '{0}' && device.attributes['{0}'].type == 'gpu'",
+                     driver)}}}};
+  all.push_back({{"apiVersion", "resource.k8s.io/v1"},
+                 {"kind", "DeviceClass"},
+                 {"metadata", {{"name", driver}}},
+                 {"spec", {{"selectors", json::array({selector})}}}});
+  return all;
+}
+
+/// Returns the scheduler: two instances, of which one leads.
+std::vector<json> scheduler_of(const ManifestOptions& options) {
+  std::vector<json> all =
+      account(options, kSchedulerName,
+              {{"", {"nodes", "pods"}, {"get", "list", "watch"}},
+               {"", {"pods", "pods/status"}, {"patch"}},
+               {"", {"pods/binding", "pods/eviction", "events"}, {"create"}},
+               {"coordination.k8s.io", {"leases"}, {"get", "create", "update"}}});
+  const json labels = {{"app.kubernetes.io/name", kSchedulerName}};
+  const json container{{"name", "scheduler"},
+                       {"image", options.image},
+                       {"imagePullPolicy", "IfNotPresent"},
+                       {"command",
+                        {"gpemu-kubernetes", "scheduler", "--policy", options.policy,
+                         "--lease-namespace", options.name_space}}};
+  all.push_back({{"apiVersion", "apps/v1"},
+                 {"kind", "Deployment"},
+                 {"metadata", {{"name", kSchedulerName}, {"namespace", options.name_space}}},
+                 {"spec",
+                  {{"replicas", 2},
+                   {"selector", {{"matchLabels", labels}}},
+                   {"template",
+                    {{"metadata", {{"labels", labels}}},
+                     {"spec",
+                      {{"serviceAccountName", kSchedulerName},
+                       {"priorityClassName", "system-cluster-critical"},
+                       {"containers", json::array({container})}}}}}}}});
+  return all;
 }
 
 void write(YAML::Emitter& out, const json& value) {
@@ -157,15 +279,28 @@ Result<void> run(const ManifestOptions& options) {
   GPEMU_ASSIGN(const profile::Database database,
                profile::Database::open(profile::Database::default_paths()));
   GPEMU_ASSIGN([[maybe_unused]] const auto gpus, read_device_list(database, options.gpus));
-  if (options.replicas == 1 && options.division != "none") {
+  if (options.claims && options.replicas != 1) {
+    return fail(ErrorCode::kInvalidArgument,
+                "--replicas: claims have no replicas; --divide lets them ask for parts of a GPU");
+  }
+  if (!options.claims && options.replicas == 1 && options.division != "none") {
     return fail(ErrorCode::kInvalidArgument,
                 "--divide: only GPUs with several --replicas can be "
                 "divided");
   }
-  GPEMU_ASSIGN(const json made, daemon_set(options));
-  YAML::Emitter out;
-  write(out, made);
-  report::print_out("{}\n", out.c_str());
+  std::vector<json> all;
+  if (options.claims) all = for_claims(options);
+  GPEMU_ASSIGN(all.emplace_back(), daemon_set(options));
+  if (!options.policy.empty()) {
+    GPEMU_ASSIGN([[maybe_unused]] const auto* const policy,
+                 scheduling::find_policy(options.policy));
+    for (json& object : scheduler_of(options)) all.push_back(std::move(object));
+  }
+  for (const json& object : all) {
+    YAML::Emitter out;
+    write(out, object);
+    report::print_out("{}{}\n", &object == &all.front() ? "" : "---\n", out.c_str());
+  }
   return report::finish_output();
 }
 
@@ -175,7 +310,8 @@ void add_manifests_command(Command kubernetes) {
   Command command = kubernetes.subcommand(
       "manifests",
       "Prints what runs gpemu on each machine of a cluster, for `kubectl apply -f -`: a DaemonSet "
-      "with the device plugin. Its image comes from scripts/build/build_image.py");
+      "with the device plugin, or with the driver of claims. Its image comes from "
+      "scripts/build/build_image.py");
   const auto options = std::make_shared<ManifestOptions>();
   command.option("--gpu", options->gpus, "NAME[:COUNT] as in `gpemu profile list`; repeat it")
       .required();
@@ -189,11 +325,17 @@ void add_manifests_command(Command kubernetes) {
   command.option("--divide", options->division, "What a replica is, as for `device-plugin`")
       .one_of({"none", "share", "limit"})
       .show_default();
+  command.flag("--claims", options->claims,
+               "In place of the device plugin, `dra-driver`, with its account and the device class "
+               "gpu.nvidia.com");
+  command.option("--policy", options->policy,
+                 "Also `scheduler` with this policy: two instances, of which one leads");
   command.flag("--metrics", options->metrics, "With metrics for Prometheus, at port 9400");
   command.notes(
       "Examples:\n"
       "  gpemu-kubernetes manifests --gpu A100-SXM4-40GB:8 | kubectl apply -f -\n"
-      "  gpemu-kubernetes manifests --gpu V100-PCIE-32GB --replicas 4 --divide limit --metrics\n");
+      "  gpemu-kubernetes manifests --gpu V100-PCIE-32GB --replicas 4 --divide limit --metrics\n"
+      "  gpemu-kubernetes manifests --gpu H100-SXM5-80GB:8 --claims --policy srtf-synergy\n");
   command.on_run([options] { return run(*options); });
 }
 

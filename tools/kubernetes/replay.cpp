@@ -250,12 +250,12 @@ std::optional<double> ReplayedJobs::changed(JobIndex job, std::string_view type,
     note_progress(running, now_s);
     running.pace = pace;
   }
-  if (pod.is_deleted && !running.is_evicted && !pod.has_ended()) {
+  if (pod.is_deleted && !running.is_evicted && pod.phase != "Succeeded") {
     running.is_evicted = true;
     note_progress(running, now_s);
   }
   if (!is_gone || pods_.erase(pod.uid) == 0) return std::nullopt;
-  if (pod.phase == "Failed") failed_[job] = pod.name;
+  if (pod.phase == "Failed" && !pod.is_deleted) failed_[job] = pod.name;
   if (--running.pods != 0) return std::nullopt;
   if (running.is_evicted && pod.phase != "Succeeded") {
     const double done_s = pod.progress ? pod.number(annotation::kDoneSeconds, 0).value_or(0) +
@@ -298,10 +298,12 @@ class Replay final : public ListFollower {
     const std::lock_guard lock(mutex_);
     const auto done_s = state_.changed(job, type, *facts, unix_s());
     if (done_s) make(job, *done_s, state_.round_of(job));
-    if (facts->phase == "Failed" && !error_) {
+    // One that is evicted ends early.
+    if (facts->phase == "Failed" && !facts->is_deleted && !error_) {
       error_ = Error{.code = ErrorCode::kUnsupported,
-                     .message = fmt::format("the pod {} failed: {}", facts->name,
-                                            text_at(object, "/status/message"))};
+                     .message = fmt::format(
+                         "the pod {} failed: {}{}", facts->name, text_at(object, "/status/message"),
+                         text_at(object, "/status/containerStatuses/0/state/terminated/message"))};
     }
     came_.notify_all();
   }

@@ -89,7 +89,10 @@ TEST(Replay, APodOfAKubeletSaysAtItsEndHowFarItWas) {
   pod.is_deleted = true;
   EXPECT_FALSE(jobs.changed(0, "MODIFIED", pod, 1004));
   pod.progress = 30;
-  EXPECT_EQ(jobs.changed(0, "DELETED", pod, 1005).value(), 25);
+  pod.phase = "Failed";  // It was ended by a signal.
+  EXPECT_EQ(jobs.changed(0, "MODIFIED", pod, 1005).value(), 25);
+  EXPECT_TRUE(jobs.failed().empty());
+  EXPECT_FALSE(jobs.changed(0, "DELETED", pod, 1006));
 }
 
 TEST(Replay, KubeletsSayWhenAPodStartedAndWhatItLeft) {
