@@ -193,13 +193,12 @@ class SlurmCluster:
     def restart(self, node):
         """Starts a slurmd that was killed; returns when the controller knows. A request to end a
         job that comes earlier makes Slurm 22.05's slurmd wait for ever."""
+        begin = int(time.time())
         self.start(node)
-        number = (LAB / f"slurmd-{node}.pid").read_text().strip()
-        started = int(pathlib.Path(f"/proc/{number}").stat().st_mtime)
 
         def is_known():
             shown = re.search(r"SlurmdStartTime=(\S+)", self.run("scontrol", "show", "node", node))
-            return shown and time.mktime(time.strptime(shown[1], "%Y-%m-%dT%H:%M:%S")) >= started
+            return shown and time.mktime(time.strptime(shown[1], "%Y-%m-%dT%H:%M:%S")) >= begin
         self.eventually(is_known)
 
     def crash(self, node, job=None):
