@@ -10,6 +10,7 @@ with an interface eth0, and a host name.
 """
 
 import contextlib
+import json
 import os
 import pathlib
 import re
@@ -191,15 +192,11 @@ class SlurmCluster:
             self.run("slurmd", "-N", node)
 
     def restart(self, node):
-        """Starts a slurmd that was killed; returns when the controller knows. A request to end a
-        job that comes earlier makes Slurm 22.05's slurmd wait for ever."""
-        begin = int(time.time())
+        """Starts a slurmd that was killed; returns when the controller should know. A request to
+        end a job that comes earlier can make Slurm 22.05's slurmd wait for minutes, in its epilog,
+        for an answer to its registration."""
         self.start(node)
-
-        def is_known():
-            shown = re.search(r"SlurmdStartTime=(\S+)", self.run("scontrol", "show", "node", node))
-            return shown and time.mktime(time.strptime(shown[1], "%Y-%m-%dT%H:%M:%S")) >= begin
-        self.eventually(is_known)
+        time.sleep(1)
 
     def crash(self, node, job=None):
         """Kills a node's slurmd and, with a job, all that it has started for that."""
@@ -251,6 +248,17 @@ class SlurmCluster:
         if (STATE / "jobs").exists():
             names |= {path.name for path in (STATE / "jobs").iterdir()}
         return sorted(names - {"lock", "machine"})
+
+
+def dead_on(node):
+    """What steps have left on a node of which nothing lives."""
+    dead = []
+    for path in (STATE / node).glob("*@*.json"):
+        with contextlib.suppress(FileNotFoundError):
+            steps = json.loads(path.read_text())["steps"]
+            if not any(alive(number) for number, _ in steps):
+                dead.append(path.name)
+    return dead
 
 
 def processes_with(variable):
