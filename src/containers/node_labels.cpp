@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "gpemu/containers/node_labels.hpp"
 
+#include <algorithm>
 #include <cctype>
 #include <cstddef>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "gpemu/base/units.hpp"
+#include "gpemu/containers/gpu_places.hpp"
 #include "gpemu/device/monitor.hpp"
 
 namespace gpemu::containers {
@@ -77,6 +80,42 @@ std::map<std::string, std::string> node_labels(std::span<const device::DeviceCon
   std::map<std::string, std::string> named;
   for (auto& [name, value] : labels) named.emplace("nvidia.com/" + name, std::move(value));
   return named;
+}
+
+Result<std::map<std::string, std::string>> mig_node_labels(
+    std::span<const device::DeviceConfig> gpus, std::span<const profile::MigProfile> profiles,
+    std::span<const std::string> instances, bool mixed) {
+  GPEMU_ASSIGN(const device::MigLayout layout, layout_with(profiles, instances));
+  std::map<std::string, std::string> labels = node_labels(gpus, 1);
+  labels["nvidia.com/mig.strategy"] = mixed ? "mixed" : "single";
+  std::map<std::string, std::size_t> counts;
+  for (const std::string& name : instances) ++counts[name];
+  if (!mixed && counts.size() > 1) {
+    return fail(ErrorCode::kInvalidArgument,
+                "one name is for instances of one profile, and these are of {}", counts.size());
+  }
+  const std::string product = labels["nvidia.com/gpu.product"];
+  for (const auto& [name, count] : counts) {
+    const auto profile = std::ranges::find(profiles, name, &profile::MigProfile::name);
+    std::string resource = mixed ? "mig-" + name : "gpu";
+    std::ranges::replace(resource, '+', '.');
+    const auto set = [&](const char* what, std::string value) {
+      labels["nvidia.com/" + resource + '.' + what] = std::move(value);
+    };
+    set("count", std::to_string(count * gpus.size()));
+    set("replicas", "1");
+    set("product", label_value(product + "-MIG-" + name));
+    set("slices.gi", std::to_string(profile->compute_slices));
+    set("slices.ci", std::to_string(profile->compute_slices));
+    set("engines.copy", std::to_string(profile->copy_engines));
+    set("engines.encoder", "0");
+    set("engines.ofa", std::to_string(profile->ofas));
+    if (profile->decoders) set("engines.decoder", std::to_string(*profile->decoders));
+    if (profile->jpegs) set("engines.jpeg", std::to_string(*profile->jpegs));
+    if (profile->multiprocessors) set("multiprocessors", std::to_string(*profile->multiprocessors));
+    if (profile->memory_bytes) set("memory", std::to_string(*profile->memory_bytes / kMiB));
+  }
+  return labels;
 }
 
 }  // namespace gpemu::containers

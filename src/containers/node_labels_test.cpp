@@ -55,5 +55,27 @@ TEST(NodeLabels, AMachineWithoutGpusHasNone) {
   EXPECT_TRUE(node_labels({}, 1).empty());
 }
 
+TEST(NodeLabels, MigDevicesHaveLabelsOfTheirProfilesOrAreTheGpus) {
+  const auto spec =
+      profile::load_gpu_spec(std::filesystem::path(GPEMU_GPUS_FOLDER) / "A100-SXM4-40GB.toml")
+          .value();
+  const std::vector gpus(8, device::device_config(spec));
+  const std::vector<std::string> mixed{"3g.20gb", "1g.5gb", "1g.5gb"};
+  auto labels = mig_node_labels(gpus, spec.mig_profiles, mixed, true).value();
+  EXPECT_EQ(labels["nvidia.com/mig.strategy"], "mixed");
+  EXPECT_EQ(labels["nvidia.com/gpu.product"], "NVIDIA-A100-SXM4-40GB");
+  EXPECT_EQ(labels["nvidia.com/mig-1g.5gb.count"], "16");
+  EXPECT_EQ(labels["nvidia.com/mig-3g.20gb.count"], "8");
+  EXPECT_EQ(labels["nvidia.com/mig-3g.20gb.product"], "NVIDIA-A100-SXM4-40GB-MIG-3g.20gb");
+  EXPECT_EQ(labels["nvidia.com/mig-3g.20gb.multiprocessors"], "42");
+  EXPECT_EQ(labels["nvidia.com/mig-3g.20gb.slices.gi"], "3");
+  const std::vector<std::string> alike(7, "1g.5gb");
+  labels = mig_node_labels(gpus, spec.mig_profiles, alike, false).value();
+  EXPECT_EQ(labels["nvidia.com/mig.strategy"], "single");
+  EXPECT_EQ(labels["nvidia.com/gpu.product"], "NVIDIA-A100-SXM4-40GB-MIG-1g.5gb");
+  EXPECT_EQ(labels["nvidia.com/gpu.count"], "56");
+  EXPECT_FALSE(mig_node_labels(gpus, spec.mig_profiles, mixed, false));
+}
+
 }  // namespace
 }  // namespace gpemu::containers

@@ -3,6 +3,8 @@
 
 #include <cstddef>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "gpemu/base/error.hpp"
@@ -11,6 +13,11 @@
 #include "gpemu/profile/topology_spec.hpp"
 
 namespace gpemu::tools {
+
+/// Reads "NAME" or "NAME:COUNT". Errors: kInvalidArgument for a count that is not from 1 to `most`,
+/// with the option's name.
+[[nodiscard]] Result<std::pair<std::string, int>> read_counted(std::string_view option,
+                                                               const std::string& text, int most);
 
 /// Reads a list of "NAME" or "NAME:COUNT", as in --gpu options.
 ///

@@ -344,5 +344,13 @@ TEST_F(DraDriverTest, MakesTheInstancesOfMigThatClaimsHave) {
   EXPECT_FALSE(server_.get(slices + "0"));
 }
 
+TEST_F(DraDriverTest, PublishesNoInstancesThatCouldOverlap) {
+  server_.drop_counters();
+  ASSERT_TRUE(program_.start(words({"--gpu", "A100-SXM4-40GB", "--mig"})));
+  ASSERT_TRUE(comes_true([&] { return server_.made() > 1; }));
+  program_.end();
+  EXPECT_FALSE(server_.get("/apis/resource.k8s.io/v1/resourceslices/n1-gpu.nvidia.com-gpu-0"));
+}
+
 }  // namespace
 }  // namespace gpemu

@@ -16,14 +16,16 @@
 #include "cli/device_list.hpp"
 #include "kubernetes/api_server.hpp"
 #include "kubernetes/kubernetes_commands.hpp"
+#include "kubernetes/pool_options.hpp"
 
 namespace gpemu::tools {
 namespace {
 
 struct LabelOptions {
-  std::vector<std::string> gpus;
+  std::vector<std::string> gpus, mig;
   std::string output, node, kubeconfig;
   int replicas = 1;
+  bool single = false;
 };
 
 using NodeLabels = std::map<std::string, std::string>;
@@ -43,7 +45,13 @@ Result<void> run(const LabelOptions& options) {
   GPEMU_ASSIGN(const profile::Database database,
                profile::Database::open(profile::Database::default_paths()));
   GPEMU_ASSIGN(const auto gpus, read_device_list(database, options.gpus));
-  const NodeLabels labels = containers::node_labels(gpus, options.replicas);
+  NodeLabels labels = containers::node_labels(gpus, options.replicas);
+  if (!options.mig.empty()) {
+    GPEMU_ASSIGN(const std::vector<std::string> instances, read_mig_profiles(options.mig));
+    GPEMU_ASSIGN(const std::vector<profile::MigProfile> profiles,
+                 mig_profiles_of(database, options.gpus));
+    GPEMU_ASSIGN(labels, containers::mig_node_labels(gpus, profiles, instances, !options.single));
+  }
   if (!options.node.empty()) return label_node(options, labels);
   std::string text;
   for (const auto& [name, value] : labels) text += name + "=" + value + "\n";
@@ -65,6 +73,14 @@ void add_labels_command(Command kubernetes) {
   command.option("--replicas", options->replicas, "So many containers can share a GPU")
       .range(1, 64)
       .show_default();
+  command
+      .option("--mig", options->mig,
+              "MIG divides each GPU into these instances, as for `device-plugin`")
+      .separated_by(',')
+      .placeholder("PROFILE[:COUNT]")
+      .excludes("--replicas");
+  command.flag("--single", options->single,
+               "MIG devices have the GPUs' labels, as if `device-plugin` gives them one name");
   command.option("--node", options->node, "The name of the node to label");
   command
       .option("--kubeconfig", options->kubeconfig,

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kubernetes/pool_options.hpp"
 
-#include <algorithm>
 #include <array>
-#include <charconv>
 #include <unistd.h>
 #include <utility>
 
+#include "gpemu/device/mig_layout.hpp"
 #include "gpemu/profile/database.hpp"
 
 #include "cli/device_list.hpp"
@@ -50,31 +49,28 @@ Result<containers::GpuPoolOptions> read_pool_options(const PoolOptions& options)
       .installation = options.installation};
   GPEMU_ASSIGN(pool.gpus, read_device_list(database, options.gpus));
   GPEMU_ASSIGN(pool.faults, faults_of(options.faults, pool.gpus.size()));
-  const std::string& kind = pool.gpus.front().gpu;
-  if (std::ranges::all_of(pool.gpus, [&](const auto& gpu) { return gpu.gpu == kind; })) {
-    const std::string& text = options.gpus.front();
-    GPEMU_ASSIGN(profile::GpuSpec spec, database.gpu(text.substr(0, text.rfind(':'))));
-    pool.mig_profiles = std::move(spec.mig_profiles);
-  }
+  GPEMU_ASSIGN(pool.mig_profiles, mig_profiles_of(database, options.gpus));
   return pool;
 }
 
+Result<std::vector<profile::MigProfile>> mig_profiles_of(const profile::Database& database,
+                                                         const std::vector<std::string>& gpus) {
+  std::vector<profile::MigProfile> profiles;
+  std::string kind;
+  for (const std::string& text : gpus) {
+    GPEMU_ASSIGN(profile::GpuSpec spec, database.gpu(text.substr(0, text.rfind(':'))));
+    if (!kind.empty() && spec.name != kind) return std::vector<profile::MigProfile>();
+    kind = spec.name;
+    profiles = std::move(spec.mig_profiles);
+  }
+  return profiles;
+}
+
 Result<std::vector<std::string>> read_mig_profiles(const std::vector<std::string>& texts) {
-  constexpr int kMost = 8;
   std::vector<std::string> names;
   for (const std::string& text : texts) {
-    const std::size_t colon = text.rfind(':');
-    int count = 1;
-    if (colon != std::string::npos) {
-      const char* const end = text.data() + text.size();
-      const auto [stop, error] = std::from_chars(text.data() + colon + 1, end, count);
-      if (error != std::errc() || stop != end || count < 1 || count > kMost) {
-        return fail(ErrorCode::kInvalidArgument,
-                    "--mig {}: write PROFILE or PROFILE:COUNT with a count of 1 to {}", text,
-                    kMost);
-      }
-    }
-    names.insert(names.end(), static_cast<std::size_t>(count), text.substr(0, colon));
+    GPEMU_ASSIGN(const auto counted, read_counted("--mig", text, device::kMostMigSlices));
+    names.insert(names.end(), static_cast<std::size_t>(counted.second), counted.first);
   }
   return names;
 }

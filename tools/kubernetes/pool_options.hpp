@@ -6,6 +6,8 @@
 
 #include "gpemu/base/error.hpp"
 #include "gpemu/containers/gpu_pool.hpp"
+#include "gpemu/profile/database.hpp"
+#include "gpemu/profile/mig_profile.hpp"
 
 #include "cli/command.hpp"
 
@@ -34,6 +36,11 @@ void add_fault_option(Command command, PoolOptions& options);
 ///
 /// Errors: those of read_device_list() and faults_of().
 [[nodiscard]] Result<containers::GpuPoolOptions> read_pool_options(const PoolOptions& options);
+
+/// Returns the profiles of MIG that the GPUs of --gpu options have; none if they are of several
+/// kinds. Errors: those of Database::gpu().
+[[nodiscard]] Result<std::vector<profile::MigProfile>> mig_profiles_of(
+    const profile::Database& database, const std::vector<std::string>& gpus);
 
 /// Reads names of MIG's profiles, each with ":COUNT" behind it or without. Errors:
 /// kInvalidArgument for a count out of range.

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kubernetes/resource_claim.hpp"
 
-#include <charconv>
 #include <cstddef>
 #include <map>
 #include <optional>
 #include <string_view>
 #include <utility>
 
+#include "kubernetes/pod_facts.hpp"
 #include "kubernetes/resource_slice.hpp"
 
 namespace gpemu::tools {
@@ -69,18 +69,8 @@ Result<void> check_configuration(const json& configuration) {
 }  // namespace
 
 Result<double> quantity_of(const std::string& text) {
-  double number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  const std::string_view unit(end, text.data() + text.size());
-  static const std::map<std::string_view, double> kUnits = {
-      {"", 1},        {"n", 1e-9},    {"u", 1e-6},    {"m", 1e-3},   {"k", 1e3},     {"M", 1e6},
-      {"G", 1e9},     {"T", 1e12},    {"P", 1e15},    {"E", 1e18},   {"Ki", 0x1p10}, {"Mi", 0x1p20},
-      {"Gi", 0x1p30}, {"Ti", 0x1p40}, {"Pi", 0x1p50}, {"Ei", 0x1p60}};
-  const auto found = kUnits.find(unit);
-  if (error != std::errc() || found == kUnits.end()) {
-    return fail(ErrorCode::kCorruptData, "'{}' is no quantity of Kubernetes", text);
-  }
-  return number * found->second;
+  if (const std::optional<double> number = parse_quantity(text)) return *number;
+  return fail(ErrorCode::kCorruptData, "'{}' is no quantity of Kubernetes", text);
 }
 
 Result<std::vector<ClaimedGpu>> claimed_gpus(const json& claim, const std::string& driver,

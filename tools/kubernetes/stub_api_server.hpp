@@ -74,8 +74,12 @@ class StubApiServer {
     const std::lock_guard lock(mutex_);
     objects_.erase(path);
   }
+  /// Returns how often requests have made or changed an object.
+  [[nodiscard]] int made() const { return made_; }
   /// As a server whose feature gate DRADeviceTaints is off.
   void drop_taints() { drops_taints_ = true; }
+  /// As a server whose feature gate DRAPartitionableDevices is off.
+  void drop_counters() { drops_counters_ = true; }
 
  private:
   struct Request {
@@ -161,8 +165,10 @@ class StubApiServer {
     if (drops_taints_ && object.contains("spec")) {
       for (nlohmann::json& device : object["spec"]["devices"]) device.erase("taints");
     }
+    if (drops_counters_ && object.contains("spec")) object["spec"].erase("sharedCounters");
     object["metadata"]["resourceVersion"] = std::to_string(++version_);
     objects_[path] = object;
+    ++made_;
     return {is_new ? 201 : 200, object};
   }
 
@@ -171,7 +177,8 @@ class StubApiServer {
   std::mutex mutex_;
   std::map<std::string, nlohmann::json> objects_;
   int version_ = 0;
-  std::atomic<bool> drops_taints_{false};
+  std::atomic<bool> drops_taints_{false}, drops_counters_{false};
+  std::atomic<int> made_{0};
   std::vector<int> peers_;
   std::vector<std::thread> threads_;
   std::thread thread_;

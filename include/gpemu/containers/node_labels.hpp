@@ -5,7 +5,9 @@
 #include <span>
 #include <string>
 
+#include "gpemu/base/error.hpp"
 #include "gpemu/device/node_state.hpp"
+#include "gpemu/profile/mig_profile.hpp"
 
 namespace gpemu::containers {
 
@@ -17,5 +19,15 @@ namespace gpemu::containers {
 /// Source: the table "Generated Labels" of GPU feature discovery's documentation (v0.17).
 [[nodiscard]] std::map<std::string, std::string> node_labels(
     std::span<const device::DeviceConfig> gpus, int replicas);
+
+/// Returns the labels of a node whose GPUs MIG divides, each into these instances: by NVIDIA's
+/// strategy "mixed", in which each profile has labels of its own, or "single", in which they are
+/// the GPU's. Numbers that nobody has published are left out.
+///
+/// Errors: those of layout_with(); kInvalidArgument for instances of several profiles by "single".
+/// Source: as above, "MIG 'mixed' Strategy" and "MIG 'single' Strategy".
+[[nodiscard]] Result<std::map<std::string, std::string>> mig_node_labels(
+    std::span<const device::DeviceConfig> gpus, std::span<const profile::MigProfile> profiles,
+    std::span<const std::string> instances, bool mixed);
 
 }  // namespace gpemu::containers
