@@ -9,10 +9,11 @@
 #   make conformance   run PyTorch's wheels through the conformance programs (2.4 GB to download)
 #   make cluster-test  run pods on a Kubernetes cluster on this machine (needs root, builds it once)
 #   make pods-test     run CUDA programs in pods of such a cluster, by all ways (1.2 GB to download)
+#   make slurm-test  give tasks of a Slurm cluster on this machine GPUs (needs root)
 #   make scheduler-test  schedule pods on hollow nodes of such a cluster, beside kube-scheduler
 #   make setup   only install the packages
 .PHONY: test demo demo-torch bench lint format docs conformance cluster-test pods-test \
-  scheduler-test setup
+  scheduler-test slurm-test setup
 
 test:
 	@scripts/check/test.sh
@@ -40,7 +41,7 @@ format:
 docs:
 	@scripts/build/setup.sh
 	@cmake --preset dev --log-level=WARNING
-	@cmake --build --preset dev --target gpemu gpemu_profiles
+	@cmake --build --preset dev --target gpemu gpemu-slurm gpemu_profiles
 	@scripts/generate/generate_docs.py
 	@scripts/check/check_docs.py --exact --update
 
@@ -55,6 +56,9 @@ pods-test:
 
 scheduler-test:
 	@scripts/check/scheduler.sh
+
+slurm-test:
+	@scripts/check/slurm.sh
 
 setup:
 	@scripts/build/setup.sh

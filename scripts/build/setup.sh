@@ -2,18 +2,20 @@
 # SPDX-License-Identifier: Apache-2.0
 # Installs the packages for building on Debian 12; with "test", also those for the sanitizers, with
 # "lint" those and those for linting and fuzzing, with "package" those for making packages, with
-# "pages" those for scripts/check/check_pages.py. Prints nothing if all are installed.
+# "pages" those for scripts/check/check_pages.py, with "slurm" those for scripts/check/slurm.sh.
+# Prints nothing if all are installed.
 set -euo pipefail
 
 packages=(g++ cmake ninja-build git python3 pkg-config libfmt-dev libcli11-dev libsqlite3-dev
   libtomlplusplus-dev nlohmann-json3-dev libjpeg-dev libpng-dev zlib1g-dev liblemon-dev
   coinor-libclp-dev liburing-dev libceres-dev libcurl4-openssl-dev libgrpc++-dev
-  protobuf-compiler-grpc libprotobuf-dev libyaml-cpp-dev prometheus-cpp-dev libgtest-dev
-  libbenchmark-dev python3-venv python3-jsonschema)
+  protobuf-compiler-grpc libprotobuf-dev libyaml-cpp-dev prometheus-cpp-dev libslurm-dev
+  libgtest-dev libbenchmark-dev python3-venv python3-jsonschema)
 [[ "${1:-}" == package ]] && packages+=(debootstrap dpkg-dev libblas-dev)
 [[ "${1:-}" == @(test|lint) ]] && packages+=(clang-19 libclang-rt-19-dev lld-19)
 [[ "${1:-}" == lint ]] && packages+=(clang-format-19 clang-tidy-19)
 [[ "${1:-}" == pages ]] && packages+=(chromium chromium-driver python3-selenium fonts-liberation)
+[[ "${1:-}" == slurm ]] && packages+=(slurm-wlm munge iproute2)
 
 if ! command -v apt-get >/dev/null; then
   echo "setup: no Debian system; install what these packages of Debian 12 are called here:" \

@@ -86,12 +86,24 @@ unsigned int la_version(unsigned int version) {
 }
 
 /* Returns the shim with that file name, or NULL if there is none. */
-static char* shim_of(const char* base) {
+static char* file_in_shims(const char* base, const char* version) {
   for (size_t i = 0; i < sizeof(kFolders) / sizeof(kFolders[0]); ++i) {
-    const int length = snprintf(path, sizeof(path), "%s/%s/%s", shims, kFolders[i], base);
+    const int length =
+        snprintf(path, sizeof(path), "%s/%s/%s%s", shims, kFolders[i], base, version);
     if (length > 0 && (size_t)length < sizeof(path) && access(path, R_OK) == 0) return path;
   }
   return NULL;
+}
+
+/*
+ * Some programs, such as Slurm, load the driver's libraries by names without a version. There, a
+ * linker may have a text file (libcuda.so).
+ */
+static char* shim_of(const char* base) {
+  const size_t length = strlen(base);
+  char* const found =
+      length > 3 && strcmp(base + length - 3, ".so") == 0 ? file_in_shims(base, ".1") : NULL;
+  return found != NULL ? found : file_in_shims(base, "");
 }
 
 /*

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // How the devices are connected: PCIe and NVLink.
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
+#include <unistd.h>
 
 #include "nvml.hpp"
 
@@ -107,6 +109,23 @@ bool is_level(unsigned level) {
 
 }  // namespace
 }  // namespace nvml
+
+// A topology does not describe which cores are near a GPU, so that all of the host's are.
+GPEMU_SHIM_EXPORT int nvmlDeviceGetCpuAffinity(Handle* device, unsigned words,
+                                               unsigned long* affinity) {
+  const int status = nvml::index_of(device).status;
+  if (status != nvml::kSuccess) return status;
+  if (affinity == nullptr || words == 0) return nvml::kInvalidArgument;
+  constexpr unsigned kBits = 8 * sizeof(unsigned long);
+  const auto cpus = static_cast<unsigned>(::sysconf(_SC_NPROCESSORS_CONF));
+  // Ignore words beyond these: no system has as many processors as they have bits.
+  constexpr unsigned kMostWords = 1024;
+  for (unsigned i = 0; i < std::min(words, kMostWords); ++i) {
+    const unsigned bits = cpus > i * kBits ? std::min(cpus - i * kBits, kBits) : 0;
+    affinity[i] = bits == kBits ? ~0UL : (1UL << bits) - 1;
+  }
+  return nvml::kSuccess;
+}
 
 GPEMU_SHIM_EXPORT int nvmlDeviceGetTopologyCommonAncestor(Handle* first, Handle* second,
                                                           unsigned* level) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Each function of NVML's shim: one good call and one bad one. Source of the statuses: nvml.h of
 // NVML 13.5, which names them for each function.
+#include <bit>
 #include <cstdint>
 #include <cstdlib>
 #include <filesystem>
@@ -121,6 +122,19 @@ TEST_F(Nvml, NumbersOfADeviceAreYielded) {
   EXPECT_GT(energy_mj, 0U);
   EXPECT_EQ(call("nvmlDeviceGetTotalEnergyConsumption", &energy_mj, &energy_mj), kInvalidArgument)
       << "a stray handle";
+}
+
+TEST_F(Nvml, AllProcessorsAreNearADevice) {
+  // As many words as there are bits: more than there are processors.
+  const long cpus = ::sysconf(_SC_NPROCESSORS_CONF);
+  std::vector<unsigned long> affinity(static_cast<std::size_t>(cpus), ~0UL);
+  const auto words = static_cast<unsigned>(affinity.size());
+  EXPECT_EQ(call("nvmlDeviceGetCpuAffinity", device_, words, affinity.data()), kSuccess);
+  long bits = 0;
+  for (const unsigned long word : affinity) bits += std::popcount(word);
+  EXPECT_EQ(bits, cpus);
+  EXPECT_EQ(affinity[0] & 1, 1U);
+  EXPECT_EQ(call("nvmlDeviceGetCpuAffinity", device_, 0U, affinity.data()), kInvalidArgument);
 }
 
 TEST_F(Nvml, PairsOfNumbersAreYielded) {

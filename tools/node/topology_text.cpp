@@ -117,7 +117,8 @@ std::string topology_matrix(const TopologySpec& machine, int columns) {
   return table.str(columns);
 }
 
-std::string topology_tabs(const TopologySpec& machine) {
+std::string topology_tabs(const TopologySpec& machine, int cpus) {
+  const std::string near = cpus == 1 ? "0" : fmt::format("0-{}", cpus - 1);
   Devices devices = devices_of(machine);
   std::string adapters;
   for (std::size_t i = machine.gpus.size(); i < devices.names.size(); ++i) {
@@ -131,11 +132,10 @@ std::string topology_tabs(const TopologySpec& machine) {
   for (std::size_t i = 0; i < rows.size(); ++i) {
     text += devices.names[i];
     for (const std::string& path : rows[i]) text += path == "X" ? "\t X " : "\t" + path;
-    // Which cores belong to a NUMA node is not described.
-    text +=
-        i < machine.gpus.size()
-            ? fmt::format("\tN/A\t{}\t\tN/A\n", topology::numa_node_of(machine, devices.places[i]))
-            : "\t\t\n";
+    text += i < machine.gpus.size()
+                ? fmt::format("\t{}\t{}\t\tN/A\n", near,
+                              topology::numa_node_of(machine, devices.places[i]))
+                : "\t\t\n";
   }
   text += fmt::format("\nLegend:\n\n  X is the device itself. {}\n", kPathLegend);
   if (!adapters.empty()) text += "\nNIC Legend:\n\n" + adapters;

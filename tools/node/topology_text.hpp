@@ -15,8 +15,9 @@ namespace gpemu::tools {
 /// `nvidia-smi topo -m` prints, at most `columns` wide.
 [[nodiscard]] std::string topology_matrix(const profile::TopologySpec& machine, int columns);
 
-/// Returns the same in the form of nvidia-smi, with tabs between the columns, and its legends.
-[[nodiscard]] std::string topology_tabs(const profile::TopologySpec& machine);
+/// Returns the same in the form of nvidia-smi, with tabs between the columns, and its legends. All
+/// `cpus` of the host are near all GPUs, as in NVML: which cores are near a GPU is not described.
+[[nodiscard]] std::string topology_tabs(const profile::TopologySpec& machine, int cpus);
 
 /// Returns the PCIe tree of a machine, one line for each socket, host bridge and switch.
 [[nodiscard]] std::string topology_tree(const profile::TopologySpec& machine);

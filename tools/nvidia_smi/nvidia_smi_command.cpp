@@ -10,6 +10,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <unistd.h>
 #include <utility>
 #include <vector>
 
@@ -356,7 +357,7 @@ class NvidiaSmi {
     if (!machine) {
       return fail(ErrorCode::kUnsupported, "{}", machine.error().message);
     }
-    return print(topology_tabs(*machine));
+    return print(topology_tabs(*machine, static_cast<int>(::sysconf(_SC_NPROCESSORS_CONF))));
   }
 
   Result<int> monitor(NvidiaSmiMonitor::Subject subject, std::span<const std::string> words) {

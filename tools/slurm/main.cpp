@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What Slurm needs to give its tasks emulated GPUs: the plug-in spank_plugin.cpp calls this
+// program.
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "gpemu/report/terminal.hpp"
+
+#include "cli/command_tree.hpp"
+#include "slurm/slurm_commands.hpp"
+
+namespace gpemu::tools {
+namespace {
+
+int run_slurm_program(std::vector<std::string> words) {
+  CommandTree commands("Emulated GPUs for Slurm (docs/how-to/slurm.md)", "gpemu-slurm");
+  commands.root().require_subcommand();
+  add_administration_commands(commands.root());
+  add_step_commands(commands.root());
+  const auto code = commands.run(std::move(words));
+  if (code) return *code;
+  report::print_error("gpemu-slurm: {}\n", code.error().message);
+  return exit_code(code.error().code);
+}
+
+}  // namespace
+}  // namespace gpemu::tools
+
+int main(int argc, char** argv) {
+  return gpemu::tools::run_slurm_program({argv + std::min(argc, 1), argv + argc});
+}
