@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Gives the tasks of a real Slurm cluster on this machine emulated GPUs: installs Debian's Slurm,
-# builds gpemu and executes tests/cluster/slurm_test.py. Needs root. Nothing stays but packages.
+# builds gpemu and executes tests/cluster/slurm_test.py, and without options also
+# slurm_sweep_test.py. Needs root. Nothing stays but packages.
 #
 # Usage: scripts/check/slurm.sh [--torch] [--times N] [--seed N] [unittest's options]
 #
@@ -10,7 +11,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 if [[ ${1:-} == -h || ${1:-} == --help ]]; then
-  sed -n '3,10s/^# \{0,1\}//p' "$0"
+  sed -n '3,11s/^# \{0,1\}//p' "$0"
   exit 0
 fi
 scripts/build/setup.sh slurm
@@ -25,4 +26,7 @@ if [[ ${1:-} == --torch ]]; then
   shift
   torch=(--torch "$(scripts/build/install_torch.sh 2.8.0)")
 fi
-exec tests/cluster/slurm_test.py --build build/dev --nvml "$nvml" "${torch[@]}" "$@"
+tests/cluster/slurm_test.py --build build/dev --nvml "$nvml" "${torch[@]}" "$@"
+if [[ $# -eq 0 ]]; then
+  tests/cluster/slurm_sweep_test.py --build build/dev
+fi

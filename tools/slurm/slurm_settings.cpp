@@ -13,7 +13,7 @@ namespace gpemu::tools {
 namespace {
 
 constexpr Bytes kMostDescriptionBytes = kMiB;
-constexpr std::size_t kMostNames = 65'536;
+constexpr std::size_t kMostNodeNames = 65'536;
 /// Shards of a GPU. Source: as many tenants can share one, device::kMostTenants.
 constexpr int kMostShards = 64;
 
@@ -49,7 +49,7 @@ bool add_range(std::string_view prefix, std::string_view range, std::string_view
     return error == std::errc() && end == text.data() + text.size();
   };
   if (!read(low, first) || !read(high, last) || last < first) return false;
-  for (std::size_t number = first; number <= last && names.size() <= kMostNames; ++number) {
+  for (std::size_t number = first; number <= last && names.size() <= kMostNodeNames; ++number) {
     names.push_back(fmt::format("{}{:0{}}{}", prefix, number, low.size(), suffix));
   }
   return true;
@@ -76,8 +76,8 @@ Result<std::vector<std::string>> names_of_hostlist(std::string_view list) {
       if (!add_range(part.substr(0, open), range, suffix, names)) return no_hostlist(list);
     }
   }
-  if (names.size() <= kMostNames) return names;
-  return fail(ErrorCode::kInvalidArgument, "\"{}\" means more than {} names", list, kMostNames);
+  if (names.size() <= kMostNodeNames) return names;
+  return fail(ErrorCode::kInvalidArgument, "\"{}\" means more than {} names", list, kMostNodeNames);
 }
 
 namespace {
