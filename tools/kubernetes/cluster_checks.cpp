@@ -73,6 +73,12 @@ Result<bool> check_slices(ApiServer& server, std::vector<Finding>& findings) {
   bool has_any = false;
   for (const json& slice : slices->value("items", json::array())) {
     const json& devices = member(slice, "/spec/devices");
+    // Other drivers publish slices, too.
+    const bool has_gpus = std::ranges::any_of(devices, [](const json& device) {
+      const std::string type = text_at(device, "/attributes/type/string");
+      return type == "gpu" || type == "mig";
+    });
+    if (!has_gpus) continue;
     const auto tainted = std::ranges::count_if(
         devices, [](const json& device) { return device.contains("taints"); });
     has_any = true;
@@ -128,7 +134,7 @@ Result<std::vector<Finding>> check_cluster(ApiServer& server) {
   GPEMU_ASSIGN(const json pods, items_of(server, "/api/v1/pods"));
   for (const json& pod : pods) {
     const std::string phase = text_at(pod, "/status/phase");
-    const bool is_over = phase == "Running" || phase == "Succeeded";
+    const bool is_over = phase == "Running" || phase == "Succeeded" || phase == "Failed";
     if (is_over || !asks_for_gpus(pod)) continue;
     findings.push_back(
         {.is_fault = true,

@@ -58,13 +58,14 @@ TEST(ClusterChecks, WhatIsUnhealthyOrWaitsIsNamed) {
   add_node(server, "a", {{"nvidia.com/gpu", "4"}}, {{"nvidia.com/gpu", "4"}}, "True");
   add_node(server, "b", {{"nvidia.com/mig-1g.5gb", "7"}}, {{"nvidia.com/mig-1g.5gb", "6"}},
            "False");
+  const json type{{"type", {{"string", "gpu"}}}};
+  const json gpu{{"name", "gpu-0"}, {"attributes", type}};
   server.answer("POST", "/apis/resource.k8s.io/v1/resourceslices",
                 {{"metadata", {{"name", "s"}}},
                  {"spec",
                   {{"driver", "gpu.nvidia.com"},
                    {"nodeName", "a"},
-                   {"devices", json::array({json{{"name", "gpu-0"}},
-                                            json{{"name", "gpu-1"}, {"taints", {1}}}})}}}});
+                   {"devices", json::array({gpu, json{{"name", "gpu-1"}, {"taints", {1}}}})}}}});
   add_pod(server, "runs", "nvidia.com/gpu", {{"phase", "Running"}});
   add_pod(server, "other", "cpu", {{"phase", "Pending"}});
   const json unbound{

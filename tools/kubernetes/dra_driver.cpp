@@ -251,9 +251,10 @@ Result<void> serve_claims(const DraDriverOptions& options, const ApiAccess& acce
     GPEMU_TRY(served.keep());
     GPEMU_TRY(found.keep());
     publisher.look(registration.found());
-    if (const auto told = xids.look(pool.machine()); !told && told.error().message != fault) {
-      log(fault = told.error().message);
-    }
+    const auto told = xids.look(pool.machine());
+    const std::string now = told ? "" : told.error().message;
+    if (!now.empty() && now != fault) log(now);
+    fault = now;
     std::this_thread::sleep_for(kHealthPeriod);
   }
   publisher.end();

@@ -48,10 +48,12 @@ constexpr const char* kPlugins = "/var/lib/kubelet/plugins";
 constexpr const char* kRegistry = "/var/lib/kubelet/plugins_registry";
 constexpr int kMetricsPort = 9400;
 
-/// Puts the image's gpemu into the machine's /opt. Containers that run keep what they have.
+/// Puts the image's gpemu into the machine's /opt, unless it is there. Containers that run keep the
+/// one before it, until there are two newer ones.
 constexpr const char* kInstall =
-    "set -e; cd /host; rm -rf gpemu.new gpemu.old; cp -a /opt/gpemu gpemu.new; "
-    "if [ -e gpemu ]; then mv gpemu gpemu.old; fi; mv gpemu.new gpemu; rm -rf gpemu.old";
+    "set -e; cd /host; if [ -e gpemu ] && diff -r /opt/gpemu gpemu >/dev/null; then exit 0; fi; "
+    "rm -rf gpemu.new gpemu.old; cp -a /opt/gpemu gpemu.new; "
+    "if [ -e gpemu ]; then mv gpemu gpemu.old; fi; mv gpemu.new gpemu";
 
 json volume(const std::string& name, const std::string& path) {
   return {{"name", name}, {"hostPath", {{"path", path}, {"type", "DirectoryOrCreate"}}}};
@@ -265,11 +267,8 @@ void write(YAML::Emitter& out, const json& value) {
     for (const json& member : value) write(out, member);
     out << YAML::EndSeq;
   } else if (value.is_string()) {
-    // Text that would be a number or a truth value without quotation marks has some.
-    const auto text = value.get<std::string>();
-    const bool is_plain =
-        !text.empty() && text.find_first_of("0123456789") != 0 && text != "true" && text != "false";
-    out << (is_plain ? YAML::Auto : YAML::DoubleQuoted) << text;
+    // Without quotation marks, some would be a number or a truth value.
+    out << YAML::DoubleQuoted << value.get<std::string>();
   } else {
     out << value.dump();
   }
@@ -279,6 +278,12 @@ Result<void> run(const ManifestOptions& options) {
   GPEMU_ASSIGN(const profile::Database database,
                profile::Database::open(profile::Database::default_paths()));
   GPEMU_ASSIGN([[maybe_unused]] const auto gpus, read_device_list(database, options.gpus));
+  if (options.claims && !options.policy.empty()) {
+    return fail(
+        ErrorCode::kUnsupported,
+        "--claims and --policy: the scheduler counts the GPUs that the device plugin offers, "
+        "and knows no claims; leave one out");
+  }
   if (options.claims && options.replicas != 1) {
     return fail(ErrorCode::kInvalidArgument,
                 "--replicas: claims have no replicas; --divide lets them ask for parts of a GPU");
@@ -335,7 +340,8 @@ void add_manifests_command(Command kubernetes) {
       "Examples:\n"
       "  gpemu-kubernetes manifests --gpu A100-SXM4-40GB:8 | kubectl apply -f -\n"
       "  gpemu-kubernetes manifests --gpu V100-PCIE-32GB --replicas 4 --divide limit --metrics\n"
-      "  gpemu-kubernetes manifests --gpu H100-SXM5-80GB:8 --claims --policy srtf-synergy\n");
+      "  gpemu-kubernetes manifests --gpu H100-SXM5-80GB:8 --claims\n"
+      "  gpemu-kubernetes manifests --gpu A100-SXM4-40GB:8 --policy srtf-synergy\n");
   command.on_run([options] { return run(*options); });
 }
 

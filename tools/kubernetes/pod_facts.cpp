@@ -16,6 +16,8 @@ using nlohmann::json;
 using scheduling::HostShare;
 
 constexpr double kMilli = 1000;
+constexpr double kMostGpusOfPod = 4096;
+constexpr double kMostOfResource = 0x1p50;
 constexpr double kMib = 1024.0 * 1024.0;
 
 /// The suffixes of quantities. Source: Kubernetes' API reference, "Quantity".
@@ -50,9 +52,11 @@ Result<double> request_of(const json& container, const char* resource) {
     const json& value = container.at(pointer);
     const std::string text = value.is_string() ? value.get<std::string>() : value.dump();
     const std::optional<double> number = parse_quantity(text);
-    if (number && *number >= 0) return *number;
-    return fail(ErrorCode::kInvalidArgument, "{} of a container is '{}', which is no quantity",
-                resource, text);
+    // Sums of them fit into 64 bits.
+    if (number && *number >= 0 && *number <= kMostOfResource) return *number;
+    return fail(ErrorCode::kInvalidArgument,
+                "{} of a container is '{}', which is no quantity, or too large a one", resource,
+                text);
   }
   return 0;
 }
@@ -212,6 +216,10 @@ Result<PodFacts> facts_of(const json& pod) {
   GPEMU_ASSIGN(const Requests requests, requests_of_pod(pod.value("spec", json::object())));
   facts.requests = {.millicores = static_cast<std::uint64_t>(std::ceil(requests.cores * kMilli)),
                     .memory_mib = static_cast<std::uint64_t>(std::ceil(requests.bytes / kMib))};
+  if (requests.gpus > kMostGpusOfPod) {
+    return fail(ErrorCode::kInvalidArgument, "the pod asks for {} {}; no node has so many",
+                requests.gpus, kGpuResource);
+  }
   facts.gpu_requests = static_cast<std::uint32_t>(requests.gpus);
   GPEMU_TRY(read_gpus(facts));
   return facts;
@@ -223,7 +231,8 @@ std::optional<std::vector<double>> parse_numbers(std::string_view text) {
     const std::string_view word = text.substr(0, text.find(','));
     double number = 0;
     const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), number);
-    if (error != std::errc{} || end != word.data() + word.size()) return std::nullopt;
+    const bool is_number = error == std::errc{} && end == word.data() + word.size();
+    if (!is_number || !std::isfinite(number)) return std::nullopt;
     numbers.push_back(number);
     text.remove_prefix(std::min(word.size() + 1, text.size()));
   }

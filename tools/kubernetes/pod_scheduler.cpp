@@ -43,6 +43,9 @@ constexpr double kEndTogetherS = 0.1;
 constexpr double kTogetherS = 10;
 /// A pod that waits is told why after so long; sooner, most have started.
 constexpr double kExplainS = 5;
+/// An eviction that failed, as by a budget of disruptions, is tried again after so long.
+constexpr double kRetryS = 1;
+constexpr int kMostPodsInGroup = 100'000;
 /// Jobs that have ended are forgotten when they are so many, and more than half.
 constexpr std::size_t kMostEnded = 10'000;
 /// The names of how pods share their GPUs.
@@ -102,7 +105,11 @@ struct PodScheduler::Node {
   json taints = json::array();
   json labels = json::object();
 
-  friend bool operator==(const Node&, const Node&) = default;
+  /// Returns whether policies see the same; labels only choose between nodes.
+  [[nodiscard]] bool is_as(const Node& other) const {
+    return product == other.product && host == other.host && gpus == other.gpus &&
+           pods == other.pods && is_ready == other.is_ready && taints == other.taints;
+  }
 };
 
 struct PodScheduler::Pod {
@@ -206,7 +213,11 @@ void PodScheduler::node_changed(std::string_view type, const json& object) {
     node.is_ready = false;
   }
   const auto known = nodes_.find(name);
-  if (known != nodes_.end() && known->second == node) return;
+  if (known != nodes_.end() && known->second.is_as(node)) {
+    if (known->second.labels != node.labels) known_kinds_.clear();
+    known->second.labels = std::move(node.labels);
+    return;
+  }
   const bool matters = node.is_ready || (known != nodes_.end() && known->second.is_ready);
   nodes_[name] = std::move(node);
   dirty_ = dirty_ || matters;
@@ -233,21 +244,27 @@ void PodScheduler::pods_listed(const std::vector<json>& pods, double now_s) {
 
 void PodScheduler::pod_changed(std::string_view type, const json& object, double now_s) {
   const std::string uid = text_at(object, "/metadata/uid");
-  if (type == "DELETED") return leave(uid, now_s);
+  if (type == "DELETED") {
+    refused_.erase(uid);
+    return leave(uid, now_s);
+  }
   auto facts = facts_of(object);
   const bool is_ours = text_at(object, "/spec/schedulerName") == settings_.name;
   if (!facts) {
-    if (!is_ours || pods_.contains(uid)) return;
-    Pod pod;
-    pod.facts.uid = uid;
-    pod.facts.name = text_at(object, "/metadata/name");
-    pod.facts.name_space = text_at(object, "/metadata/namespace");
-    pod.explained = facts.error().message;
-    actions_.push_back(action(PodAction::Kind::kExplain, pod));
-    actions_.back().message = pod.explained;
-    pods_[uid] = std::move(pod);
-    return;
+    const std::string phase = text_at(object, "/status/phase");
+    const bool has_ended = phase == "Succeeded" || phase == "Failed";
+    if (has_ended || pods_.contains(uid)) return has_ended ? leave(uid, now_s) : void();
+    if (is_ours) return refuse(object, facts.error().message);
+    // What it takes of its node counts, whatever its annotations say.
+    json bare = object;
+    bare["metadata"].erase("annotations");
+    bare["metadata"].erase("labels");
+    facts = facts_of(bare);
+    if (!facts) return;
   }
+  refused_.erase(uid);
+  // Nobody may bind it yet.
+  if (!object.value(json::json_pointer("/spec/schedulingGates"), json::array()).empty()) return;
   if (facts->has_ended()) return leave(uid, now_s);
   const bool is_new = !pods_.contains(uid);
   Pod& pod = pods_[uid];
@@ -256,7 +273,8 @@ void PodScheduler::pod_changed(std::string_view type, const json& object, double
   if (starts && !is_new) note_start(pod);
   if (!pod.facts.node.empty()) {
     const bool is_moved = pod.node != pod.facts.node;
-    const std::uint64_t mask = mask_of(pod.facts);
+    // Of others' pods, which GPUs they have is not known.
+    const std::uint64_t mask = is_ours && pod.facts.gpus != 0 ? mask_of(pod.facts) : 0;
     if (is_moved || pod.mask != mask) place_on(pod, pod.facts.node, mask);
     if (is_moved && !is_ours) note_foreign(pod);
     // Another scheduler of this name has bound it: the ledger does not know.
@@ -279,7 +297,23 @@ void PodScheduler::pod_changed(std::string_view type, const json& object, double
   if (object.contains(json::json_pointer("/spec/topologySpreadConstraints"))) {
     pod.unsupported = "topology spread constraints";
   }
+  if (object.contains(json::json_pointer("/spec/resourceClaims"))) {
+    pod.unsupported = "claims of devices";
+  }
   join(pod);
+}
+
+/// Tells a pod once what is wrong with it. If it is changed, it is looked at anew.
+void PodScheduler::refuse(const json& object, const std::string& why) {
+  Pod pod;
+  pod.facts.uid = text_at(object, "/metadata/uid");
+  pod.facts.name = text_at(object, "/metadata/name");
+  pod.facts.name_space = text_at(object, "/metadata/namespace");
+  std::string& told = refused_[pod.facts.uid];
+  if (told == why) return;
+  told = why;
+  actions_.push_back(action(PodAction::Kind::kExplain, pod));
+  actions_.back().message = why;
 }
 
 /// Makes what is known of a job's progress right: between its binding and its start is some time.
@@ -303,7 +337,11 @@ void PodScheduler::note_start(const Pod& pod) {
 
 void PodScheduler::note_foreign(const Pod& pod) {
   const auto node = nodes_.find(pod.node);
-  const bool asks = pod.facts.gpu_requests != 0 || pod.facts.requests != HostShare{};
+  const bool counts_hosts = settings_.policy == nullptr ||
+                            settings_.policy->scope == PolicyScope::kAll ||
+                            settings_.policy->scope == PolicyScope::kHosts;
+  const bool asks =
+      pod.facts.gpu_requests != 0 || (counts_hosts && pod.facts.requests != HostShare{});
   if (asks && node != nodes_.end() && node->second.is_ready) dirty_ = true;
 }
 
@@ -328,7 +366,10 @@ std::string PodScheduler::key_of(const Pod& pod) {
     if (!value.empty()) return fmt::format("{}/{}/{}", name, facts.name_space, value);
   }
   for (const auto& [key, job] : live_) {
-    if (job.suspended_s != 0 && !facts.owner.empty() && job.owner == facts.owner) return key;
+    if (facts.owner.empty() || job.owner != facts.owner) continue;
+    const bool has_evicted = std::ranges::any_of(
+        job.pods, [&](const std::string& uid) { return pods_.at(uid).is_evicted; });
+    if (job.suspended_s != 0 || has_evicted) return key;
   }
   return facts.uid;
 }
@@ -342,8 +383,20 @@ void PodScheduler::join(Pod& pod) {
     job.order = ++order_;
     const bool in_group = !pod.facts.text(annotation::kGroup).empty();
     const auto size = pod.facts.number(annotation::kGroupSize, 1, 1);
-    if (in_group) job.size = size ? static_cast<std::uint32_t>(*size) : 1;
-    if (!size) job.refused = size.error().message;
+    const bool is_size = size && *size <= kMostPodsInGroup;
+    if (in_group) job.size = is_size ? static_cast<std::uint32_t>(*size) : 1;
+    if (!is_size) {
+      job.refused =
+          fmt::format("{} must be a number from 1 to {}", annotation::kGroupSize, kMostPodsInGroup);
+    }
+  }
+  const auto evicted = std::ranges::count_if(
+      job.pods, [&](const std::string& uid) { return pods_.at(uid).is_evicted; });
+  std::vector<std::string>& next = next_[pod.key];
+  if (job.pods.size() >= job.size && std::cmp_less(next.size(), evicted)) {
+    // It replaces one that is about to go.
+    next.push_back(pod.facts.uid);
+    return;
   }
   if (job.pods.size() >= job.size) {
     pod.unsupported = fmt::format("to be one more pod of {}, which has {}", job.key, job.size);
@@ -374,9 +427,11 @@ void PodScheduler::leave(const std::string& uid, double now_s) {
   if (job == live_.end()) return;
   std::erase(job->second.pods, uid);
   job->second.is_settled = false;
-  if (!job->second.pods.empty()) return;
-  if (!is_replaced) return end_job(key, now_s);
-  job->second.suspended_s = now_s;
+  if (job->second.pods.empty() && !is_replaced) return end_job(key, now_s);
+  if (job->second.pods.empty()) job->second.suspended_s = now_s;
+  for (const std::string& other : std::exchange(next_[key], {})) {
+    if (const auto waits = pods_.find(other); waits != pods_.end()) join(waits->second);
+  }
 }
 
 void PodScheduler::binding_failed(const std::string& uid) {
@@ -386,6 +441,22 @@ void PodScheduler::binding_failed(const std::string& uid) {
   if (const auto job = live_.find(found->second.key); job != live_.end()) {
     job->second.is_settled = false;
   }
+}
+
+void PodScheduler::eviction_failed(const std::string& uid, double now_s) {
+  if (pods_.contains(uid)) retries_[uid] = now_s + kRetryS;
+}
+
+void PodScheduler::retry_evictions(double now_s) {
+  std::erase_if(retries_, [&](const auto& retry) {
+    if (now_s < retry.second) return false;
+    const auto found = pods_.find(retry.first);
+    if (found == pods_.end()) return true;
+    found->second.is_evicted = false;
+    const auto job = live_.find(found->second.key);
+    if (job != live_.end()) job->second.is_settled = false;
+    return true;
+  });
 }
 
 // Jobs.
@@ -400,6 +471,10 @@ void PodScheduler::end_job(const std::string& key, double now_s) {
     keys_[*job.index].clear();
   }
   live_.erase(key);
+  for (const std::string& uid : std::exchange(next_[key], {})) {
+    if (const auto waits = pods_.find(uid); waits != pods_.end()) join(waits->second);
+  }
+  next_.erase(key);
 }
 
 void PodScheduler::end_forgotten(double now_s) {
@@ -488,13 +563,16 @@ Result<Job> PodScheduler::job_of(LiveJob& live) {
   GPEMU_ASSIGN(const double seconds, facts.number(annotation::kSeconds, kUnknownSeconds));
   GPEMU_ASSIGN(job.iterations, facts.number(annotation::kIterations, std::max(seconds, 1e-3)));
   job.iteration_s = std::max(seconds, 1e-3) / job.iterations;
-  if (!(job.iterations > 0)) {
-    return fail(ErrorCode::kInvalidArgument, "{} is 0", annotation::kIterations);
+  if (!(job.iterations > 0) || !std::isfinite(job.iteration_s)) {
+    return fail(ErrorCode::kInvalidArgument, "{} of {} and {} of {} are no times of iterations",
+                annotation::kSeconds, seconds, annotation::kIterations, job.iterations);
   }
   GPEMU_ASSIGN(job.restart_s, facts.number(annotation::kRestartSeconds, 0));
   GPEMU_ASSIGN(job.stated_s, facts.number(annotation::kStatedSeconds, 0));
   const auto stages = parse_numbers(facts.text(annotation::kStageSeconds));
-  if (!stages || (!stages->empty() && stages->size() != job.stages_s.size())) {
+  const bool are_times =
+      stages && std::ranges::all_of(*stages, [](double stage_s) { return stage_s >= 0; });
+  if (!are_times || (!stages->empty() && stages->size() != job.stages_s.size())) {
     return fail(ErrorCode::kInvalidArgument,
                 "{} must be the seconds that an iteration spends on storage and processors, on "
                 "GPUs and on the network, with commas between them",
@@ -685,8 +763,15 @@ void PodScheduler::rebuild(double now_s) {
   for (LiveJob* job : live) {
     if (auto start = start_of(*job, room)) running.start.push_back(*std::move(start));
   }
-  const auto applied = ledger_->apply(running);
-  GPEMU_CHECK(applied.has_value(), "what runs cannot run");
+  // One by one: what a pod's annotations say must not stop the others.
+  for (Decision::Start& start : running.start) {
+    const std::string& key = keys_[start.job];
+    Decision one;
+    one.start.push_back(std::move(start));
+    if (const auto applied = ledger_->apply(one); !applied) {
+      complaints_.push_back(fmt::format("{} cannot go on: {}", key, applied.error().message));
+    }
+  }
   for (LiveJob* job : live) {
     if (!job->index) continue;
     ledger_->recall(*job->index, known_state(*job, now_s));
@@ -788,6 +873,7 @@ void PodScheduler::unsettle(JobIndex job) {
 }
 
 std::vector<PodAction> PodScheduler::decide(double now_s) {
+  retry_evictions(now_s);
   end_forgotten(now_s);
   if (jobs_.size() > kMostEnded + 2 * live_.size()) dirty_ = true;
   const bool is_rebuilt = dirty_;

@@ -71,6 +71,8 @@ class PodScheduler {
   void pod_changed(std::string_view type, const nlohmann::json& pod, double now_s);
   /// A binding did not happen, as far as is known.
   void binding_failed(const std::string& uid);
+  /// Nor an eviction; it is tried again.
+  void eviction_failed(const std::string& uid, double now_s);
 
   /// Returns what is to be done now.
   [[nodiscard]] std::vector<PodAction> decide(double now_s);
@@ -88,6 +90,8 @@ class PodScheduler {
   [[nodiscard]] double time_of(double now_s) const { return (now_s - epoch_s_) * settings_.speed; }
   // Pods.
   void join(Pod& pod);
+  void refuse(const nlohmann::json& object, const std::string& why);
+  void retry_evictions(double now_s);
   void leave(const std::string& uid, double now_s);
   void place_on(Pod& pod, const std::string& node, std::uint64_t mask);
   void take_off(Pod& pod);
@@ -135,7 +139,11 @@ class PodScheduler {
   std::unordered_map<std::string, Pod> pods_;             ///< by UID; those that have not ended.
   std::map<std::string, LiveJob> live_;                   ///< by key.
   std::map<std::string, std::set<std::string>> on_node_;  ///< UIDs of pods, by node.
-  std::vector<std::string> new_;  ///< keys of jobs that the policy has not seen.
+  /// Pods that replace evicted ones which have not gone yet, by the key of their job.
+  std::map<std::string, std::vector<std::string>> next_;
+  std::map<std::string, std::string> refused_;  ///< what pods were told that are no jobs, by UID.
+  std::map<std::string, double> retries_;       ///< when evictions are tried again, by UID.
+  std::vector<std::string> new_;                ///< keys of jobs that the policy has not seen.
   std::uint64_t order_ = 0;
   bool dirty_ = true;  ///< the fleet is another one.
   double ask_again_s_ = 0;

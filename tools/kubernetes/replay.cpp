@@ -8,8 +8,10 @@
 #include <chrono>
 #include <cmath>
 #include <condition_variable>
+#include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <thread>
 #include <utility>
 
@@ -257,6 +259,11 @@ std::optional<double> ReplayedJobs::changed(JobIndex job, std::string_view type,
   if (!is_gone || pods_.erase(pod.uid) == 0) return std::nullopt;
   if (pod.phase == "Failed" && !pod.is_deleted) failed_[job] = pod.name;
   if (--running.pods != 0) return std::nullopt;
+  // One that was never seen to run was short.
+  if (jobs_[job].start_s < 0 && pod.phase == "Succeeded") {
+    jobs_[job].start_s =
+        (pod.number(annotation::kEnded, now_s).value_or(now_s) - begin_s_) * speed_;
+  }
   if (running.is_evicted && pod.phase != "Succeeded") {
     const double done_s = pod.progress ? pod.number(annotation::kDoneSeconds, 0).value_or(0) +
                                              *pod.progress * iteration_s(pod)
@@ -286,7 +293,19 @@ class Replay final : public ListFollower {
         state_(jobs.size(), begin_s_, options.speed) {}
 
   void listed(const std::vector<json>& items) override {
-    for (const json& item : items) changed("MODIFIED", item);
+    std::set<std::string> listed;
+    for (const json& item : items) {
+      listed.insert(text_at(item, "/metadata/uid"));
+      changed("MODIFIED", item);
+    }
+    // What went while nobody watched.
+    std::map<std::string, json> gone;
+    {
+      const std::lock_guard lock(mutex_);
+      gone = known_;
+      std::erase_if(gone, [&](const auto& pod) { return listed.contains(pod.first); });
+    }
+    for (const auto& [uid, pod] : gone) changed("DELETED", pod);
   }
   void changed(std::string_view type, const json& object) override {
     const auto facts = facts_of(object);
@@ -296,6 +315,11 @@ class Replay final : public ListFollower {
     const auto [end, error] = std::from_chars(place.data(), place.data() + place.size(), job);
     if (error != std::errc{} || job >= jobs_.size()) return;
     const std::lock_guard lock(mutex_);
+    if (type == "DELETED") {
+      known_.erase(facts->uid);
+    } else {
+      known_[facts->uid] = object;
+    }
     const auto done_s = state_.changed(job, type, *facts, unix_s());
     if (done_s) make(job, *done_s, state_.round_of(job));
     // One that is evicted ends early.
@@ -363,6 +387,7 @@ class Replay final : public ListFollower {
   std::mutex mutex_;
   std::condition_variable came_;
   ReplayedJobs state_;
+  std::map<std::string, json> known_;  ///< pods by UID.
   std::optional<Error> error_;
 };
 

@@ -164,6 +164,7 @@ class Actor {
         return;
       }
       if (action.kind == PodAction::Kind::kBind) fail_binding(action.uid);
+      if (action.kind == PodAction::Kind::kEvict) fail_eviction(action.uid);
       // Another one bound it, or it is another pod: the watch says so.
       if (done.error().code != ErrorCode::kUnavailable) log_(done.error().message);
     });
@@ -173,6 +174,10 @@ class Actor {
     const std::lock_guard lock(mutex_);
     return std::exchange(failed_, {});
   }
+  std::vector<std::string> take_failed_evictions() {
+    const std::lock_guard lock(mutex_);
+    return std::exchange(failed_evictions_, {});
+  }
 
  private:
   void fail_binding(const std::string& uid) {
@@ -181,6 +186,11 @@ class Actor {
       failed_.push_back(uid);
     }
     inbox_.wake();
+  }
+
+  void fail_eviction(const std::string& uid) {
+    const std::lock_guard lock(mutex_);
+    failed_evictions_.push_back(uid);
   }
 
   Result<void> send(ApiServer& api, const PodAction& action) {
@@ -201,7 +211,8 @@ class Actor {
             api.patch(action.path(),
                       {{"metadata", {{"uid", action.uid}, {"annotations", action.annotations}}}}));
       case PodAction::Kind::kEvict:
-        GPEMU_TRY(note(api, action, "Preempted", "Normal"));
+        // Whoever looks at events may miss one; the eviction counts.
+        static_cast<void>(note(api, action, "Preempted", "Normal"));
         return done(
             api.create(action.path() + "/eviction",
                        {{"apiVersion", "policy/v1"},
@@ -259,7 +270,7 @@ class Actor {
   Inbox& inbox_;
   const std::function<void(const std::string&)>& log_;
   std::mutex mutex_;
-  std::vector<std::string> failed_;
+  std::vector<std::string> failed_, failed_evictions_;
 };
 
 void tell(PodScheduler& scheduler, const News& news) {
@@ -284,6 +295,9 @@ void schedule(const SchedulerOptions& options, Leadership& leadership, Inbox& in
       tell(scheduler, news);
     }
     for (const std::string& uid : actor.take_failed()) scheduler.binding_failed(uid);
+    for (const std::string& uid : actor.take_failed_evictions()) {
+      scheduler.eviction_failed(uid, wall_s());
+    }
     wait_s = kTurnS;
     // Before both lists are known, what pods have might be given away.
     if (!has_nodes || !has_pods) continue;

@@ -13,16 +13,25 @@
 #include "kubernetes/pod_facts.hpp"
 
 namespace gpemu::tools {
+namespace {
+
+constexpr std::chrono::seconds kRetryTime{30};
+
+}  // namespace
 
 Result<void> XidEvents::look(const device::Node& machine) {
+  const auto real_now = std::chrono::steady_clock::now();
+  if (real_now < next_) return {};
   const TimePoint now = machine.clock().now();
-  told_.resize(static_cast<std::size_t>(machine.device_count()), TimePoint::min());
+  told_.resize(static_cast<std::size_t>(machine.device_count()));
   for (int gpu = 0; gpu < machine.device_count(); ++gpu) {
-    TimePoint& told = told_[static_cast<std::size_t>(gpu)];
-    for (const device::DeviceXid& xid : machine.faults().xids(gpu, now)) {
-      if (xid.time <= told) continue;
-      GPEMU_TRY(tell(gpu, machine.device_snapshot(gpu, now).uuid, xid.number));
-      told = xid.time;
+    std::size_t& told = told_[static_cast<std::size_t>(gpu)];
+    const std::vector<device::DeviceXid> xids = machine.faults().xids(gpu, now);
+    for (; told < xids.size(); ++told) {
+      const auto done = tell(gpu, machine.device_snapshot(gpu, now).uuid, xids[told].number);
+      // Its caller has more to do than to wait for an API server.
+      if (!done) next_ = std::chrono::steady_clock::now() + kRetryTime;
+      if (!done) return done;
     }
   }
   return {};

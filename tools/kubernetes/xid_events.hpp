@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <chrono>
+#include <cstddef>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "gpemu/base/error.hpp"
-#include "gpemu/base/units.hpp"
 #include "gpemu/device/node.hpp"
 
 #include "kubernetes/api_server.hpp"
@@ -24,7 +25,7 @@ class XidEvents {
       : server_(std::move(server)), node_(std::move(node)) {}
 
   /// Makes an event for each Xid of the machine since the last call. Errors: those of ApiServer;
-  /// the next call tries again.
+  /// calls after half a minute try again.
   [[nodiscard]] Result<void> look(const device::Node& machine);
 
  private:
@@ -32,7 +33,8 @@ class XidEvents {
 
   ApiServer server_;
   std::string node_;
-  std::vector<TimePoint> told_;  ///< by GPU, the time of the last Xid.
+  std::vector<std::size_t> told_;  ///< by GPU, how many.
+  std::chrono::steady_clock::time_point next_;
 };
 
 }  // namespace gpemu::tools
