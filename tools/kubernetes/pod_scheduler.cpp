@@ -269,7 +269,9 @@ void PodScheduler::pod_changed(std::string_view type, const json& object, double
   const bool is_new = !pods_.contains(uid);
   Pod& pod = pods_[uid];
   const bool starts = pod.facts.started_s != facts->started_s;
+  const bool is_corrected = !is_new && pod.facts.annotations != facts->annotations;
   pod.facts = *std::move(facts);
+  if (is_corrected) look_anew(pod);
   if (starts && !is_new) note_start(pod);
   if (!pod.facts.node.empty()) {
     const bool is_moved = pod.node != pod.facts.node;
@@ -314,6 +316,15 @@ void PodScheduler::refuse(const json& object, const std::string& why) {
   told = why;
   actions_.push_back(action(PodAction::Kind::kExplain, pod));
   actions_.back().message = why;
+}
+
+/// A pod that was refused has been changed.
+void PodScheduler::look_anew(Pod& pod) {
+  const auto job = live_.find(pod.key);
+  if (job == live_.end() || job->second.refused.empty()) return;
+  job->second.refused.clear();
+  pod.explained.clear();
+  new_.push_back(pod.key);
 }
 
 /// Makes what is known of a job's progress right: between its binding and its start is some time.
@@ -375,20 +386,21 @@ std::string PodScheduler::key_of(const Pod& pod) {
 }
 
 void PodScheduler::join(Pod& pod) {
+  const bool in_group = !pod.facts.text(annotation::kGroup).empty();
+  const auto size = pod.facts.number(annotation::kGroupSize, 1, 1);
+  if (in_group && (!size || *size > kMostPodsInGroup)) {
+    actions_.push_back(action(PodAction::Kind::kExplain, pod));
+    actions_.back().message =
+        fmt::format("{} must be a number from 1 to {}", annotation::kGroupSize, kMostPodsInGroup);
+    return;
+  }
   pod.key = key_of(pod);
   const auto [found, is_new] = live_.try_emplace(pod.key);
   LiveJob& job = found->second;
   if (is_new) {
     job.key = pod.key;
     job.order = ++order_;
-    const bool in_group = !pod.facts.text(annotation::kGroup).empty();
-    const auto size = pod.facts.number(annotation::kGroupSize, 1, 1);
-    const bool is_size = size && *size <= kMostPodsInGroup;
-    if (in_group) job.size = is_size ? static_cast<std::uint32_t>(*size) : 1;
-    if (!is_size) {
-      job.refused =
-          fmt::format("{} must be a number from 1 to {}", annotation::kGroupSize, kMostPodsInGroup);
-    }
+    if (in_group) job.size = static_cast<std::uint32_t>(*size);
   }
   const auto evicted = std::ranges::count_if(
       job.pods, [&](const std::string& uid) { return pods_.at(uid).is_evicted; });

@@ -91,6 +91,7 @@ class PodScheduler {
   // Pods.
   void join(Pod& pod);
   void refuse(const nlohmann::json& object, const std::string& why);
+  void look_anew(Pod& pod);
   void retry_evictions(double now_s);
   void leave(const std::string& uid, double now_s);
   void place_on(Pod& pod, const std::string& node, std::uint64_t mask);

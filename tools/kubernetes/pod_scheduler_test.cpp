@@ -85,6 +85,10 @@ class World {
         "PATCH", std::string(kApiPods) + "/" + name,
         {{"metadata", {{"annotations", annotations}}}, {"status", {{"phase", "Running"}}}});
   }
+  void correct(const std::string& name, const json& annotations) {
+    server_.answer("PATCH", std::string(kApiPods) + "/" + name,
+                   {{"metadata", {{"annotations", annotations}}}});
+  }
   void remove(const std::string& name) {
     server_.answer("DELETE", std::string(kApiPods) + "/" + name + "?gracePeriodSeconds=0", {});
   }
@@ -321,6 +325,70 @@ TEST(PodScheduler, JobsThatArriveTogetherAreShownTogether) {
   EXPECT_EQ(world.placed(), (Lines{"long n 0", "short n 0"}));
   world.decide(1013);
   EXPECT_EQ(world.placed(), (Lines{"alone n 0", "long n 0", "short n 0"}));
+}
+
+TEST(PodScheduler, APodMayReplaceAnotherBeforeThatIsGone) {
+  World world("srtf");
+  world.add_node("n", 1);
+  const auto with = [](const char* job, const char* seconds) {
+    return json{{"gpemu.dev/job", job}, {"gpemu.dev/seconds", seconds}};
+  };
+  world.add_pod("long-0", 1, with("long", "100"));
+  world.decide(1000);
+  world.add_pod("short", 1, with("short", "10"));
+  world.decide(1001);
+  EXPECT_EQ(world.placed(), (Lines{"long-0 n 0 ends"}));
+  world.add_pod("long-1", 1, with("long", "100"));  // As a Job's controller makes it.
+  EXPECT_TRUE(world.decide(1002).empty());
+  world.remove("long-0");
+  world.decide(1003);
+  EXPECT_EQ(world.placed(), (Lines{"short n 0"}));
+  world.set_phase("short", "Succeeded");
+  world.decide(1013);
+  EXPECT_EQ(world.placed(), (Lines{"long-1 n 0", "short n 0"}));
+}
+
+TEST(PodScheduler, AnEvictionThatFailedIsTriedAgain) {
+  World world("srtf");
+  world.add_node("n", 1);
+  world.add_pod("long", 1, {{"gpemu.dev/seconds", "100"}});
+  world.decide(1000);
+  world.add_pod("short", 1, {{"gpemu.dev/seconds", "10"}});
+  const auto evicts = [](const std::vector<PodAction>& actions) {
+    return std::ranges::count(actions, PodAction::Kind::kEvict, &PodAction::kind) == 1;
+  };
+  const auto actions = world.decide(1001, false);
+  EXPECT_TRUE(evicts(actions));
+  world.scheduler().eviction_failed(actions.back().uid, 1001);
+  EXPECT_FALSE(evicts(world.decide(1001.5, false)));
+  EXPECT_TRUE(evicts(world.decide(1002.5, false)));
+}
+
+TEST(PodScheduler, WhatOnePodSaysStopsNoOther) {
+  World world("fifo");
+  world.add_node("n", 2);
+  world.add_pod("huge", 1, {{"gpemu.dev/seconds", "1e308"}, {"gpemu.dev/iterations", "0.01"}});
+  world.add_pod("group", 1,
+                {{"scheduling.x-k8s.io/pod-group", "g"},
+                 {"scheduling.x-k8s.io/pod-group-min-size", "1e300"}});
+  world.add_pod("wrong", 1, {{"gpemu.dev/seconds", "soon"}});
+  world.add_pod("gated", 1, json::object(),
+                {{"schedulingGates", json::array({json{{"name", "g"}}})}});
+  world.add_pod("claims", 1, json::object(),
+                {{"resourceClaims", json::array({json{{"name", "c"}}})}});
+  world.add_pod("good", 1);
+  const Lines told = messages(world.decide(1000));
+  EXPECT_EQ(world.placed(), (Lines{"good n 0"}));
+  const auto tells = [&](const std::string& text) {
+    return std::ranges::any_of(told, [&](const auto& line) { return line.contains(text); });
+  };
+  EXPECT_TRUE(tells("huge: gpemu.dev/seconds of 1e+308 and"));
+  EXPECT_TRUE(tells("group: scheduling.x-k8s.io/pod-group-min-size must be a number"));
+  EXPECT_TRUE(tells("claims: it asks for claims of devices"));
+  EXPECT_FALSE(tells("gated"));
+  world.correct("wrong", {{"gpemu.dev/seconds", "5"}});
+  world.decide(1011);
+  EXPECT_EQ(world.placed(), (Lines{"good n 0", "wrong n 1"}));
 }
 
 TEST(PodScheduler, AGroupThatIsBoundInPartIsCompleted) {
