@@ -102,7 +102,8 @@ TEST(JobGeneratorTest, JobsAreLikeThoseOfAnotherTable) {
   const std::vector<Job> like =
       parse_jobs("job,arrival_s,gpus,duration_s,model\na,0,1,5,x\nb,0,8,77,y\n", "t").value();
   double large = 0;
-  for (const Job& job : generate_jobs({.jobs = 2000, .models = {}, .like = like}).value()) {
+  const auto jobs = generate_jobs({.jobs = 2000, .models = {}, .like = like}).value();
+  for (const Job& job : jobs) {
     const Job& wanted = like[job.demand.gpus == 8 ? 1 : 0];
     EXPECT_EQ(job.demand, wanted.demand);
     EXPECT_EQ(job.work_s(), wanted.work_s());
