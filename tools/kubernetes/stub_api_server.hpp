@@ -147,7 +147,11 @@ class StubApiServer {
     const std::lock_guard lock(mutex_);
     const bool is_new = request.method == "POST";
     std::string path = request.path;
-    if (is_new) path += '/' + request.body.at("metadata").at("name").get<std::string>();
+    if (is_new) {
+      const nlohmann::json& metadata = request.body.at("metadata");
+      const std::string made_up = metadata.value("generateName", "") + std::to_string(version_);
+      path += '/' + metadata.value("name", made_up);
+    }
     const auto found = objects_.find(path);
     if (is_new == (found != objects_.end())) {
       return is_new ? fault(409, path + " exists") : fault(404, path + " not found");
