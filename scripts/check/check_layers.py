@@ -64,8 +64,8 @@ C_ABI_HEADERS = ("gpemu/enum.h", "gpemu/gpemu.h", "gpemu/operation.h", "gpemu/cu
 TOOLS_SHARE = "cli"
 # Where the parser of options may be included: there, and in a program that is none of the command.
 MAY_PARSE = (f"tools/{TOOLS_SHARE}/", "tools/collectives/")
-TOOLS_ALLOWED = {"analyze": {"train"}, "smi": {"mig", "node"},
-                 "nvidia_smi": {"mig", "node", "smi"}}
+TOOLS_ALLOWED = {"analyze": {"train"}, "kubernetes": {"live"}, "smi": {"mig", "node"},
+                 "slurm": {"live"}, "nvidia_smi": {"mig", "node", "smi"}}
 
 # Module of the Python package -> the others that it may import. One of them calls the C interface.
 PYTHON_PACKAGE = "bindings/python/gpemu/"

@@ -164,15 +164,7 @@ std::string PodFacts::text(const char* annotation) const {
 }
 
 Result<double> PodFacts::number(const char* annotation, double otherwise, double least) const {
-  const auto found = annotations.find(annotation);
-  if (found == annotations.end()) return otherwise;
-  const std::string& text = found->second;
-  double number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  const bool is_number = error == std::errc{} && end == text.data() + text.size();
-  if (is_number && std::isfinite(number) && number >= least) return number;
-  return fail(ErrorCode::kInvalidArgument,
-              "the annotation {} is '{}'; it must be a number from {} on", annotation, text, least);
+  return JobNotes("the annotation", "", annotations).number(annotation, otherwise, least);
 }
 
 namespace {
@@ -223,20 +215,6 @@ Result<PodFacts> facts_of(const json& pod) {
   facts.gpu_requests = static_cast<std::uint32_t>(requests.gpus);
   GPEMU_TRY(read_gpus(facts));
   return facts;
-}
-
-std::optional<std::vector<double>> parse_numbers(std::string_view text) {
-  std::vector<double> numbers;
-  while (!text.empty()) {
-    const std::string_view word = text.substr(0, text.find(','));
-    double number = 0;
-    const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), number);
-    const bool is_number = error == std::errc{} && end == word.data() + word.size();
-    if (!is_number || !std::isfinite(number)) return std::nullopt;
-    numbers.push_back(number);
-    text.remove_prefix(std::min(word.size() + 1, text.size()));
-  }
-  return numbers;
 }
 
 std::string api_time(double time_s, bool exact) {

@@ -13,6 +13,8 @@
 #include "gpemu/base/error.hpp"
 #include "gpemu/scheduling/fleet.hpp"
 
+#include "live/job_notes.hpp"
+
 namespace gpemu::tools {
 
 /// What pods ask for GPUs by, as NVIDIA's device plugin names it.
@@ -87,6 +89,8 @@ struct PodFacts {
   /// annotation, unless it is a finite number from `least` on.
   [[nodiscard]] Result<double> number(const char* annotation, double otherwise,
                                       double least = 0) const;
+  /// Returns what it says about its job. Requires: the pod outlives it.
+  [[nodiscard]] JobNotes notes() const { return {"the annotation", "gpemu.dev/", annotations}; }
 };
 
 /// Errors: kInvalidArgument for quantities and annotations that are none.
@@ -95,9 +99,6 @@ struct PodFacts {
 /// Returns the text of a member of an object, by a path such as "/metadata/name"; "" if there is
 /// none.
 [[nodiscard]] std::string text_at(const nlohmann::json& object, const char* pointer);
-
-/// Returns numbers with commas between them, such as "0,3"; nothing if the text is none.
-[[nodiscard]] std::optional<std::vector<double>> parse_numbers(std::string_view text);
 
 /// Returns a time as the API writes it, such as "2026-01-31T10:00:00Z", with six decimals if
 /// `exact`. Units: seconds since 1970.

@@ -11,9 +11,6 @@
 
 #include <fmt/format.h>
 
-#include "gpemu/scheduling/job_table.hpp"
-#include "gpemu/scheduling/placing_policy.hpp"
-
 namespace gpemu::tools {
 namespace {
 
@@ -31,16 +28,8 @@ using scheduling::JobState;
 using scheduling::PolicyScope;
 using scheduling::Server;
 
-/// How long a job is taken to run whose pods do not say it: longer than any that do.
-constexpr double kUnknownSeconds = 1e9;
 /// A job whose pods were evicted ends if none replaces them for so long.
 constexpr double kReplacementS = 60;
-/// Jobs that end within this time end together: policies see all of them, as in the simulation,
-/// where jobs of the same length do. Source: kubelets report ends with some hundredths of a second
-/// between them.
-constexpr double kEndTogetherS = 0.1;
-/// For so long, jobs wait for those that they are to arrive with.
-constexpr double kTogetherS = 10;
 /// A pod that waits is told why after so long; sooner, most have started.
 constexpr double kExplainS = 5;
 /// An eviction that failed, as by a budget of disruptions, is tried again after so long.
@@ -148,12 +137,11 @@ struct PodScheduler::Slot {
 };
 
 PodScheduler::PodScheduler(PodSchedulerSettings settings, double now_s)
-    : settings_(std::move(settings)), epoch_s_(now_s) {}
+    : settings_(std::move(settings)), schedule_(settings_.decides, now_s) {}
 PodScheduler::~PodScheduler() = default;
 
 double PodScheduler::ask_again_s() const {
-  const double by_policy_s = epoch_s_ + ask_again_s_ / settings_.speed;
-  return ended_.empty() ? by_policy_s : std::min(by_policy_s, ends_until_s_);
+  return schedule_.ask_again_s();
 }
 
 std::vector<std::string> PodScheduler::take_complaints() {
@@ -330,27 +318,19 @@ void PodScheduler::look_anew(Pod& pod) {
 /// Makes what is known of a job's progress right: between its binding and its start is some time.
 void PodScheduler::note_start(const Pod& pod) {
   const auto found = live_.find(pod.key);
-  if (found == live_.end() || !found->second.index || !ledger_) return;
+  if (found == live_.end() || !found->second.index || !schedule_.has_fleet()) return;
   const JobIndex index = *found->second.index;
-  JobState state = ledger_->states()[index];
-  if (state.phase != JobPhase::kRunning || pod.epoch != state.starts + state.moves) return;
-  const Job& job = jobs_[index];
+  const JobState& state = schedule_.state(index);
+  if (pod.epoch != state.starts + state.moves) return;
   const auto done_s = pod.facts.number(annotation::kDoneSeconds, 0);
-  if (!done_s) return;
-  const double time_s = time_of(pod.facts.started_s);
-  state.held_s = std::max(0.0, state.held_s + time_s - state.as_of_s);
-  state.as_of_s = time_s;
-  state.progress_from_s = time_s + job.restart_s;
-  state.iterations_left =
-      job.iterations * std::max(1e-9, 1 - *done_s / (job.iterations * job.iteration_s));
-  ledger_->recall(index, state);
+  if (done_s) schedule_.started(index, pod.facts.started_s, *done_s);
 }
 
 void PodScheduler::note_foreign(const Pod& pod) {
   const auto node = nodes_.find(pod.node);
-  const bool counts_hosts = settings_.policy == nullptr ||
-                            settings_.policy->scope == PolicyScope::kAll ||
-                            settings_.policy->scope == PolicyScope::kHosts;
+  const scheduling::PolicyEntry* const policy = settings_.decides.policy;
+  const bool counts_hosts = policy == nullptr || policy->scope == PolicyScope::kAll ||
+                            policy->scope == PolicyScope::kHosts;
   const bool asks =
       pod.facts.gpu_requests != 0 || (counts_hosts && pod.facts.requests != HostShare{});
   if (asks && node != nodes_.end() && node->second.is_ready) dirty_ = true;
@@ -475,11 +455,8 @@ void PodScheduler::retry_evictions(double now_s) {
 
 void PodScheduler::end_job(const std::string& key, double now_s) {
   const LiveJob& job = live_.at(key);
-  if (job.index && ledger_) {
-    ledger_->set_time(time_of(now_s));
-    ledger_->end(*job.index);
-    if (ended_.empty()) ends_until_s_ = now_s + kEndTogetherS;
-    ended_.push_back(*job.index);
+  if (job.index && schedule_.has_fleet()) {
+    schedule_.end(*job.index, now_s);
     keys_[*job.index].clear();
   }
   live_.erase(key);
@@ -515,7 +492,7 @@ Result<std::uint64_t> PodScheduler::kinds_of(const Pod& pod) {
     const bool is_selected = std::ranges::all_of(pod.selector.items(), [&](const auto& wanted) {
       return node.labels.value(wanted.key(), json()) == wanted.value();
     });
-    const std::uint64_t kind = std::uint64_t{1} << fleet_->kind_of(server);
+    const std::uint64_t kind = std::uint64_t{1} << schedule_.fleet().kind_of(server);
     (is_let_in && is_selected ? may : may_not) |= kind;
   }
   if (may == 0) {
@@ -532,32 +509,6 @@ Result<std::uint64_t> PodScheduler::kinds_of(const Pod& pod) {
   return known_kinds_[question] = may;
 }
 
-Result<std::shared_ptr<const scheduling::SpeedProfile>> PodScheduler::speed_of(
-    const PodFacts& facts, const std::string& model) {
-  const std::string table = facts.text(annotation::kSpeeds);
-  if (table.empty()) return nullptr;
-  if (const auto known = known_speeds_.find(table); known != known_speeds_.end()) {
-    return known->second;
-  }
-  // A table of speeds without the column of models: it is about this one.
-  std::string text;
-  std::string prefix = "model,";
-  for (std::size_t begin = 0; begin < table.size();) {
-    const std::size_t end = std::min(table.find('\n', begin), table.size());
-    if (end > begin) text += prefix + table.substr(begin, end - begin) + "\n";
-    prefix = model + ",";
-    begin = end + 1;
-  }
-  GPEMU_ASSIGN(const scheduling::SpeedTable speeds,
-               scheduling::parse_speeds(text, annotation::kSpeeds, *fleet_));
-  const auto found = std::ranges::find_if(
-      speeds, [](const auto& entry) { return entry.first.second == scheduling::kAnyGpus; });
-  if (found == speeds.end()) {
-    return fail(ErrorCode::kInvalidArgument, "{} has no row", annotation::kSpeeds);
-  }
-  return known_speeds_[table] = found->second;
-}
-
 Result<Job> PodScheduler::job_of(LiveJob& live) {
   const Pod& pod = pods_.at(live.pods.front());
   const PodFacts& facts = pod.facts;
@@ -566,64 +517,21 @@ Result<Job> PodScheduler::job_of(LiveJob& live) {
     if (other.gpus == facts.gpus && other.requests == facts.requests) continue;
     return fail(ErrorCode::kUnsupported, "the pods of {} ask for different things", live.key);
   }
-  Job job;
+  GPEMU_ASSIGN(Job job, job_of_notes(facts.notes(), schedule_.fleet(), known_speeds_));
   job.id = facts.name_space + "/" + facts.name;
   job.demand = {.gpus = facts.gpus * live.size, .gpu_share = facts.gpu_milli, .host = {}};
   job.demand.host = {.millicores = facts.requests.millicores * live.size,
                      .memory_mib = facts.requests.memory_mib * live.size};
   GPEMU_ASSIGN(job.demand.kinds, kinds_of(pod));
-  GPEMU_ASSIGN(const double seconds, facts.number(annotation::kSeconds, kUnknownSeconds));
-  GPEMU_ASSIGN(job.iterations, facts.number(annotation::kIterations, std::max(seconds, 1e-3)));
-  job.iteration_s = std::max(seconds, 1e-3) / job.iterations;
-  if (!(job.iterations > 0) || !std::isfinite(job.iteration_s)) {
-    return fail(ErrorCode::kInvalidArgument, "{} of {} and {} of {} are no times of iterations",
-                annotation::kSeconds, seconds, annotation::kIterations, job.iterations);
-  }
-  GPEMU_ASSIGN(job.restart_s, facts.number(annotation::kRestartSeconds, 0));
-  GPEMU_ASSIGN(job.stated_s, facts.number(annotation::kStatedSeconds, 0));
-  const auto stages = parse_numbers(facts.text(annotation::kStageSeconds));
-  const bool are_times =
-      stages && std::ranges::all_of(*stages, [](double stage_s) { return stage_s >= 0; });
-  if (!are_times || (!stages->empty() && stages->size() != job.stages_s.size())) {
-    return fail(ErrorCode::kInvalidArgument,
-                "{} must be the seconds that an iteration spends on storage and processors, on "
-                "GPUs and on the network, with commas between them",
-                annotation::kStageSeconds);
-  }
-  std::ranges::copy(*stages, job.stages_s.begin());
-  GPEMU_ASSIGN(job.speed, speed_of(facts, "model"));
-  job.opportunistic = facts.text(annotation::kOpportunistic) == "true";
   const std::string user = facts.text(annotation::kUser);
   job.user = users_.try_emplace(user, static_cast<std::uint32_t>(users_.size())).first->second;
   return job;
 }
 
-Result<void> PodScheduler::check(const Job& job) {
-  if (settings_.policy != nullptr) {
-    GPEMU_TRY(scheduling::check_policy(*settings_.policy, *fleet_, std::span(&job, 1)));
-    const HostShare each = fleet_->host_for_each_gpu();
-    const HostShare share{.millicores = each.millicores * job.demand.gpus,
-                          .memory_mib = each.memory_mib * job.demand.gpus};
-    if (settings_.policy->scope == PolicyScope::kHosts && !job.demand.host.fits_in(share)) {
-      return fail(ErrorCode::kInvalidArgument,
-                  "the policy {} hands out cores and memory, and job {} requests more than the {} "
-                  "cores and {} MiB that its GPUs are worth",
-                  settings_.policy->name, job.id, static_cast<double>(share.millicores) / 1000,
-                  share.memory_mib);
-    }
-  }
-  FreeResources all(*fleet_);
-  if (all.take_together(job.demand)) return {};
-  return fail(ErrorCode::kResourceLimit,
-              "no nodes have together what it needs: {} GPUs, {} cores and {} MiB of memory",
-              job.demand.gpus, static_cast<double>(job.demand.host.millicores) / 1000,
-              job.demand.host.memory_mib);
-}
-
 JobState PodScheduler::known_state(const LiveJob& live, double now_s) const {
   const PodFacts& facts = pods_.at(live.pods.front()).facts;
-  const Job& job = jobs_[*live.index];
-  JobState state = ledger_->states()[*live.index];
+  const Job& job = schedule_.jobs()[*live.index];
+  JobState state = schedule_.state(*live.index);
   if (live.kept) {
     state.held_s = live.kept->held_s;
     state.iterations_left = live.kept->iterations_left;
@@ -637,11 +545,11 @@ JobState PodScheduler::known_state(const LiveJob& live, double now_s) const {
   if (done_s > 0) state.first_start_s = 0;
   const double started_s = facts.started_s;
   if (started_s > 0) {
-    const double ran_s = (now_s - started_s) * settings_.speed;
+    const double ran_s = (now_s - started_s) * settings_.decides.speed;
     const double pace = facts.number(annotation::kPace, 1).value_or(1);
     done_s += std::max(0.0, ran_s - job.restart_s) / (pace > 0 ? pace : 1);
     state.held_s += ran_s;
-    state.first_start_s = time_of(started_s);
+    state.first_start_s = schedule_.time_of(started_s);
     state.progress_from_s = state.first_start_s + job.restart_s;
   }
   // It has not ended yet.
@@ -649,57 +557,36 @@ JobState PodScheduler::known_state(const LiveJob& live, double now_s) const {
   return state;
 }
 
-/// Shows new jobs to the policy: those of one second in the order of their names, which is that of
-/// their numbers.
+/// Shows new jobs to the policy.
 void PodScheduler::submit_new(double now_s) {
-  std::vector<LiveJob*> jobs;
-  std::map<std::string, std::size_t> together;
-  std::map<std::string, double> first_s;  // When the first of those was made.
+  std::vector<Newcomer> newcomers;
   for (const std::string& key : std::exchange(new_, {})) {
     const auto found = live_.find(key);
     if (found == live_.end() || found->second.index) continue;
     if (found->second.pods.size() != found->second.size) continue;
-    jobs.push_back(&found->second);
-    const PodFacts& facts = pods_.at(jobs.back()->pods.front()).facts;
-    const std::string text = facts.text(annotation::kTogether);
-    ++together[text];
-    double& first = first_s.try_emplace(text, facts.created_s).first->second;
-    first = std::min(first, facts.created_s);
+    const Pod& pod = pods_.at(found->second.pods.front());
+    newcomers.push_back({.key = key,
+                         .name = pod.facts.name,
+                         .together = pod.facts.text(annotation::kTogether),
+                         .made_s = pod.facts.created_s,
+                         .seen_s = pod.seen_s});
   }
-  std::erase_if(jobs, [&](const LiveJob* job) {
-    const Pod& pod = pods_.at(job->pods.front());
-    const std::string text = pod.facts.text(annotation::kTogether);
-    const bool is_complete = together[text] >= std::strtoull(text.c_str(), nullptr, 10);
-    if (is_complete || now_s - pod.seen_s > kTogetherS) return false;
-    new_.push_back(job->key);
-    return true;
-  });
-  std::ranges::stable_sort(jobs, {}, [&](const LiveJob* job) {
-    const PodFacts& facts = pods_.at(job->pods.front()).facts;
-    const std::string text = facts.text(annotation::kTogether);
-    const double made_s = text.empty() ? facts.created_s : first_s.at(text);
-    return std::tuple(made_s, facts.name.size(), facts.name);
-  });
-  for (LiveJob* job : jobs) {
-    job->order = ++order_;  // Also for a policy that takes over.
-    submit(*job, now_s);
+  for (const std::string& key : take_complete(newcomers, now_s)) {
+    LiveJob& job = live_.at(key);
+    job.order = ++order_;  // Also for a policy that takes over.
+    submit(job, now_s);
   }
+  for (Newcomer& waits : newcomers) new_.push_back(std::move(waits.key));
 }
 
 void PodScheduler::submit(LiveJob& live, double now_s) {
   auto job = job_of(live);
-  const Result<void> checked = job ? check(*job) : std::unexpected(job.error());
+  const Result<void> checked = job ? schedule_.check(*job) : std::unexpected(job.error());
   live.refused = checked ? "" : checked.error().message;
   if (!checked) return;
-  live.index = static_cast<JobIndex>(jobs_.size());
-  job->arrival_s = time_of(now_s);
-  jobs_.push_back(*std::move(job));
+  live.index = schedule_.submit(*std::move(job), now_s);
   keys_.push_back(live.key);
-  ledger_->set_jobs(jobs_);
-  ledger_->set_time(time_of(now_s));
-  ledger_->arrive(*live.index);
-  ledger_->recall(*live.index, known_state(live, now_s));
-  arrived_.push_back(*live.index);
+  schedule_.recall(*live.index, known_state(live, now_s));
 }
 
 // The fleet.
@@ -725,47 +612,27 @@ std::vector<Server> PodScheduler::servers() {
   return servers;
 }
 
-void PodScheduler::make_policy() {
-  if (settings_.placement != nullptr) {
-    std::vector<scheduling::TypicalDemand> typical;
-    if (!settings_.expected.empty()) typical = typical_demands(*fleet_, settings_.expected);
-    policy_ = make_placing_policy(*settings_.placement, std::move(typical));
-  } else {
-    policy_ = settings_.policy->make({.round_s = settings_.round_s});
-  }
-}
-
 void PodScheduler::rebuild(double now_s) {
   dirty_ = false;
   std::vector<LiveJob*> live;
-  if (ledger_) ledger_->set_time(time_of(now_s));
-  if (ledger_) ledger_->touch_all();
+  const bool knew = schedule_.has_fleet();
+  if (knew) schedule_.update(now_s);
   for (auto& [key, job] : live_) {
-    if (job.index && ledger_) job.kept = ledger_->states()[*job.index];
+    if (job.index && knew) job.kept = schedule_.state(*job.index);
     job.index.reset();
     job.is_outside = job.is_settled = false;
     live.push_back(&job);
   }
-  ledger_.reset();
-  jobs_.clear();
   keys_.clear();
-  arrived_.clear();
-  ended_.clear();
   new_.clear();
   known_kinds_.clear();
   known_speeds_.clear();
-  auto fleet = Fleet::create(servers());
-  if (!fleet) {
-    fleet_.reset();
-    return;
-  }
-  fleet_ = *std::move(fleet);
-  ledger_.emplace(*fleet_, jobs_, scheduling::Accounting::kChange, scheduling::Tracking::kServers);
-  make_policy();
+  schedule_.set_fleet(servers());
+  if (!schedule_.has_fleet()) return;
   std::ranges::sort(live, {}, &LiveJob::order);
   for (LiveJob* job : live) adopt(*job, now_s);
   Decision running;
-  FreeResources room(*fleet_);
+  FreeResources room(schedule_.fleet());
   // First those that have all their GPUs.
   const auto is_partial = [&](LiveJob* job) {
     return std::ranges::any_of(job->pods,
@@ -778,16 +645,14 @@ void PodScheduler::rebuild(double now_s) {
   // One by one: what a pod's annotations say must not stop the others.
   for (Decision::Start& start : running.start) {
     const std::string& key = keys_[start.job];
-    Decision one;
-    one.start.push_back(std::move(start));
-    if (const auto applied = ledger_->apply(one); !applied) {
+    if (const auto applied = schedule_.adopt(std::move(start)); !applied) {
       complaints_.push_back(fmt::format("{} cannot go on: {}", key, applied.error().message));
     }
   }
   for (LiveJob* job : live) {
     if (!job->index) continue;
-    ledger_->recall(*job->index, known_state(*job, now_s));
-    const JobState& state = ledger_->states()[*job->index];
+    schedule_.recall(*job->index, known_state(*job, now_s));
+    const JobState& state = schedule_.state(*job->index);
     for (const std::string& uid : job->pods) pods_.at(uid).epoch = state.starts + state.moves;
     job->kept.reset();
   }
@@ -827,9 +692,9 @@ std::optional<Decision::Start> PodScheduler::start_of(LiveJob& job, FreeResource
   if (parts.empty()) return std::nullopt;
   const auto cores = facts.number(annotation::kCores, -1, -1);
   const auto memory = facts.number(annotation::kMemoryMib, -1, -1);
-  Demand demand = jobs_[*job.index].demand;
-  const bool hands_out =
-      settings_.policy != nullptr && settings_.policy->scope == PolicyScope::kHosts;
+  Demand demand = schedule_.jobs()[*job.index].demand;
+  const scheduling::PolicyEntry* const policy = settings_.decides.policy;
+  const bool hands_out = policy != nullptr && policy->scope == PolicyScope::kHosts;
   if (hands_out && cores && memory && *cores >= 0 && *memory >= 0) {
     demand.host = {.millicores = static_cast<std::uint64_t>(std::llround(*cores * 1000 * job.size)),
                    .memory_mib = static_cast<std::uint64_t>(std::llround(*memory * job.size))};
@@ -855,28 +720,14 @@ std::optional<Decision::Start> PodScheduler::start_of(LiveJob& job, FreeResource
 // Decisions.
 
 bool PodScheduler::ask_policy(double now_s) {
-  const double time_s = time_of(now_s);
-  ledger_->set_time(time_s);
-  Decision decision;
-  policy_->decide({.now_s = time_s,
-                   .fleet = &*fleet_,
-                   .free = &ledger_->free(),
-                   .jobs = jobs_,
-                   .states = ledger_->states(),
-                   .arrived = arrived_,
-                   .ended = ended_},
-                  decision);
-  arrived_.clear();
-  ended_.clear();
-  ask_again_s_ = decision.ask_again_s;
-  const auto applied = ledger_->apply(decision);
-  for (const JobIndex job : decision.preempt) unsettle(job);
-  for (const JobIndex job : ledger_->moved()) unsettle(job);
-  ledger_->clear_moved();
-  if (applied) return true;
-  complaints_.push_back(applied.error().message);
-  dirty_ = true;
-  return false;
+  const auto changed = schedule_.decide(now_s);
+  if (!changed) {
+    complaints_.push_back(changed.error().message);
+    dirty_ = true;
+    return false;
+  }
+  for (const JobIndex job : *changed) unsettle(job);
+  return true;
 }
 
 void PodScheduler::unsettle(JobIndex job) {
@@ -887,28 +738,24 @@ void PodScheduler::unsettle(JobIndex job) {
 std::vector<PodAction> PodScheduler::decide(double now_s) {
   retry_evictions(now_s);
   end_forgotten(now_s);
-  if (jobs_.size() > kMostEnded + 2 * live_.size()) dirty_ = true;
+  if (keys_.size() > kMostEnded + 2 * live_.size()) dirty_ = true;
   const bool is_rebuilt = dirty_;
   if (dirty_) rebuild(now_s);
-  if (ledger_) submit_new(now_s);
-  // As in the simulation: those that decide anew each time would move jobs whenever a pod changes.
-  const bool have_ended = !ended_.empty() && now_s >= ends_until_s_;
-  const bool is_asked = is_rebuilt || !arrived_.empty() || have_ended;
-  if (ledger_ && (is_asked || time_of(now_s) >= ask_again_s_)) {
+  if (schedule_.has_fleet()) submit_new(now_s);
+  if (is_rebuilt ? schedule_.has_fleet() : schedule_.is_due(now_s)) {
     const bool is_right = ask_policy(now_s);
     if (!is_right && !is_rebuilt) {
       rebuild(now_s);
       static_cast<void>(ask_policy(now_s));
     }
   }
-  if (!ledger_) ask_again_s_ = scheduling::kNever;
   for (auto& [key, job] : live_) reconcile(job, now_s);
   return std::exchange(actions_, {});
 }
 
 void PodScheduler::reconcile(LiveJob& job, double now_s) {
   if (job.is_outside || job.is_settled || job.pods.empty()) return;
-  const bool runs = job.index && ledger_->states()[*job.index].phase == JobPhase::kRunning;
+  const bool runs = job.index && schedule_.state(*job.index).phase == JobPhase::kRunning;
   if (runs && !dirty_) return reconcile_running(job);
   if (dirty_) return;
   for (const std::string& uid : job.pods) {
@@ -918,11 +765,11 @@ void PodScheduler::reconcile(LiveJob& job, double now_s) {
 }
 
 std::vector<PodScheduler::Slot> PodScheduler::slots_of(const LiveJob& job) const {
-  const GpuSet& gpus = ledger_->states()[*job.index].gpus;
+  const GpuSet& gpus = schedule_.state(*job.index).gpus;
   const std::uint32_t each = pods_.at(job.pods.front()).facts.gpus;
   std::vector<Slot> slots;
   for (std::size_t i = 0; i < gpus.parts(); ++i) {
-    const std::string& node = fleet_->servers()[gpus.part(i).server].name;
+    const std::string& node = schedule_.fleet().servers()[gpus.part(i).server].name;
     std::uint64_t rest = gpus.part(i).gpus;
     if (each == 0) slots.assign(job.size, {.node = node, .mask = 0});
     while (each != 0 && rest != 0) {
@@ -939,8 +786,8 @@ std::vector<PodScheduler::Slot> PodScheduler::slots_of(const LiveJob& job) const
 bool PodScheduler::may_share(const LiveJob& job, const Pod& other) const {
   const auto found = live_.find(other.key);
   if (found == live_.end() || !found->second.index || other.is_evicted) return false;
-  const JobState& mine = ledger_->states()[*job.index];
-  const JobState& its = ledger_->states()[*found->second.index];
+  const JobState& mine = schedule_.state(*job.index);
+  const JobState& its = schedule_.state(*found->second.index);
   const bool both_run = its.phase == JobPhase::kRunning && other.epoch == its.starts + its.moves;
   if (!both_run) return false;
   return mine.beside || its.beside || (mine.group != 0 && mine.group == its.group);
@@ -974,15 +821,15 @@ bool PodScheduler::is_free(const Slot& slot, const Pod& pod, const LiveJob& job)
 
 std::map<std::string, std::string> PodScheduler::grants(const LiveJob& job,
                                                         const Slot& slot) const {
-  const JobState& state = ledger_->states()[*job.index];
+  const JobState& state = schedule_.state(*job.index);
   std::map<std::string, std::string> all;
   if (slot.mask != 0) all[annotation::kGpuIndices] = indices_of(slot.mask);
-  const double pace = state.iteration_s / jobs_[*job.index].iteration_s;
-  all[annotation::kPace] = text_of(pace);
+  all[annotation::kPace] = text_of(schedule_.pace(*job.index));
   if (state.group != 0 || state.beside) {
     all[annotation::kSharing] = state.beside ? kBeside : kInTurns;
   }
-  if (settings_.policy != nullptr && settings_.policy->scope == PolicyScope::kHosts) {
+  const scheduling::PolicyEntry* const policy = settings_.decides.policy;
+  if (policy != nullptr && policy->scope == PolicyScope::kHosts) {
     const auto each = static_cast<double>(job.size);
     all[annotation::kCores] = text_of(static_cast<double>(state.host.millicores) / 1000 / each);
     all[annotation::kMemoryMib] = text_of(static_cast<double>(state.host.memory_mib) / each);
@@ -991,7 +838,7 @@ std::map<std::string, std::string> PodScheduler::grants(const LiveJob& job,
 }
 
 void PodScheduler::reconcile_running(LiveJob& job) {
-  const JobState& state = ledger_->states()[*job.index];
+  const JobState& state = schedule_.state(*job.index);
   const std::uint32_t epoch = state.starts + state.moves;
   std::vector<Slot> slots = slots_of(job);
   std::vector<Pod*> unbound;
@@ -1028,7 +875,7 @@ void PodScheduler::reconcile_running(LiveJob& job) {
 }
 
 void PodScheduler::bind(Pod& pod, const Slot& slot, const LiveJob& job) {
-  const JobState& state = ledger_->states()[*job.index];
+  const JobState& state = schedule_.state(*job.index);
   place_on(pod, slot.node, slot.mask);
   pod.epoch = state.starts + state.moves;
   pod.granted = grants(job, slot);
@@ -1042,7 +889,7 @@ void PodScheduler::evict(Pod& pod) {
   if (pod.is_evicted || pod.facts.node.empty()) return;
   pod.is_evicted = true;
   actions_.push_back(action(PodAction::Kind::kEvict, pod));
-  actions_.back().message = fmt::format("the policy {} gives its GPUs to others", policy_name());
+  actions_.back().message = fmt::format("the policy {} gives its GPUs to others", schedule_.name());
 }
 
 std::string PodScheduler::reason_of(const LiveJob& job) const {
@@ -1050,11 +897,11 @@ std::string PodScheduler::reason_of(const LiveJob& job) const {
   if (job.pods.size() != job.size) {
     return fmt::format("its group has {} of {} pods", job.pods.size(), job.size);
   }
-  if (!ledger_) return "no node with GPUs is ready";
+  if (!schedule_.has_fleet()) return "no node with GPUs is ready";
   if (!job.index) return "it waits for the jobs that arrive together with it";
   return fmt::format("the policy {} lets it wait: {} of {} GPUs are free, and it needs {}",
-                     policy_name(), ledger_->free().count(), fleet_->gpus(),
-                     jobs_[*job.index].demand.gpus);
+                     schedule_.name(), schedule_.free().count(), schedule_.fleet().gpus(),
+                     schedule_.jobs()[*job.index].demand.gpus);
 }
 
 void PodScheduler::explain(LiveJob& job, double now_s) {
@@ -1068,10 +915,6 @@ void PodScheduler::explain(LiveJob& job, double now_s) {
     actions_.push_back(action(PodAction::Kind::kExplain, pod));
     actions_.back().message = reason_of(job);
   }
-}
-
-std::string_view PodScheduler::policy_name() const {
-  return settings_.policy != nullptr ? settings_.policy->name : settings_.placement->name;
 }
 
 PodAction PodScheduler::action(PodAction::Kind kind, const Pod& pod) const {

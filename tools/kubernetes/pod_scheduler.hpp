@@ -16,21 +16,17 @@
 #include <nlohmann/json.hpp>
 
 #include "gpemu/scheduling/ledger.hpp"
-#include "gpemu/scheduling/placement.hpp"
-#include "gpemu/scheduling/registry.hpp"
 
 #include "kubernetes/pod_facts.hpp"
+#include "live/job_notes.hpp"
+#include "live/live_schedule.hpp"
 
 namespace gpemu::tools {
 
 /// Which pods a scheduler serves, and how.
 struct PodSchedulerSettings {
-  std::string name;                                       ///< pods name it as their scheduler.
-  const scheduling::PolicyEntry* policy = nullptr;        ///< either this,
-  const scheduling::PlacementEntry* placement = nullptr;  ///< or this.
-  std::vector<scheduling::Job> expected;                  ///< what a placement expects to come.
-  std::optional<double> round_s;                          ///< as in PolicySettings.
-  double speed = 1;                                       ///< pods run so many times as fast.
+  std::string name;  ///< pods name it as their scheduler.
+  LiveScheduleSettings decides;
 };
 
 /// What a scheduler wants the API server to do with a pod.
@@ -87,7 +83,6 @@ class PodScheduler {
   struct LiveJob;
   struct Slot;
 
-  [[nodiscard]] double time_of(double now_s) const { return (now_s - epoch_s_) * settings_.speed; }
   // Pods.
   void join(Pod& pod);
   void refuse(const nlohmann::json& object, const std::string& why);
@@ -102,9 +97,6 @@ class PodScheduler {
   void submit_new(double now_s);
   [[nodiscard]] Result<scheduling::Job> job_of(LiveJob& job);
   [[nodiscard]] Result<std::uint64_t> kinds_of(const Pod& pod);
-  [[nodiscard]] Result<std::shared_ptr<const scheduling::SpeedProfile>> speed_of(
-      const PodFacts& facts, const std::string& model);
-  [[nodiscard]] Result<void> check(const scheduling::Job& job);
   void end_job(const std::string& key, double now_s);
   void end_forgotten(double now_s);
   // The fleet.
@@ -116,7 +108,6 @@ class PodScheduler {
   [[nodiscard]] std::optional<scheduling::Decision::Start> start_of(
       LiveJob& job, scheduling::FreeResources& room);
   [[nodiscard]] scheduling::JobState known_state(const LiveJob& job, double now_s) const;
-  void make_policy();
   // Decisions.
   [[nodiscard]] bool ask_policy(double now_s);
   void reconcile(LiveJob& job, double now_s);
@@ -129,13 +120,12 @@ class PodScheduler {
   void evict(Pod& pod);
   void explain(LiveJob& job, double now_s);
   [[nodiscard]] std::string reason_of(const LiveJob& job) const;
-  [[nodiscard]] std::string_view policy_name() const;
   [[nodiscard]] std::map<std::string, std::string> grants(const LiveJob& job,
                                                           const Slot& slot) const;
   [[nodiscard]] PodAction action(PodAction::Kind kind, const Pod& pod) const;
 
   PodSchedulerSettings settings_;
-  double epoch_s_;
+  LiveSchedule schedule_;  ///< made anew when the fleet changes.
   std::map<std::string, Node> nodes_;
   std::unordered_map<std::string, Pod> pods_;             ///< by UID; those that have not ended.
   std::map<std::string, LiveJob> live_;                   ///< by key.
@@ -147,21 +137,13 @@ class PodScheduler {
   std::vector<std::string> new_;                ///< keys of jobs that the policy has not seen.
   std::uint64_t order_ = 0;
   bool dirty_ = true;  ///< the fleet is another one.
-  double ask_again_s_ = 0;
-  double ends_until_s_ = 0;  ///< when the policy is asked because of `ended_`.
   std::vector<PodAction> actions_;
   std::vector<std::string> complaints_;
 
-  // What the policy sees; made anew when the fleet changes.
-  std::optional<scheduling::Fleet> fleet_;
   std::map<std::string, std::uint32_t> servers_;  ///< places in the fleet, by node.
-  std::vector<scheduling::Job> jobs_;
-  std::vector<std::string> keys_;  ///< of jobs_.
-  std::optional<scheduling::Ledger> ledger_;
-  std::unique_ptr<scheduling::Policy> policy_;
-  std::vector<scheduling::JobIndex> arrived_, ended_;
+  std::vector<std::string> keys_;                 ///< of the jobs of schedule_.
   std::map<std::string, std::uint64_t> known_kinds_;
-  std::map<std::string, std::shared_ptr<const scheduling::SpeedProfile>> known_speeds_;
+  NotedSpeeds known_speeds_;
   std::map<std::string, std::uint32_t> users_;
 };
 

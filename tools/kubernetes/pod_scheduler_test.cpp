@@ -33,12 +33,12 @@ class World {
 
   /// Another instance takes over.
   void restart() {
-    PodSchedulerSettings settings{.name = "s",
-                                  .policy = policy_,
-                                  .placement = placement_,
-                                  .expected = {},
-                                  .round_s = {},
-                                  .speed = speed_};
+    const PodSchedulerSettings settings{.name = "s",
+                                        .decides = {.policy = policy_,
+                                                    .placement = placement_,
+                                                    .expected = {},
+                                                    .round_s = {},
+                                                    .speed = speed_}};
     scheduler_ = std::make_unique<PodScheduler>(settings, 1000);
   }
 

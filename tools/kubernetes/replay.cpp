@@ -30,13 +30,11 @@ using nlohmann::json;
 using scheduling::Fleet;
 using scheduling::Job;
 using scheduling::JobIndex;
-using scheduling::SpeedProfile;
 
 /// The annotation of a pod with the place of its job in the table.
 constexpr const char* kPlace = "gpemu.dev/replayed";
 /// Removing the pods, and finding out what is to be done, are asked for so often.
 constexpr std::chrono::milliseconds kTurn{20};
-constexpr double kMibInGib = 1024;
 /// How long a job that is evicted may take to write how far it is, in seconds.
 constexpr int kGraceS = 10;
 /// Where a container finds its pace.
@@ -52,28 +50,6 @@ std::string number_of(double number) {
   return fmt::format("{:.12g}", number);
 }
 
-/// Returns a profile as the rows of a table of speeds, for each kind of the fleet.
-std::string speeds_text(const Fleet& fleet, const SpeedProfile& profile) {
-  std::string text;
-  for (std::size_t kind = 0; kind < fleet.kinds().size(); ++kind) {
-    const std::string& name = fleet.kinds()[kind];
-    const auto hosts = profile.hosts_on(kind);
-    if (hosts.empty()) {
-      if (text.empty()) text = "gpu,speed\n";
-      const double speed = profile.by_kind.empty() ? 1 : profile.by_kind[kind];
-      text += fmt::format("{},{}\n", name, number_of(speed));
-    }
-    for (const SpeedProfile::WithHost& host : hosts) {
-      if (text.empty()) text = "gpu,cores,memory_gib,speed\n";
-      text += fmt::format("{},{},{},{}\n", name,
-                          number_of(static_cast<double>(host.per_gpu.millicores) / 1000),
-                          number_of(static_cast<double>(host.per_gpu.memory_mib) / kMibInGib),
-                          number_of(profile.speed(kind, host.per_gpu)));
-    }
-  }
-  return text;
-}
-
 /// Returns into how many pods a job is divided: as few as there may be.
 std::uint32_t pods_for(const Fleet& fleet, const Job& job) {
   std::uint32_t pods = 1;
@@ -83,19 +59,8 @@ std::uint32_t pods_for(const Fleet& fleet, const Job& job) {
 }
 
 json annotations_of(const Fleet& fleet, const Job& job, double done_s) {
-  json all{{annotation::kSeconds, number_of(job.work_s())},
-           {annotation::kIterations, number_of(job.iterations)},
-           {annotation::kUser, std::to_string(job.user)}};
-  if (done_s > 0) all[annotation::kDoneSeconds] = number_of(done_s);
-  if (job.restart_s > 0) all[annotation::kRestartSeconds] = number_of(job.restart_s);
-  if (job.stated_s > 0) all[annotation::kStatedSeconds] = number_of(job.stated_s);
-  if (job.opportunistic) all[annotation::kOpportunistic] = "true";
-  if (job.stages_s != decltype(job.stages_s){}) {
-    all[annotation::kStageSeconds] =
-        fmt::format("{},{},{}", number_of(job.stages_s[0]), number_of(job.stages_s[1]),
-                    number_of(job.stages_s[2]));
-  }
-  if (job.speed) all[annotation::kSpeeds] = speeds_text(fleet, *job.speed);
+  json all = json::object();
+  for (const auto& [name, text] : notes_of_job(fleet, job, done_s)) all["gpemu.dev/" + name] = text;
   if (job.demand.shares_gpus()) all[annotation::kGpuMilli] = std::to_string(job.demand.gpu_share);
   return all;
 }

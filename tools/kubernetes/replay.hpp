@@ -20,6 +20,7 @@
 
 #include "kubernetes/api_server.hpp"
 #include "kubernetes/pod_facts.hpp"
+#include "live/replay_report.hpp"
 
 namespace gpemu::tools {
 
@@ -48,13 +49,6 @@ struct ReplayOptions {
                                                           scheduling::JobIndex index, double done_s,
                                                           int round, std::size_t together,
                                                           const ReplayOptions& options);
-
-/// What became of a job. Units: seconds of the table's time; negative: not yet.
-struct ReplayedJob {
-  double start_s = -1;
-  double end_s = -1;
-  int evictions = 0;
-};
 
 /// Keeps track of jobs whose pods run. It has no effects. Thread safety: none.
 class ReplayedJobs {

@@ -173,11 +173,10 @@ TEST(Replay, JobsRunThroughTheWholeSystem) {
       {.name = "h", .host = {.millicores = 1000, .memory_mib = 1024}, .gpus = 1, .labels = {}});
   std::thread hollow([&] { EXPECT_TRUE(serve_hollow_nodes(server.access(), nodes, stop, log)); });
   SchedulerOptions schedules;
-  schedules.settings = {.name = "s",
-                        .policy = *scheduling::find_policy("srtf"),
-                        .expected = {},
-                        .round_s = {},
-                        .speed = 100};
+  schedules.settings = {
+      .name = "s",
+      .decides = {
+          .policy = *scheduling::find_policy("srtf"), .expected = {}, .round_s = {}, .speed = 100}};
   schedules.election = {.name_space = "kube-system", .name = "s", .identity = "one"};
   std::thread scheduler(
       [&] { EXPECT_TRUE(serve_scheduler(server.access(), schedules, stop, log)); });

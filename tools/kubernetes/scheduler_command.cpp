@@ -10,25 +10,20 @@
 #include <vector>
 
 #include "gpemu/report/terminal.hpp"
-#include "gpemu/scheduling/job_table.hpp"
-#include "gpemu/scheduling/placement.hpp"
-#include "gpemu/scheduling/registry.hpp"
 
 #include "cli/command.hpp"
 #include "cli/interrupt.hpp"
 #include "kubernetes/kubernetes_commands.hpp"
 #include "kubernetes/scheduler.hpp"
+#include "live/live_options.hpp"
 
 namespace gpemu::tools {
 namespace {
 
 struct SchedulerChoices {
   std::filesystem::path kubeconfig;
-  std::string policy, placement;
-  std::filesystem::path expected;
+  LiveScheduleOptions decides;
   std::string name = "gpemu-scheduler";
-  std::optional<double> round_s;
-  double speed = 1;
   std::string lease_namespace = "kube-system";
   double lease_s = 15;
   int connections = 8;
@@ -41,24 +36,8 @@ std::string own_identity() {
 }
 
 Result<PodSchedulerSettings> settings_of(const SchedulerChoices& options) {
-  PodSchedulerSettings settings{
-      .name = options.name, .expected = {}, .round_s = options.round_s, .speed = options.speed};
-  if (options.policy.empty() == options.placement.empty()) {
-    return fail(ErrorCode::kInvalidArgument,
-                "who decides? Give --policy NAME, or --place NAME; --help lists both");
-  }
-  if (!options.policy.empty()) {
-    GPEMU_ASSIGN(settings.policy, scheduling::find_policy(options.policy));
-    if (auto has_effect =
-            scheduling::check_settings(std::array{settings.policy}, {.round_s = options.round_s});
-        !has_effect) {
-      return fail(has_effect.error().code, "--round: {}", has_effect.error().message);
-    }
-    return settings;
-  }
-  GPEMU_ASSIGN(settings.placement, scheduling::find_placement(options.placement));
-  if (options.expected.empty()) return settings;
-  GPEMU_ASSIGN(settings.expected, scheduling::read_jobs(options.expected, {.timeless = true}));
+  PodSchedulerSettings settings{.name = options.name, .decides = {}};
+  GPEMU_ASSIGN(settings.decides, live_settings_of(options.decides));
   return settings;
 }
 
@@ -77,21 +56,6 @@ Result<void> run(const SchedulerChoices& options) {
   });
 }
 
-std::string notes() {
-  std::string text = "Policies:\n";
-  for (const scheduling::PolicyEntry& policy : scheduling::policies()) {
-    text += fmt::format("  {:<18}{}\n", policy.name, policy.meaning);
-  }
-  text += "\nPlacements:\n";
-  for (const scheduling::PlacementEntry& placement : scheduling::placements()) {
-    text += fmt::format("  {:<18}{}\n", placement.name, placement.meaning);
-  }
-  return text +
-         "\nExamples:\n"
-         "  gpemu-kubernetes scheduler --policy las-synergy\n"
-         "  gpemu-kubernetes scheduler --place fgd --expect trace.csv\n";
-}
-
 }  // namespace
 
 void add_scheduler_command(Command kubernetes) {
@@ -101,21 +65,8 @@ void add_scheduler_command(Command kubernetes) {
   const auto options = std::make_shared<SchedulerChoices>();
   command.option("--kubeconfig", options->kubeconfig,
                  "How to reach the API server; by default as kubectl does, or a pod's account");
-  command.option("--policy", options->policy, "Which jobs get which GPUs");
-  command
-      .option("--place", options->placement,
-              "In place of a policy: jobs start in the order of arrival where this puts them")
-      .excludes("--policy");
-  command
-      .option("--expect", options->expected,
-              "A table of jobs like those that are expected to come, for --place; by default, "
-              "those that have come")
-      .needs("--place");
+  add_live_options(command, options->decides);
   command.option("--name", options->name, "Pods name it as their schedulerName").show_default();
-  command.option("--round", options->round_s, "The length of rounds, in seconds").positive();
-  command.option("--speed", options->speed, "Time runs so many times as fast, as on hollow nodes")
-      .positive()
-      .show_default();
   command
       .option("--lease-namespace", options->lease_namespace,
               "Where the Lease is by which one instance leads; its name is --name")
@@ -128,7 +79,9 @@ void add_scheduler_command(Command kubernetes) {
   command.option("--connections", options->connections, "How many bindings at once")
       .range(1, 64)
       .show_default();
-  command.notes(notes());
+  command.notes(
+      live_notes("  gpemu-kubernetes scheduler --policy las-synergy\n"
+                 "  gpemu-kubernetes scheduler --place fgd --expect trace.csv\n"));
   command.on_run([options] { return run(*options); });
 }
 
