@@ -281,10 +281,18 @@ void add_run_job(Command jobs, const World& world) {
                  "A file with a number, which may change: iterations take so many times as long");
   command.option("--progress", options->progress,
                  "Write to this file how many iterations are done when the job ends or is stopped");
+  command
+      .flag("--resume", options->resume,
+            "Begin with what --progress says, if that file exists: as from a checkpoint")
+      .needs("--progress");
   command.option("--node", options->node,
                  "Whose GPUs; by default, those of the node that GPEMU_NODE names, or of the only "
                  "one");
-  command.option("--device", options->device, "The first of its GPUs").range(0, 1023);
+  command
+      .option(
+          "--device", options->device,
+          "The first of its GPUs; by default, the first of those that GPEMU_DEVICES names, or 0")
+      .range(0, 1023);
   command.option("--gpus", options->gpus, "How many it uses").range(1, 1024).show_default();
   command.notes(
       "Examples:\n"

@@ -104,6 +104,33 @@ TEST(JobsCommandTest, RunsAJobOnANode) {
   EXPECT_NE(fault({"--progress", "/no/file"}).find("cannot write /no/file"), std::string::npos);
 }
 
+TEST(JobsCommandTest, ResumesAJobOnTheGpusThatAVariableNames) {
+  TestWorld world;
+  device::NodeConfig config{.name = "n"};
+  config.devices.assign(3, {.gpu = "GPU", .memory_bytes = kMiB});
+  const auto node = device::Node::create(config, world.world.nodes).value();
+  world.world.environment = [] { return std::vector<std::string>{"GPEMU_DEVICES=2"}; };
+  const std::string progress = (world.folder / "progress").string();
+  const auto run = [&](const char* iterations, const char* gpus) {
+    return world.run({"jobs", "run", "--node", "n", "--iterations", iterations, "--iteration",
+                      "0.01", "--progress", progress, "--resume", "--gpus", gpus});
+  };
+  const auto busy = [&](int device) {
+    return node->device_snapshot(device, node->clock().now()).engines[0].busy;
+  };
+  EXPECT_EQ(run("3", "1"), (Outcome{}));
+  EXPECT_EQ(read_file(progress, kMiB).value(), "3\n");
+  EXPECT_EQ(run("5", "1"), (Outcome{}));
+  EXPECT_EQ(read_file(progress, kMiB).value(), "5\n");
+  EXPECT_EQ(busy(2), std::chrono::milliseconds(50)) << "five iterations, not eight";
+  EXPECT_EQ(busy(0), Duration::zero());
+  EXPECT_NE(run("5", "2").errors.find("--gpus 2 asks for more GPUs than GPEMU_DEVICES=2 names"),
+            std::string::npos);
+  static_cast<void>(world.write("progress", "half\n"));
+  EXPECT_NE(run("5", "1").errors.find("'half' is no number of iterations; remove the file"),
+            std::string::npos);
+}
+
 TEST(JobsCommandTest, NamesTheOptionAtFault) {
   const TestWorld world;
   const auto fault_of = [&](std::string option, std::string value) {

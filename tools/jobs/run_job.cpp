@@ -22,6 +22,7 @@
 #include "gpemu/device/device.hpp"
 #include "gpemu/device/moment.hpp"
 #include "gpemu/device/node_files.hpp"
+#include "gpemu/device/part.hpp"
 #include "gpemu/device/process_priority.hpp"
 
 namespace gpemu::tools {
@@ -49,6 +50,20 @@ Result<double> read_pace(const std::filesystem::path& file) {
               word);
 }
 
+/// Returns how many iterations an earlier run of the job has done.
+Result<std::uint64_t> read_done(const std::filesystem::path& file) {
+  if (!std::filesystem::exists(file)) return 0;
+  GPEMU_ASSIGN(const std::string text, read_file(file, kNumberBytes));
+  std::string_view word = text;
+  while (!word.empty() && word.back() == '\n') word.remove_suffix(1);
+  std::uint64_t done = 0;
+  const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), done);
+  if (error == std::errc{} && end == word.data() + word.size()) return done;
+  return fail(ErrorCode::kInvalidArgument,
+              "{}: '{}' is no number of iterations; remove the file to begin anew", file.string(),
+              word);
+}
+
 /// The GPUs of a job, and how it uses them.
 class RunningJob {
  public:
@@ -56,10 +71,12 @@ class RunningJob {
       : options_(options), world_(world), stop_(stop) {}
 
   Result<void> open();
-  /// Runs the iterations; returns how many are done.
-  Result<std::uint64_t> run();
+  /// Runs the iterations that are left; returns how many are done.
+  Result<std::uint64_t> run(std::uint64_t done);
 
  private:
+  /// Returns which of the node's GPUs it uses.
+  [[nodiscard]] Result<std::vector<int>> indices_of(const std::string& node) const;
   void wait_until(TimePoint time);
   /// Returns when all but so many of the kernels have ended; how long the GPUs took, if all have.
   Duration compute(Duration time, std::size_t ahead);
@@ -85,19 +102,33 @@ Result<void> RunningJob::open() {
   GPEMU_ASSIGN(const auto own,
                device::process_priority([&](const char* /*name*/) { return priority.c_str(); }));
   node_->set_priority(own);
-  const int last = options_.device + options_.gpus - 1;
-  if (last >= node_->device_count()) {
-    return fail(ErrorCode::kInvalidArgument,
-                "--device {} and --gpus {} ask for device {} of node '{}', whose last is {}",
-                options_.device, options_.gpus, last, name, node_->device_count() - 1);
-  }
+  GPEMU_ASSIGN(const std::vector<int> indices, indices_of(name));
   GPEMU_ASSIGN(const device::ComputeShares shares, world_.compute_shares());
-  for (int index = options_.device; index <= last; ++index) {
+  for (const int index : indices) {
     GPEMU_ASSIGN(std::unique_ptr<device::Device> device,
                  device::Device::open(node_, index, node_->clock(), {}, shares.of(index)));
     devices_.push_back(std::move(device));
   }
   return {};
+}
+
+Result<std::vector<int>> RunningJob::indices_of(const std::string& node) const {
+  const std::string part = options_.device ? "" : world_.variable(variable::kDevices).value_or("");
+  auto all = device::part_of_node(part, node_->device_count());
+  if (!all) return fail(all.error().code, "{}: {}", variable::kDevices, all.error().message);
+  const std::size_t first = options_.device.value_or(0);
+  const std::size_t last = first + static_cast<std::size_t>(options_.gpus) - 1;
+  if (last < all->size()) {
+    const auto begin = all->begin() + static_cast<std::ptrdiff_t>(first);
+    return std::vector(begin, begin + options_.gpus);
+  }
+  if (!part.empty()) {
+    return fail(ErrorCode::kInvalidArgument, "--gpus {} asks for more GPUs than {}={} names",
+                options_.gpus, variable::kDevices, part);
+  }
+  return fail(ErrorCode::kInvalidArgument,
+              "--device {} and --gpus {} ask for device {} of node '{}', whose last is {}", first,
+              options_.gpus, last, node, node_->device_count() - 1);
 }
 
 void RunningJob::wait_until(TimePoint time) {
@@ -129,9 +160,8 @@ void RunningJob::wait_for_kernels(std::size_t ahead) {
   }
 }
 
-Result<std::uint64_t> RunningJob::run() {
+Result<std::uint64_t> RunningJob::run(std::uint64_t done) {
   const bool only_computes = !options_.stages_s;
-  std::uint64_t done = 0;
   TimePoint begin = now();  // Of an iteration, if this host is never late.
   for (; done < options_.iterations; ++done) {
     GPEMU_ASSIGN(const double pace, read_pace(options_.pace));
@@ -171,7 +201,11 @@ Result<std::uint64_t> run_job(const RunJobOptions& options, const World& world,
                               const std::atomic<bool>& stop) {
   RunningJob job(options, world, stop);
   GPEMU_TRY(job.open());
-  GPEMU_ASSIGN(const std::uint64_t done, job.run());
+  std::uint64_t before = 0;
+  if (options.resume) {
+    GPEMU_ASSIGN(before, read_done(options.progress));
+  }
+  GPEMU_ASSIGN(const std::uint64_t done, job.run(before));
   if (!options.progress.empty()) {
     GPEMU_TRY(write_progress(options.progress, done));
   }

@@ -22,8 +22,10 @@ struct RunJobOptions {
   std::optional<scheduling::Stages> stages_s;
   std::filesystem::path pace;      ///< a file with a pace, which may change; empty: 1.
   std::filesystem::path progress;  ///< is told how many iterations are done; empty: nobody is.
+  bool resume = false;             ///< begin with what `progress` says, if the file exists.
   std::string node;                ///< whose GPUs; empty: that of GPEMU_NODE, or the only one.
-  int device = 0;                  ///< the first of its GPUs.
+  /// The first of its GPUs; nothing: the first of those that GPEMU_DEVICES names, or 0.
+  std::optional<std::uint32_t> device;
   int gpus = 1;
 };
 
@@ -32,8 +34,9 @@ struct RunJobOptions {
 /// pace. If the GPUs take longer, because others use them, it takes longer. Returns how many
 /// iterations are done.
 ///
-/// Errors: those of the node; kInvalidArgument for GPUs that it has not, and for a file with
-/// something else than a pace; kInterrupted if `stop` was set, after the progress is written.
+/// Errors: those of the node; kInvalidArgument for GPUs that it has not, and for files with
+/// something else than a pace or a number of iterations; kInterrupted if `stop` was set, after the
+/// progress is written.
 [[nodiscard]] Result<std::uint64_t> run_job(const RunJobOptions& options, const World& world,
                                             const std::atomic<bool>& stop);
 
