@@ -378,7 +378,7 @@ Result<StepGpus> JobNodes::give(const StepRequest& request, const GpuSources& so
   }
   if (!place.shared) return step;
   set.emplace_back(variable::kTenant, std::to_string(holding.tenant));
-  if (!request.mps && request.shards < nodes_->shards) {
+  if (!request.mps && nodes_->limits_shards && request.shards < nodes_->shards) {
     const double part = static_cast<double>(request.shards) / nodes_->shards;
     set.emplace_back(variable::kGpuFraction, fmt::format("{:.6g}", part));
     set.emplace_back(variable::kGpuLimit, fmt::format("{:.6g}", part));

@@ -128,6 +128,9 @@ class SlurmSettingsReader {
     const int parts =
         (nodes.shards > 0 ? 1 : 0) + (nodes.mps ? 1 : 0) + (nodes.mig.empty() ? 0 : 1);
     if (parts > 1) return wrong(table, "nodes", "give only one of shards, mps and mig");
+    if (!nodes.limits_shards && nodes.shards == 0) {
+      return wrong(table, "limit_shards", "the nodes have no shards; give shards, too");
+    }
     // Source: Slurm 22.05 with both in GresTypes sets no CUDA_VISIBLE_DEVICES for jobs with mps.
     for (const SlurmNodes& other : settings_.nodes) {
       const bool mixed = (nodes.mps && other.shards > 0) || (nodes.shards > 0 && other.mps);
@@ -157,14 +160,18 @@ class SlurmSettingsReader {
     }
     if (key == "cpus") return set_number(nodes.cpus, key, node, 1, 1 << 16);
     if (key == "shards") return set_number(nodes.shards, key, node, 1, kMostShards);
-    if (key == "mps") {
-      const auto* const flag = node.as_boolean();
-      if (flag == nullptr) return wrong(node, key, "expected true or false");
-      nodes.mps = flag->get();
-      return {};
-    }
+    if (key == "mps") return set_flag(nodes.mps, key, node);
+    if (key == "limit_shards") return set_flag(nodes.limits_shards, key, node);
     return wrong(node, key,
-                 "unknown; the keys of nodes are names, gpus, topology, cpus, shards, mps and mig");
+                 "unknown; the keys of nodes are names, gpus, topology, cpus, shards, "
+                 "limit_shards, mps and mig");
+  }
+
+  Result<void> set_flag(bool& value, std::string_view key, const toml::node& node) {
+    const auto* const flag = node.as_boolean();
+    if (flag == nullptr) return wrong(node, key, "expected true or false");
+    value = flag->get();
+    return {};
   }
 
   Result<std::string> text_of(std::string_view key, const toml::node& node) {

@@ -18,6 +18,7 @@ struct SlurmNodes {
   std::string topology;            ///< a name or a file; empty if it is not described.
   int cpus = 0;                    ///< as slurm.conf counts them; 0: gres.conf says no cores.
   int shards = 0;                  ///< of each GPU; 0: none.
+  bool limits_shards = true;       ///< a job has no more of a GPU than its shards.
   bool mps = false;                ///< whether jobs may have percentages of GPUs.
   std::vector<std::string> mig;    ///< the instances of each GPU, e.g. "3g.40gb".
   int line = 0;                    ///< of the file, for messages.

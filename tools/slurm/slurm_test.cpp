@@ -40,7 +40,7 @@ TEST(Hostlist, RefusesWhatIsNone) {
 TEST(SlurmSettings, SayWhatNodesHave) {
   const SlurmSettings settings = parse_slurm_settings(
                                      "usage = '/shared'\n[[nodes]]\nnames = 'n[1-2]'\n"
-                                     "gpus = ['T4:2']\nshards = 4\n"
+                                     "gpus = ['T4:2']\nshards = 4\nlimit_shards = false\n"
                                      "[[nodes]]\nnames = 'g'\ntopology = 'dgx-1v'\ncpus = 8\n",
                                      "slurm.toml")
                                      .value();
@@ -48,6 +48,7 @@ TEST(SlurmSettings, SayWhatNodesHave) {
   EXPECT_EQ(settings.usage, "/shared");
   EXPECT_EQ(settings.of("n2").value()->gpus, Names({"T4:2"}));
   EXPECT_EQ(settings.of("n2").value()->shards, 4);
+  EXPECT_FALSE(settings.of("n2").value()->limits_shards);
   EXPECT_EQ(settings.of("g").value()->topology, "dgx-1v");
   EXPECT_FALSE(settings.of("n3"));
 }
@@ -64,6 +65,8 @@ TEST(SlurmSettings, FaultsHaveALine) {
       {"[[nodes]]\nnames = 'n'\ngpus = []", "f:3: gpus: expected a list of strings"},
       {"[[nodes]]\nnames = 'n'\ngpus = ['T4']\nshards = 65", "f:4: shards: expected a number from"},
       {"[[nodes]]\nnames = 'n'\ngpus = ['T4']\nmps = 1", "f:4: mps: expected true or false"},
+      {"[[nodes]]\nnames = 'n'\ngpus = ['T4']\nlimit_shards = false",
+       "f:1: limit_shards: the nodes have no shards; give shards, too"},
       {"[[nodes]]\nnames = 'n'\ngpus = ['T4']\nmps = true\nshards = 2", "give only one of"},
       {"[[nodes]]\nnames = 'n'\ngpus = ['T4']\nmps = true\n"
        "[[nodes]]\nnames = 'm'\ngpus = ['T4']\nshards = 2",
