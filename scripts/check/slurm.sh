@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Gives the tasks of a real Slurm cluster on this machine emulated GPUs: installs Debian's Slurm,
 # builds gpemu and executes tests/cluster/slurm_test.py, and without options also
-# slurm_sweep_test.py. Needs root. Nothing stays but packages.
+# slurm_sweep_test.py and slurm_replay_test.py. Needs root. Nothing stays but packages.
 #
 # Usage: scripts/check/slurm.sh [--torch] [--times N] [--seed N] [unittest's options]
 #
@@ -29,4 +29,5 @@ fi
 tests/cluster/slurm_test.py --build build/dev --nvml "$nvml" "${torch[@]}" "$@"
 if [[ $# -eq 0 ]]; then
   tests/cluster/slurm_sweep_test.py --build build/dev
+  tests/cluster/slurm_replay_test.py --build build/dev
 fi

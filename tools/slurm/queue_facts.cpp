@@ -52,10 +52,12 @@ enum JobField : std::uint8_t {
 static_assert(kJobFields.size() == kComment + 1);
 
 /// States of jobs that are over. Source: squeue(1), "JOB STATE CODES".
-constexpr std::array kEnds{"BOOT_FAIL", "CANCELLED", "COMPLETED",     "DEADLINE", "FAILED",
-                           "NODE_FAIL", "PREEMPTED", "OUT_OF_MEMORY", "REVOKED",  "TIMEOUT"};
+constexpr std::array kEndStates{"BOOT_FAIL", "CANCELLED", "COMPLETED",     "DEADLINE", "FAILED",
+                                "NODE_FAIL", "PREEMPTED", "OUT_OF_MEMORY", "REVOKED",  "TIMEOUT"};
+constexpr std::array kWaitingStates{"PENDING", "REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED",
+                                    "SPECIAL_EXIT"};
 /// States of nodes on which jobs may start. Source: sinfo(1), "NODE STATE CODES".
-constexpr std::array kReady{"idle", "mixed", "allocated", "completing", "planned"};
+constexpr std::array kReadyStates{"idle", "mixed", "allocated", "completing", "planned"};
 
 constexpr std::array kNoteNames{note::kSeconds,       note::kDoneSeconds,  note::kRestartSeconds,
                                 note::kStatedSeconds, note::kStageSeconds, note::kIterations,
@@ -117,7 +119,7 @@ void add_gres(std::string_view text, std::uint32_t times, Gres& sum) {
     const bool has_type = words.size() == 3;
     std::uint32_t count = 1;
     const bool has_count = words.size() == 1 || read_whole(words.back(), count);
-    if (words[0] == "shard" && has_count && !has_type) {
+    if (words[0] == "shard" && has_count) {  // Nodes have "shard:a100:4".
       sum.shards += count * times;
     } else if (words[0] == "gpu" && (has_count || words.size() == 2)) {
       // "gpu:a100" is one of that type.
@@ -146,6 +148,7 @@ void read_request(const std::vector<std::string_view>& fields, QueuedJob& job) {
   add_gres(fields[kPerNode], nodes, asked);
   add_gres(fields[kPerTask], count_of(fields[kTasks]), asked);
   add_gres(fields[kPerSocket], 1, asked);
+  job.asks_for_gpus = asked.gpus != 0 || asked.shards != 0 || !asked.fault.empty();
   job.gpus = asked.shards != 0 ? 1 : asked.gpus;
   job.shards = asked.shards;
   job.gpu_type = asked.type;
@@ -192,8 +195,12 @@ std::string speeds_of_object(const json& object) {
 
 }  // namespace
 
+bool QueuedJob::is_pending() const {
+  return std::ranges::find(kWaitingStates, state) != kWaitingStates.end();
+}
+
 bool QueuedJob::has_ended() const {
-  return std::ranges::find(kEnds, state) != kEnds.end();
+  return std::ranges::find(kEndStates, state) != kEndStates.end();
 }
 
 std::vector<std::string> squeue_options() {
@@ -272,11 +279,14 @@ Result<std::vector<QueueNode>> parse_nodes(std::string_view text) {
     if (fields.size() != 3) return fail(ErrorCode::kCorruptData, "sinfo printed \"{}\"", line);
     Gres has;
     add_gres(fields[1], 1, has);
+    // With "-", Slurm has planned to start a job there.
+    std::string_view state = fields[2];
+    if (state.ends_with('-')) state.remove_suffix(1);
     QueueNode node{.name = std::string(fields[0]),
                    .gpu_type = has.type,
                    .gpus = has.gpus,
                    .shards = has.shards,
-                   .is_ready = std::ranges::find(kReady, fields[2]) != kReady.end(),
+                   .is_ready = std::ranges::find(kReadyStates, state) != kReadyStates.end(),
                    .fault = has.fault.empty() ? "" : "it has " + has.fault};
     nodes.push_back(std::move(node));
   }

@@ -19,6 +19,7 @@ struct QueuedJob {
   std::string state, partition, user, reason;
   bool is_held = false;
   double submitted_s = 0, started_s = 0;
+  bool asks_for_gpus = false;      ///< or for parts of them.
   std::uint32_t gpus = 0;          ///< that it asks for, all together; with shards, 1.
   std::string gpu_type;            ///< of those; empty: any.
   std::uint32_t shards = 0;        ///< that it asks for in place of GPUs.
@@ -31,7 +32,8 @@ struct QueuedJob {
   [[nodiscard]] JobNotes notes() const { return {"the comment's", "", texts}; }
   /// Returns whether it is over, and has given back what it had.
   [[nodiscard]] bool has_ended() const;
-  [[nodiscard]] bool is_pending() const { return state == "PENDING" || state == "REQUEUED"; }
+  /// Returns whether it waits, also after it was requeued.
+  [[nodiscard]] bool is_pending() const;
   /// Returns whether it has nodes, or is giving them back.
   [[nodiscard]] bool has_nodes() const { return !has_ended() && !is_pending(); }
   [[nodiscard]] bool is_leaving() const { return state == "COMPLETING"; }

@@ -103,8 +103,7 @@ void QueueScheduler::jobs_listed(std::vector<QueuedJob> jobs, double now_s) {
   std::ranges::sort(jobs, {},
                     [](const QueuedJob& job) { return std::pair(job.id.size(), job.id); });
   for (QueuedJob& job : jobs) {
-    const bool is_ours =
-        job.partition == settings_.partition && (job.gpus != 0 || !job.fault.empty());
+    const bool is_ours = job.partition == settings_.partition && job.asks_for_gpus;
     if (!is_ours || job.has_ended()) continue;
     listed.insert(job.id);
     job_listed(std::move(job), now_s);

@@ -62,6 +62,8 @@ TEST(QueueFacts, AreThoseOfSqueue) {
   EXPECT_TRUE(jobs[2].has_ended());
   EXPECT_EQ(jobs[2].shards, 1U);
   for (const QueuedJob& job : jobs) EXPECT_EQ(job.fault, "");
+  EXPECT_FALSE(only_job("1|PENDING|gpu|ann|None|9|1|N/A|N/A|N/A|1|N/A|1|N/A|||(null)|(null)||")
+                   .asks_for_gpus);
   EXPECT_FALSE(parse_queue("slurm_load_jobs error\n"));
 }
 
@@ -98,8 +100,8 @@ TEST(QueueFacts, NameWhatIsNotSupported) {
 
 TEST(QueueFacts, OfNodesAreThoseOfSinfo) {
   const auto nodes =
-      parse_nodes(squeue_line("n2|gpu:v100:11(S:0-1)|mixed") +
-                  squeue_line("n1|gpu:a100:1,shard:4|idle") + squeue_line("n3|(null)|down*") +
+      parse_nodes(squeue_line("n2|gpu:v100:11(S:0-1)|mixed-") +
+                  squeue_line("n1|gpu:a100:1,shard:a100:4|idle") + squeue_line("n3|(null)|down*") +
                   squeue_line("n4|gpu:a:1,gpu:b:1|idle"))
           .value();
   EXPECT_EQ(nodes[0], (QueueNode{.name = "n1",
@@ -109,6 +111,7 @@ TEST(QueueFacts, OfNodesAreThoseOfSinfo) {
                                  .is_ready = true,
                                  .fault = ""}));
   EXPECT_EQ(nodes[1].gpus, 11U);
+  EXPECT_TRUE(nodes[1].is_ready);
   EXPECT_FALSE(nodes[2].is_ready);
   EXPECT_EQ(nodes[3].fault, "it has GPUs of several types");
 }
@@ -149,6 +152,7 @@ class FakeSlurm {
                         .user = "ann",
                         .is_held = true,
                         .submitted_s = 1000,
+                        .asks_for_gpus = true,
                         .gpus = gpus,
                         .texts = std::move(texts)};
   }

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <map>
 #include <set>
 #include <thread>
 #include <utility>
@@ -18,6 +19,8 @@ namespace {
 /// How often Slurm is asked, in seconds. Slurm itself starts jobs once a second.
 constexpr double kAskJobsS = 0.1;
 constexpr double kAskNodesS = 2;
+/// Slurm is asked less often if an answer takes long: so many times as long as that.
+constexpr double kRest = 4;
 
 class QueueServer {
  public:
@@ -42,7 +45,8 @@ class QueueServer {
       }
       release(placed);
       for (const std::string& line : scheduler_.take_complaints()) log_(line);
-      const double wait_s = std::clamp(scheduler_.ask_again_s() - now_s(), 0.0, kAskJobsS);
+      const double wait_s =
+          std::clamp(scheduler_.ask_again_s() - now_s(), 0.0, std::max(kAskJobsS, kRest * took_s_));
       std::this_thread::sleep_for(std::chrono::duration<double>(wait_s));
       note(now_s() >= next_nodes_s_ ? ask_nodes() : Result<void>());
       note(ask_jobs());
@@ -63,13 +67,16 @@ class QueueServer {
   }
 
   Result<void> ask_jobs() {
+    const double asked_s = now_s();
     GPEMU_ASSIGN(std::vector<QueuedJob> jobs, slurm_.jobs());
+    took_s_ = now_s() - asked_s;
     std::set<std::string> live;
     for (const QueuedJob& job : jobs) {
       if (!job.has_ended()) live.insert(job.id);
     }
     scheduler_.jobs_listed(std::move(jobs), now_s());
     paces_.keep(live);
+    std::erase_if(failed_, [&](const auto& failed) { return !live.contains(failed.first); });
     return {};
   }
 
@@ -112,7 +119,10 @@ class QueueServer {
   }
 
   void fail_with(const QueueAction& action, const Error& error) {
-    log_(fmt::format("job {}: {}", action.job, error.message));
+    // It is tried again and again.
+    if (std::exchange(failed_[action.job], error.message) != error.message) {
+      log_(fmt::format("job {}: {}", action.job, error.message));
+    }
     scheduler_.action_failed(action, now_s());
   }
 
@@ -123,6 +133,8 @@ class QueueServer {
   PaceFiles paces_;
   QueueScheduler scheduler_;
   double next_nodes_s_ = 0;
+  double took_s_ = 0;                          ///< the last question about jobs.
+  std::map<std::string, std::string> failed_;  ///< what Slurm refused, by job.
   std::string wrong_;
 };
 
