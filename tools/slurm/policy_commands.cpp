@@ -40,6 +40,10 @@ struct QueueReplayChoices {
   std::filesystem::path folder;
 };
 
+void print_line(const std::string& line) {
+  report::print_error("gpemu-slurm: {}\n", line);
+}
+
 /// Errors: kUnsupported for policies that hand out what Slurm does.
 Result<void> check_scope(const scheduling::PolicyEntry* policy) {
   if (policy == nullptr || policy->scope != PolicyScope::kHosts) return {};
@@ -64,9 +68,7 @@ Result<void> schedule_queue(const ScheduleChoices& options, const World& world) 
   GPEMU_TRY(check_scope(serve.settings.decides.policy));
   GPEMU_ASSIGN(serve.folder, existing_folder(options.folder));
   const InterruptGuard interrupt;
-  return serve_queue(world, serve, interrupt.flag(), [](const std::string& line) {
-    report::print_error("gpemu-slurm: {}\n", line);
-  });
+  return serve_queue(world, serve, interrupt.flag(), print_line);
 }
 
 /// Returns the nodes of a partition, as the scheduler shows them to policies.
@@ -103,7 +105,7 @@ Result<void> replay_queue(const QueueReplayChoices& options, const World& world)
                                .shares_gpus = shares_gpus(*policy)};
   const InterruptGuard interrupt;
   GPEMU_ASSIGN(const std::vector<ReplayedJob> replayed,
-               replay_in_queue(world, fleet, tables.jobs, how, interrupt.flag()));
+               replay_in_queue(world, fleet, tables.jobs, how, interrupt.flag(), print_line));
   report::print_out("{}", replay_report(tables.jobs, replayed, tables.simulated,
                                         {.where = "on Slurm", .evictions = "which were requeued"}));
   if (options.tables.per_job.empty()) return {};

@@ -29,6 +29,8 @@ using scheduling::JobIndex;
 /// How often Slurm is asked.
 constexpr std::chrono::milliseconds kAskJobs{100};
 constexpr Bytes kMostProgressBytes = 64;
+/// If no job has started after so long, nobody may be there who starts them.
+constexpr double kNoStartS = 30;
 
 std::string exact(double number) {
   return fmt::format("{:.12g}", number);
@@ -135,8 +137,9 @@ namespace {
 class QueueReplay {
  public:
   QueueReplay(const World& world, const Fleet& fleet, std::span<const Job> jobs,
-              const QueueReplayOptions& options)
-      : world_(world),
+              const QueueReplayOptions& options, const std::function<void(const std::string&)>& log)
+      : log_(log),
+        world_(world),
         fleet_(fleet),
         jobs_(jobs),
         options_(options),
@@ -158,6 +161,7 @@ class QueueReplay {
         GPEMU_TRY(submit(next));
       }
       GPEMU_TRY(ask());
+      warn();
       auto wait = std::chrono::duration<double>(kAskJobs);
       if (next < jobs_.size()) {
         const double until_s = (jobs_[next].arrival_s - time_s) / options_.speed;
@@ -184,6 +188,17 @@ class QueueReplay {
  private:
   [[nodiscard]] double now_s() const {
     return std::chrono::duration<double>(world_.time_of_day().time_since_epoch()).count();
+  }
+
+  void warn() {
+    const bool starts =
+        std::ranges::any_of(state_.jobs(), [](const ReplayedJob& job) { return job.start_s >= 0; });
+    if (has_warned_ || starts || now_s() - begin_s_ < kNoStartS) return;
+    has_warned_ = true;
+    log_(
+        fmt::format("no job has started in {:.0f} s: does `gpemu-slurm schedule --partition {}` "
+                    "run? `scontrol show job` says in AdminComment why a job waits",
+                    kNoStartS, options_.partition));
   }
 
   Result<void> submit(JobIndex index) {
@@ -222,6 +237,8 @@ class QueueReplay {
     return slurm_.set(job.id, "Comment", comment_of(texts));
   }
 
+  const std::function<void(const std::string&)>& log_;
+  bool has_warned_ = false;
   const World& world_;
   const Fleet& fleet_;
   std::span<const Job> jobs_;
@@ -234,10 +251,10 @@ class QueueReplay {
 
 }  // namespace
 
-Result<std::vector<ReplayedJob>> replay_in_queue(const World& world, const Fleet& fleet,
-                                                 std::span<const Job> jobs,
-                                                 const QueueReplayOptions& options,
-                                                 const std::atomic<bool>& stop) {
+Result<std::vector<ReplayedJob>> replay_in_queue(
+    const World& world, const Fleet& fleet, std::span<const Job> jobs,
+    const QueueReplayOptions& options, const std::atomic<bool>& stop,
+    const std::function<void(const std::string&)>& log) {
   // Before anything is submitted: what jobs of Slurm cannot ask for.
   for (JobIndex job = 0; job < jobs.size(); ++job) {
     GPEMU_ASSIGN([[maybe_unused]] const BatchJob batch,
@@ -249,7 +266,7 @@ Result<std::vector<ReplayedJob>> replay_in_queue(const World& world, const Fleet
     return fail(ErrorCode::kIo, "cannot make {}: {}", options.own_folder().string(),
                 error.message());
   }
-  QueueReplay replay(world, fleet, jobs, options);
+  QueueReplay replay(world, fleet, jobs, options, log);
   const auto ran = replay.run(stop);
   const auto cancelled = replay.cancel();
   if (!ran) return std::unexpected(ran.error());

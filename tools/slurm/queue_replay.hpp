@@ -78,11 +78,13 @@ class QueueReplayedJobs {
 
 /// Submits the jobs when they arrive, and tells Slurm how far those are that are requeued, until
 /// all have ended; then removes what they have written, and cancels those that have not ended.
+/// `log` is told if none starts.
 ///
 /// Errors: those of SlurmPrograms and batch_job_of(); kInterrupted if `stop` was set; kUnsupported
 /// if a job failed.
 [[nodiscard]] Result<std::vector<ReplayedJob>> replay_in_queue(
     const World& world, const scheduling::Fleet& fleet, std::span<const scheduling::Job> jobs,
-    const QueueReplayOptions& options, const std::atomic<bool>& stop);
+    const QueueReplayOptions& options, const std::atomic<bool>& stop,
+    const std::function<void(const std::string&)>& log);
 
 }  // namespace gpemu::tools

@@ -38,9 +38,14 @@ SlurmPrograms::SlurmPrograms(const World& world)
 Result<std::string> SlurmPrograms::run(const std::vector<std::string>& words) const {
   // It is short; it ends by itself after Ctrl-C, so that it is known what was done.
   const std::atomic<bool> never{false};
-  GPEMU_ASSIGN(run::PrintedRun done, world_.run_for_output(words, environment_, {}, -1, never));
-  if (done.code == 0) return std::move(done.output);
-  const std::string said = done.errors.empty() ? done.output : done.errors;
+  auto done = world_.run_for_output(words, environment_, {}, -1, never);
+  if (!done && done.error().code == ErrorCode::kNotFound) {
+    return fail(ErrorCode::kNotFound, "{}; install Slurm's programs for users on this machine",
+                done.error().message);
+  }
+  if (!done) return std::unexpected(std::move(done).error());
+  if (done->code == 0) return std::move(done->output);
+  const std::string said = done->errors.empty() ? done->output : done->errors;
   return fail(ErrorCode::kUnavailable, "{}: {}", words.front(), without_line_end(said));
 }
 
