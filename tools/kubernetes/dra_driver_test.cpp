@@ -215,6 +215,16 @@ TEST_F(DraDriverTest, PublishesItsGpusAndIsFoundByTheKubelet) {
   EXPECT_FALSE(std::filesystem::exists(registry()));
 }
 
+TEST_F(DraDriverTest, ClaimsCanAskForGpusOfOnePcieRoot) {
+  start({"--topology", "dgx-1v"});
+  const json all = devices();
+  ASSERT_EQ(all.size(), 8U);
+  for (std::size_t gpu = 0; gpu < all.size(); ++gpu) {
+    EXPECT_EQ(all[gpu]["attributes"]["resource.kubernetes.io/pcieRoot"]["string"],
+              gpu < 4 ? "pci0000:00" : "pci0000:01");
+  }
+}
+
 TEST_F(DraDriverTest, AClaimIsANodeAndASpecificationUntilItIsGivenBack) {
   start({"--gpu", "A100-SXM4-40GB:4"});
   claim("two", {"gpu-3", "gpu-1"});
