@@ -38,6 +38,12 @@ Result<MachineGpus> read_machine_gpus(const std::vector<std::string>& gpus,
   }
   if (names.empty()) return fail(ErrorCode::kInvalidArgument, "give --gpu, --topology or both");
   GPEMU_ASSIGN(machine.gpus, read_device_list(database, names));
+  if (machine.topology && machine.topology->gpus.size() != machine.gpus.size()) {
+    return fail(ErrorCode::kInvalidArgument,
+                "--topology: the machine '{}' has {} GPUs, and --gpu gives {}: leave --gpu out, or "
+                "give so many",
+                machine.topology->name, machine.topology->gpus.size(), machine.gpus.size());
+  }
   GPEMU_ASSIGN(machine.mig_profiles, mig_profiles_of(database, names));
   return machine;
 }

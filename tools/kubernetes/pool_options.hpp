@@ -38,7 +38,8 @@ void add_gpu_options(Command command, std::vector<std::string>& gpus, std::strin
 
 /// Returns what these options say: the GPUs, or without any those of the topology.
 ///
-/// Errors: those of read_device_list() and find_topology(); kInvalidArgument for neither.
+/// Errors: those of read_device_list() and find_topology(); kInvalidArgument for neither,
+/// and for other numbers of GPUs.
 [[nodiscard]] Result<MachineGpus> read_machine_gpus(const std::vector<std::string>& gpus,
                                                     const std::string& topology);
 
