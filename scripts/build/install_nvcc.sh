@@ -69,8 +69,14 @@ install_from_debian() { # RELEASE LIBRARY
   mkdir -p "$downloads"/{lists,archives}/partial
   touch "$downloads/status"
   local archive
-  archive=$(apt-get indextargets --format '$(RELEASE) $(REPO_URI)' 'Created-By: Packages' |
-    awk '$1 !~ /-/ {print $2; exit}')
+  archive=$(apt-get indextargets --format '$(ORIGIN) $(RELEASE) $(REPO_URI)' \
+    'Created-By: Packages' |
+    awk '$1 == "Debian" && $2 !~ /-/ && !found {print $3; found = 1}') || true
+  if [ -z "$archive" ]; then
+    echo "install_nvcc: apt knows no archive of Debian; CUDA $version's nvcc comes from there:" \
+      "run apt-get update on Debian, or take 13.0" >&2
+    exit 1
+  fi
   echo "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] $archive $1 non-free" \
     >"$downloads/sources.list"
   local apt=(apt-get -qq -o "Dir::Etc::SourceList=$downloads/sources.list"
