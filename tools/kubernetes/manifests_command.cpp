@@ -12,13 +12,12 @@
 
 #include "gpemu/containers/cdi_spec.hpp"
 #include "gpemu/containers/container_edits.hpp"
-#include "gpemu/profile/database.hpp"
 #include "gpemu/report/terminal.hpp"
 #include "gpemu/scheduling/registry.hpp"
 
 #include "cli/command.hpp"
-#include "cli/device_list.hpp"
 #include "kubernetes/kubernetes_commands.hpp"
+#include "kubernetes/pool_options.hpp"
 
 namespace gpemu::tools {
 namespace {
@@ -27,6 +26,7 @@ using nlohmann::json;
 
 struct ManifestOptions {
   std::vector<std::string> gpus;
+  std::string topology;
   std::string image = "gpemu:latest";
   std::string name_space = "kube-system";
   std::string resource = "nvidia.com/gpu";
@@ -78,9 +78,16 @@ json container(const ManifestOptions& options, const std::string& command,
        {{{"name", "NODE_NAME"}, {"valueFrom", {{"fieldRef", {{"fieldPath", "spec.nodeName"}}}}}}}}};
 }
 
-json plugin_container(const ManifestOptions& options) {
+/// The options that say which GPUs a machine has.
+std::vector<std::string> gpu_words(const ManifestOptions& options) {
   std::vector<std::string> words;
   for (const std::string& gpu : options.gpus) words.insert(words.end(), {"--gpu", gpu});
+  if (!options.topology.empty()) words.insert(words.end(), {"--topology", options.topology});
+  return words;
+}
+
+json plugin_container(const ManifestOptions& options) {
+  std::vector<std::string> words = gpu_words(options);
   words.insert(words.end(), {"--resource", options.resource});
   if (options.replicas > 1) {
     words.insert(words.end(),
@@ -93,8 +100,8 @@ json plugin_container(const ManifestOptions& options) {
 }
 
 json driver_container(const ManifestOptions& options) {
-  std::vector<std::string> words{"--node", "$(NODE_NAME)"};
-  for (const std::string& gpu : options.gpus) words.insert(words.end(), {"--gpu", gpu});
+  std::vector<std::string> words = gpu_words(options);
+  words.insert(words.end(), {"--node", "$(NODE_NAME)"});
   if (options.division != "none") words.insert(words.end(), {"--divide", options.division});
   json made = container(options, "dra-driver", std::move(words));
   made["volumeMounts"] = {mount("gpemu", containers::kInstallation, true),
@@ -275,9 +282,14 @@ void write(YAML::Emitter& out, const json& value) {
 }
 
 Result<void> run(const ManifestOptions& options) {
-  GPEMU_ASSIGN(const profile::Database database,
-               profile::Database::open(profile::Database::default_paths()));
-  GPEMU_ASSIGN([[maybe_unused]] const auto gpus, read_device_list(database, options.gpus));
+  GPEMU_ASSIGN([[maybe_unused]] const MachineGpus machine,
+               read_machine_gpus(options.gpus, options.topology));
+  if (options.topology.contains('/') || options.topology.ends_with(".toml")) {
+    return fail(ErrorCode::kInvalidArgument,
+                "--topology: '{}' is a file of this machine, which the image has not: give the "
+                "name of one of `gpemu node topo`",
+                options.topology);
+  }
   if (options.claims && !options.policy.empty()) {
     return fail(
         ErrorCode::kUnsupported,
@@ -318,8 +330,7 @@ void add_manifests_command(Command kubernetes) {
       "with the device plugin, or with the driver of claims. Its image comes from "
       "scripts/build/build_image.py");
   const auto options = std::make_shared<ManifestOptions>();
-  command.option("--gpu", options->gpus, "NAME[:COUNT] as in `gpemu profile list`; repeat it")
-      .required();
+  add_gpu_options(command, options->gpus, options->topology);
   command.option("--image", options->image, "The image's name").show_default();
   command.option("--namespace", options->name_space, "Where the pods are").show_default();
   command.option("--nodes", options->nodes, "LABEL=VALUE of the machines; by default all");
