@@ -6,7 +6,7 @@
 #   make format  format every file
 #   make docs    bring what the documents print of the command and the sources up to date
 #   make demo-torch    train ResNet-50 with an unmodified wheel of PyTorch (1.2 GB to download)
-#   make conformance   run PyTorch's wheels through the conformance programs (2.4 GB to download)
+#   make conformance   run PyTorch's wheels through the conformance programs (5 GB to download)
 #   make cluster-test  run pods on a Kubernetes cluster on this machine (needs root, builds it once)
 #   make pods-test     run CUDA programs in pods of such a cluster, by all ways (1.2 GB to download)
 #   make slurm-test  give tasks of a Slurm cluster on this machine GPUs (needs root)

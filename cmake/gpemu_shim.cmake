@@ -1,6 +1,6 @@
 # gpemu_add_shim(<name>
 #   SONAME <soname>              e.g. libcuda.so.1: one shared object for every CUDA, or
-#   CUDA12 <soname> CUDA13 <soname>   one for each CUDA, from the same sources
+#   [CUDA11 <soname>] CUDA12 <soname> CUDA13 <soname>   one for each CUDA, from the same sources
 #   [VERSIONED]                  the library's symbols carry its SONAME as their version, or
 #   [SYMBOL_VERSION <name>]           this one
 #   [NOT_SUPPORTED <enumerator>] what functions that are not supported return, a number of
@@ -8,17 +8,17 @@
 #   SOURCES <file>...)
 #
 # Builds the shim whose symbols functions.def in the current folder lists, see shims/README.md.
-# It lies in shims/{common,cuda12,cuda13} of the build tree under its SONAME.
+# It lies in shims/{common,cuda11,cuda12,cuda13} of the build tree under its SONAME.
 function(gpemu_add_shim name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "VERSIONED"
-    "SONAME;CUDA12;CUDA13;SYMBOL_VERSION;NOT_SUPPORTED" "SOURCES")
+    "SONAME;CUDA11;CUDA12;CUDA13;SYMBOL_VERSION;NOT_SUPPORTED" "SOURCES")
   if(arg_UNPARSED_ARGUMENTS)
     message(FATAL_ERROR "gpemu_add_shim(${name}): unknown arguments: ${arg_UNPARSED_ARGUMENTS}")
   endif()
   if(arg_SONAME)
     gpemu_add_shim_library(gpemu_shim_${name} common ${arg_SONAME} "")
   endif()
-  foreach(major IN ITEMS 12 13)
+  foreach(major IN ITEMS 11 12 13)
     if(arg_CUDA${major})
       gpemu_add_shim_library(gpemu_shim_${name}_${major} cuda${major} ${arg_CUDA${major}} ${major})
     endif()
@@ -120,10 +120,12 @@ function(gpemu_write_version_script functions major soname file)
   file(STRINGS "${functions}" lines REGEX "^(IMPLEMENTED|NOT_SUPPORTED)")
   set(symbols "")
   foreach(line IN LISTS lines)
-    if(NOT line MATCHES "^(IMPLEMENTED|NOT_SUPPORTED)(_12|_13)?\\(([A-Za-z0-9_]+)\\)$")
+    if(NOT line MATCHES "^(IMPLEMENTED|NOT_SUPPORTED)(_11|_12|_13)?\\(([A-Za-z0-9_]+)\\)$")
       message(FATAL_ERROR "${functions}: this line is not understood: ${line}")
     endif()
-    if("${CMAKE_MATCH_2}" STREQUAL "" OR "${CMAKE_MATCH_2}" STREQUAL "_${major}")
+    set(only "${CMAKE_MATCH_2}")
+    # What CUDA 12 has alone, CUDA 13 dropped: CUDA 11 has it, too.
+    if(only STREQUAL "" OR only STREQUAL "_${major}" OR (only STREQUAL "_12" AND major EQUAL 11))
       string(APPEND symbols "    ${CMAKE_MATCH_3};\n")
     endif()
   endforeach()

@@ -45,7 +45,7 @@ int main() {
   CHECK(cudaGraphGetNodes(graph, nullptr, &nodes));
   expect("nodes", static_cast<double>(nodes), kKernels, kKernels, "");
   cudaGraphExec_t executable;
-  CHECK(cudaGraphInstantiate(&executable, graph, 0));
+  CHECK(cudaGraphInstantiateWithFlags(&executable, graph, 0));
   const double replayed = timed([&] { CHECK(cudaGraphLaunch(executable, stream)); });
   const double twice = timed([&] {
     CHECK(cudaGraphLaunch(executable, stream));

@@ -1,42 +1,48 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Compiles examples/cuda/*.cu with NVIDIA's compiler, which it fetches from PyPI into the user's
-# cache.
+# Compiles examples/cuda/*.cu with NVIDIA's compiler, which install_nvcc.sh fetches into the user's
+# cache, and prints the programs.
 #
-# Usage: scripts/build/build_samples.sh [<folder for the programs, default build/samples>]
+# Usage: scripts/build/build_samples.sh [--cuda VERSION] [--runtime shared|static] [FOLDER]
+#        (default: CUDA 13.0, the shared runtime, build/samples)
 #
-# The programs link the shared runtime, so that `gpemu run -- build/samples/vector_add` runs them.
+# Programs with the shared runtime run under gpemu: `gpemu run -- build/samples/vector_add`. The
+# static one is nvcc's own default; scripts/check/static_runtime.py shows what becomes of it.
+# cublas_gemm needs cuBLAS, which only 13.0 brings.
 set -euo pipefail
 
 root=$(cd "$(dirname "$0")/../.." && pwd)
-out=${1:-$root/build/samples}
-cache=${XDG_CACHE_HOME:-$HOME/.cache}/gpemu/nvcc-13.0
-toolkit=$cache/nvidia/cu13
-packages=(nvidia-cuda-nvcc==13.0.* nvidia-nvvm==13.0.* nvidia-cuda-crt==13.0.*
-          nvidia-cuda-runtime==13.0.* nvidia-cuda-cccl==13.0.* nvidia-cublas==13.0.*)
+out=$root/build/samples
+version=13.0
+runtime=shared
+while (($#)); do
+  case $1 in
+    --cuda) version=${2:?--cuda needs a version} && shift ;;
+    --runtime) runtime=${2:?--runtime needs shared or static} && shift ;;
+    -h | --help)
+      sed -n '3,11s/^# \{0,1\}//p' "$0"
+      exit 0
+      ;;
+    -*)
+      echo "build_samples: unknown option $1; see --help" >&2
+      exit 2
+      ;;
+    *) out=$1 ;;
+  esac
+  shift
+done
 
-if [ ! -e "$cache/complete" ]; then
-  if ! python3 -m pip --version >/dev/null 2>&1; then
-    echo "build_samples: python3 has no pip; on Debian: apt-get install python3-pip" >&2
-    exit 1
-  fi
-  echo "build_samples: fetching the compiler into $cache (about 600 MB)" >&2
-  mkdir -p "$cache"
-  python3 -m pip install --quiet --no-deps --upgrade --target "$cache" "${packages[@]}"
-  for library in cudart cublas cublasLt; do # The linker looks for the names without a version.
-    ln -sf "lib$library.so.13" "$toolkit/lib/lib$library.so"
-  done
-  touch "$cache/complete"
-fi
-
+toolkit=$("$root/scripts/build/install_nvcc.sh" "$version")
 mkdir -p "$out"
 for source in "$root"/examples/cuda/*.cu; do
   name=$(basename "$source" .cu)
   libraries=()
   if [ "$name" = cublas_gemm ]; then
+    [ -e "$toolkit/lib/libcublas.so" ] || continue
     libraries=(-lcublas -lcublasLt)
   fi
-  "$toolkit/bin/nvcc" -O2 -std=c++17 -arch=sm_80 -cudart shared -I "$root/examples/cuda" \
-    -L "$toolkit/lib" "$source" -o "$out/$name" "${libraries[@]}"
+  # nvcc 11.8 knows GCC up to 11; these programs ask nothing of a newer one that it cannot do.
+  "$toolkit/bin/nvcc" -O2 -std=c++17 -arch=sm_80 -allow-unsupported-compiler -cudart "$runtime" \
+    -I "$root/examples/cuda" -L "$toolkit/lib" "$source" -o "$out/$name" "${libraries[@]}"
   echo "$out/$name"
 done

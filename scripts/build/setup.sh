@@ -9,8 +9,9 @@ set -euo pipefail
 packages=(g++ cmake ninja-build git python3 pkg-config libfmt-dev libcli11-dev libsqlite3-dev
   libtomlplusplus-dev nlohmann-json3-dev libjpeg-dev libpng-dev zlib1g-dev liblemon-dev
   coinor-libclp-dev liburing-dev libceres-dev libcurl4-openssl-dev libgrpc++-dev
-  protobuf-compiler-grpc libprotobuf-dev libyaml-cpp-dev prometheus-cpp-dev libslurm-dev
-  libgtest-dev libbenchmark-dev python3-venv python3-jsonschema)
+  protobuf-compiler-grpc libprotobuf-dev libyaml-cpp-dev prometheus-cpp-dev libcpp-httplib-dev
+  libssl-dev libbrotli-dev libslurm-dev libgtest-dev libbenchmark-dev python3-venv
+  python3-jsonschema)
 [[ "${1:-}" == package ]] && packages+=(debootstrap dpkg-dev libblas-dev)
 [[ "${1:-}" == @(test|lint) ]] && packages+=(clang-19 libclang-rt-19-dev lld-19)
 [[ "${1:-}" == lint ]] && packages+=(clang-format-19 clang-tidy-19)

@@ -50,7 +50,7 @@ ALLOWED = {
     "predict": {"base", "profile", "kernels", "cost", "step", "record"},
     "skip": {"base", "sim"},
     "run": {"base", "sim", "profile", "topology", "predict", "record", "skip"},
-    "containers": {"base", "device", "profile", "run", "sim"},
+    "containers": {"base", "device", "profile", "run", "sim", "topology"},
     # The headers of libgpemu.so, which is all that shims and plug-ins see.
     "abi": {"base"},
 }

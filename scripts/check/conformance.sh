@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Runs the PyTorch conformance programs on both wheels that gpemu is tested with, on emulated GPUs,
 # and writes docs/reference/pytorch-conformance.md; then those of public reports
-# (tests/conformance/reports/). The first run downloads about 2.4 GB.
+# (tests/conformance/reports/) and those of nvcc. The first run downloads about 5 GB.
 #
 # Usage: scripts/check/conformance.sh [PROGRAM...]   e.g. memory.py; all without, and then the page
 set -euo pipefail
@@ -42,5 +42,8 @@ if (($# == 0)); then
   tests/conformance/reports/run_reports.py --python "$(scripts/build/install_torch.sh 2.8.0)" \
     >"$results/reports.log" || failed=1
   grep -E '^FAILED |behave as reported$' "$results/reports.log"
+  echo "== Programs of nvcc"
+  scripts/check/static_runtime.py >"$results/static_runtime.log" 2>&1 || failed=1
+  tail -1 "$results/static_runtime.log"
 fi
 exit "$failed"

@@ -15,9 +15,9 @@ import subprocess
 import sys
 
 SHIMS = pathlib.Path(__file__).resolve().parents[2] / "shims"
-LINE = re.compile(r"^(IMPLEMENTED|NOT_SUPPORTED)(?:_(12|13))?\((\w+)\)$", re.M)
+LINE = re.compile(r"^(IMPLEMENTED|NOT_SUPPORTED)(?:_(11|12|13))?\((\w+)\)$", re.M)
 CALL = re.compile(r"gpemu_add_shim\((\w+)([^)]*)\)")
-SONAME = re.compile(r"\b(SONAME|CUDA12|CUDA13)\s+([\w.+-]+)")
+SONAME = re.compile(r"\b(SONAME|CUDA11|CUDA12|CUDA13)\s+([\w.+-]+)")
 SYMBOL_VERSION = re.compile(r"\bSYMBOL_VERSION\s+(\w+)")
 # A symbol that is imported with its library's name as version: cudaMalloc@libcudart.so.12.
 IMPORT = re.compile(r"\bU\s+(\w+)(?:@+(\S+))?")
@@ -46,7 +46,7 @@ class Library:
         return {
             name: word == "IMPLEMENTED"
             for word, only, name in self.lines
-            if not only or not major or only == major
+            if not only or not major or only == major or (only, major) == ("12", "11")
         }
 
     def major_of(self, soname):

@@ -19,7 +19,7 @@
 #include <unistd.h>
 
 /* The folders below GPEMU_SHIMS, in the order in which they are searched. */
-static const char* const kFolders[] = {"common", "cuda12", "cuda13"};
+static const char* const kFolders[] = {"common", "cuda11", "cuda12", "cuda13"};
 
 static const char* shims;
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <array>
+
 #include "cuda_abi.hpp"
 
 // The binary layouts of the driver alone. Source: cuda.h of CUDA 12.8 and 13.2.
@@ -166,3 +168,15 @@ struct KernelParametersV2 {
   Context context;
 };
 static_assert(sizeof(KernelParameters) == 56 && sizeof(KernelParametersV2) == 72);
+
+/// CUuuid, as cuGetExportTable takes it.
+constexpr size_t kTableIdBytes = 16;
+using TableId = std::array<unsigned char, kTableIdBytes>;
+
+/// The tables that the static runtime asks for first: one before it initialises the driver, since
+/// CUDA 12.9, and one after. Source: what the runtimes of CUDA 11.8, 12.4, 12.9, 13.0 and 13.4 ask
+/// this function for.
+constexpr TableId kRuntimeTables[] = {{0xf8, 0xcf, 0xf9, 0x51, 0x21, 0x46, 0x8b, 0x4e, 0xb9, 0xe2,
+                                       0xfb, 0x46, 0x9e, 0x7c, 0x0d, 0xd9},
+                                      {0x6b, 0xd5, 0xfb, 0x6c, 0x5b, 0xf4, 0xe7, 0x4a, 0x89, 0x87,
+                                       0xd9, 0x39, 0x12, 0xfd, 0x9d, 0xf9}};

@@ -2,6 +2,8 @@
 #include "entry_points.hpp"
 
 #include <algorithm>
+#include <string>
+#include <string_view>
 
 #include "cuda.hpp"
 
@@ -34,6 +36,26 @@ int find_entry_point(const char* symbol, void** function, int version, uint64_t 
                                               : static_cast<int>(GPEMU_CUDA_ERROR_NOT_FOUND);
 }
 
+bool is_runtime_table(const unsigned char* id) {
+  return std::ranges::any_of(kRuntimeTables, [id](const TableId& known) {
+    return std::equal(known.begin(), known.end(), id);
+  });
+}
+
+/// Returns an id as it is usually written: 8-4-4-4-12 hexadecimal digits.
+std::string text_of_id(const unsigned char* id) {
+  constexpr std::string_view kDigits = "0123456789abcdef";
+  std::string text;
+  for (size_t index = 0; index < kTableIdBytes; ++index) {
+    if (index == 4 || index == 6 || index == 8 || index == 10) {
+      text += '-';
+    }
+    text += kDigits[id[index] >> 4];
+    text += kDigits[id[index] & 0xf];
+  }
+  return text;
+}
+
 }  // namespace
 
 GPEMU_SHIM_EXPORT int cuGetProcAddress(const char* symbol, void** function, int version,
@@ -46,14 +68,17 @@ GPEMU_SHIM_EXPORT int cuGetProcAddress_v2(const char* symbol, void** function, i
   return find_entry_point(symbol, function, version, flags, found);
 }
 
-// Undocumented tables of functions are not offered. A program that asks for them has linked
-// the runtime statically; `nvcc -cudart shared` makes a program that runs.
-GPEMU_SHIM_EXPORT int cuGetExportTable(const void** table, const void* id) {
+// Undocumented tables of functions are not offered: docs/design/static-runtime.md says why.
+GPEMU_SHIM_EXPORT int cuGetExportTable(const void** table, const unsigned char* id) {
   if (table == nullptr || id == nullptr) {
     return kInvalidValue;
   }
-  gpemu_cuda_not_supported(GPEMU_SHIM_SONAME,
-                           "cuGetExportTable (link the runtime with nvcc -cudart shared)");
   *table = nullptr;
+  if (is_runtime_table(id)) {
+    return not_supported(
+        "cuGetExportTable for the static CUDA runtime (link the program with nvcc -cudart shared)");
+  }
+  gpemu_cuda_not_supported(GPEMU_SHIM_SONAME,
+                           ("cuGetExportTable for table " + text_of_id(id)).c_str());
   return GPEMU_CUDA_ERROR_NOT_FOUND;
 }

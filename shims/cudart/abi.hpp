@@ -5,7 +5,7 @@
 
 #include "cuda_abi.hpp"
 
-// The binary layouts of the runtime alone. Source: driver_types.h of CUDA 12.8 and 13.2.
+// The binary layouts of the runtime alone. Source: driver_types.h of CUDA 11.8, 12.8 and 13.2.
 
 /// cudaError_t: those that gpemu/cuda.h lacks.
 constexpr int kInvalidPitchValue = 12, kInsufficientDriver = 35, kMissingConfiguration = 52;
@@ -79,11 +79,13 @@ struct FunctionAttributes {
   size_t static_shared_bytes, constant_bytes, local_bytes;
   int max_threads_per_block, registers, ptx_version, binary_version, cache_mode_ca;
   int max_dynamic_shared_bytes, shared_carveout;
+#if GPEMU_CUDA_MAJOR >= 12
   int cluster_must_be_set, cluster_width, cluster_height, cluster_depth;
   int cluster_scheduling, non_portable_clusters;
   int reserved[16];
+#endif
 };
-static_assert(sizeof(FunctionAttributes) == 144);
+static_assert(sizeof(FunctionAttributes) == (GPEMU_CUDA_MAJOR < 12 ? 56 : 144));
 
 /// cudaPointerAttributes.
 struct PointerAttributes {
@@ -95,7 +97,7 @@ struct PointerAttributes {
   long reserved[8];
 #endif
 };
-static_assert(sizeof(PointerAttributes) == (GPEMU_CUDA_MAJOR == 12 ? 24 : 88));
+static_assert(sizeof(PointerAttributes) == (GPEMU_CUDA_MAJOR < 13 ? 24 : 88));
 
 /// cudaKernelNodeParams; cudaKernelNodeParamsV2 begins with it.
 struct KernelParameters {
@@ -131,8 +133,8 @@ struct NodeParameters {
 };
 static_assert(sizeof(NodeParameters) == 256);
 
-// P12 and P13: properties.def has an entry for one CUDA only.
-#if GPEMU_CUDA_MAJOR == 12
+// P12 and P13: properties.def has an entry before CUDA 13 or since then only.
+#if GPEMU_CUDA_MAJOR < 13
 #define P12(type, name, length, attribute) P(type, name, length, attribute)
 #define P13(type, name, length, attribute)
 #else
@@ -149,7 +151,7 @@ struct Properties {
 };
 // NOLINTEND(readability-identifier-naming)
 // Sources: sizeof and offsetof with the headers of CUDA 12.8 and 13.2.
-#if GPEMU_CUDA_MAJOR == 12
+#if GPEMU_CUDA_MAJOR < 13
 static_assert(sizeof(Properties) == 1032 && offsetof(Properties, totalConstMem) == 352 &&
               offsetof(Properties, multiProcessorCount) == 388 &&
               offsetof(Properties, maxThreadsPerMultiProcessor) == 624 &&

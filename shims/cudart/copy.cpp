@@ -300,7 +300,7 @@ GPEMU_TWINS(cudaMemcpyFromSymbolAsync, _ptsz,
             });)
 
 // The order in which sources are read, which the attributes may relax, is that of the stream.
-#if GPEMU_CUDA_MAJOR == 12
+#if GPEMU_CUDA_MAJOR < 13
 GPEMU_SHIM_EXPORT int cudaMemcpyBatchAsync(void* const* destinations, const void* const* sources,
                                            const size_t* sizes, size_t count,
                                            const void* /*attributes*/, const size_t* /*indices*/,

@@ -160,7 +160,7 @@ GPEMU_SHIM_EXPORT int cudaProfilerStop() {
   return kSuccess;
 }
 
-#if GPEMU_CUDA_MAJOR == 12
+#if GPEMU_CUDA_MAJOR < 13
 GPEMU_SHIM_EXPORT int cudaThreadSynchronize() {
   return cudaDeviceSynchronize();
 }

@@ -26,7 +26,7 @@ GPEMU_SHIM_EXPORT int cudaEventElapsedTime(float* milliseconds, Event start, Eve
   return in_context([=] { return get_elapsed_time(milliseconds, start, end); });
 }
 
-#if GPEMU_CUDA_MAJOR == 12
+#if GPEMU_CUDA_MAJOR < 13
 GPEMU_SHIM_EXPORT int cudaEventElapsedTime_v2(float* milliseconds, Event start, Event end) {
   return in_context([=] { return get_elapsed_time(milliseconds, start, end); });
 }

@@ -249,7 +249,7 @@ GPEMU_SHIM_EXPORT int cudaThreadExchangeStreamCaptureMode(int* mode) {
                     : gpemu_cuda_exchange_capture_mode(mode));
 }
 
-#if GPEMU_CUDA_MAJOR == 12
+#if GPEMU_CUDA_MAJOR < 13
 GPEMU_TWINS(cudaStreamGetCaptureInfo, _ptsz, (Stream stream, int* status, uint64_t* id),
             return get_capture(on(stream), status, id, nullptr, nullptr, nullptr);)
 
@@ -319,7 +319,7 @@ GPEMU_SHIM_EXPORT int cudaGraphGetRootNodes(Graph graph, Node* roots, size_t* co
       [=] { return count == nullptr ? kInvalidValue : get_roots(graph, roots, count); });
 }
 
-#if GPEMU_CUDA_MAJOR == 12
+#if GPEMU_CUDA_MAJOR < 13
 GPEMU_SHIM_EXPORT int cudaGraphGetEdges(Graph graph, Node* from, Node* to, size_t* count) {
   return in_context([=] { return get_edges(graph, from, to, nullptr, count); });
 }
@@ -427,7 +427,7 @@ GPEMU_SHIM_EXPORT int cudaGraphDestroyNode(Node node) {
   return in_context([=] { return gpemu_cuda_node_destroy(node); });
 }
 
-#if GPEMU_CUDA_MAJOR == 12
+#if GPEMU_CUDA_MAJOR < 13
 GPEMU_SHIM_EXPORT int cudaGraphAddDependencies(Graph graph, NodePointer from, NodePointer to,
                                                size_t count) {
   return connect(graph, from, to, nullptr, count, 1);
@@ -572,9 +572,24 @@ GPEMU_SHIM_EXPORT int cudaGraphEventWaitNodeGetEvent(Node node, Event* out) {
 // ---- Executable graphs ----
 
 // The signature since CUDA 12.
+#if GPEMU_CUDA_MAJOR < 12
+// gpemu's errors concern no single node and leave no log.
+GPEMU_SHIM_EXPORT int cudaGraphInstantiate(Exec* exec, Graph graph, Node* failed, char* log,
+                                           size_t log_bytes) {
+  const int status = instantiate(exec, graph, 0);
+  if (status != kSuccess && failed != nullptr) {
+    *failed = nullptr;
+  }
+  if (status != kSuccess && log != nullptr && log_bytes > 0) {
+    *log = '\0';
+  }
+  return status;
+}
+#else
 GPEMU_SHIM_EXPORT int cudaGraphInstantiate(Exec* exec, Graph graph, unsigned long long flags) {
   return instantiate(exec, graph, flags);
 }
+#endif
 
 GPEMU_SHIM_EXPORT int cudaGraphInstantiateWithFlags(Exec* exec, Graph graph,
                                                     unsigned long long flags) {
@@ -593,6 +608,19 @@ GPEMU_SHIM_EXPORT int cudaGraphExecDestroy(Exec exec) {
   return in_context([=] { return gpemu_cuda_exec_destroy(exec); });
 }
 
+#if GPEMU_CUDA_MAJOR < 12
+GPEMU_SHIM_EXPORT int cudaGraphExecUpdate(Exec exec, Graph graph, Node* failed, int* result) {
+  return in_context([=] {
+    if (failed == nullptr || result == nullptr) {
+      return kInvalidValue;
+    }
+    const int status = gpemu_cuda_exec_update(exec, graph);
+    *failed = nullptr;
+    *result = status == kSuccess ? kSuccess : kUpdateError;
+    return status;
+  });
+}
+#else
 GPEMU_SHIM_EXPORT int cudaGraphExecUpdate(Exec exec, Graph graph, UpdateResult* result) {
   return in_context([=] {
     if (result == nullptr) {
@@ -603,6 +631,7 @@ GPEMU_SHIM_EXPORT int cudaGraphExecUpdate(Exec exec, Graph graph, UpdateResult* 
     return status;
   });
 }
+#endif
 
 GPEMU_TWINS(cudaGraphUpload, _ptsz, (Exec exec, Stream stream),
             return in_context([=] { return gpemu_cuda_graph_upload(exec, on(stream)); });)

@@ -105,21 +105,33 @@ GPEMU_SHIM_EXPORT int cudaLibraryGetGlobal(void** memory, size_t* bytes, Library
   return get_variable(memory, bytes, library, name);
 }
 
+#if GPEMU_CUDA_MAJOR < 12
+GPEMU_SHIM_EXPORT int cudaGetDriverEntryPoint(const char* symbol, void** function,
+                                              unsigned long long flags) {
+  return record(get_entry_point(symbol, function, kCudartVersion, flags, nullptr));
+}
+
+GPEMU_SHIM_EXPORT int cudaGetDriverEntryPoint_ptsz(const char* symbol, void** function,
+                                                   unsigned long long flags) {
+  return cudaGetDriverEntryPoint(symbol, function, flags == 0 ? kPerThread : flags);
+}
+#else
 GPEMU_SHIM_EXPORT int cudaGetDriverEntryPoint(const char* symbol, void** function,
                                               unsigned long long flags, int* found) {
   return record(get_entry_point(symbol, function, kCudartVersion, flags, found));
-}
-
-GPEMU_SHIM_EXPORT int cudaGetDriverEntryPointByVersion(const char* symbol, void** function,
-                                                       unsigned version, unsigned long long flags,
-                                                       int* found) {
-  return record(get_entry_point(symbol, function, version, flags, found));
 }
 
 // Programs compiled for per-thread default streams get functions that use them.
 GPEMU_SHIM_EXPORT int cudaGetDriverEntryPoint_ptsz(const char* symbol, void** function,
                                                    unsigned long long flags, int* found) {
   return cudaGetDriverEntryPoint(symbol, function, flags == 0 ? kPerThread : flags, found);
+}
+#endif
+
+GPEMU_SHIM_EXPORT int cudaGetDriverEntryPointByVersion(const char* symbol, void** function,
+                                                       unsigned version, unsigned long long flags,
+                                                       int* found) {
+  return record(get_entry_point(symbol, function, version, flags, found));
 }
 
 GPEMU_SHIM_EXPORT int cudaGetDriverEntryPointByVersion_ptsz(const char* symbol, void** function,

@@ -284,7 +284,7 @@ GPEMU_SHIM_EXPORT int cudaIpcCloseMemHandle(void* memory) {
 
 // ---- Managed memory ----
 
-#if GPEMU_CUDA_MAJOR == 12
+#if GPEMU_CUDA_MAJOR < 13
 GPEMU_SHIM_EXPORT int cudaMemAdvise(const void* memory, size_t bytes, int advice, int place) {
   return in_context([=] { return gpemu_cuda_advise(address_of(memory), bytes, advice, place); });
 }

@@ -33,7 +33,7 @@ int get_properties(Properties* properties, int device) {
 
 }  // namespace
 
-#if GPEMU_CUDA_MAJOR == 12
+#if GPEMU_CUDA_MAJOR < 13
 GPEMU_SHIM_EXPORT int cudaGetDeviceProperties_v2(Properties* properties, int device) {
   return record(properties == nullptr ? kInvalidValue : get_properties(properties, device));
 }

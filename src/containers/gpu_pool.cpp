@@ -14,6 +14,7 @@
 #include "gpemu/base/variables.hpp"
 #include "gpemu/device/node.hpp"
 #include "gpemu/device/node_view.hpp"
+#include "gpemu/topology/paths.hpp"
 
 namespace gpemu::containers {
 namespace {
@@ -73,6 +74,7 @@ Result<std::shared_ptr<device::Node>> machine_of(const GpuPoolOptions& options) 
   std::filesystem::create_directories(folder, error);
   if (error) return io_fault(folder, error);
   device::NodeConfig config{.name = kNodeName, .devices = options.gpus, .faults = options.faults};
+  if (options.topology) config.topology = options.topology->toml;
   if (!options.mig.empty()) config.policy = device::SharingPolicy::kMig;
   for (std::size_t gpu = 0; gpu < config.devices.size(); ++gpu) {
     show_as(config.devices[gpu], options.machine, gpu);
@@ -84,6 +86,50 @@ Result<std::shared_ptr<device::Node>> machine_of(const GpuPoolOptions& options) 
     GPEMU_TRY(divide(*node, gpu, options, layout));
   }
   return node;
+}
+
+/// Returns how well two GPUs are joined: NVLinks count more than any way over PCIe. Source: the
+/// scores of NVIDIA's device plugin, github.com/NVIDIA/go-gpuallocator,
+/// gpuallocator/besteffort_policy.go.
+int closeness(const profile::TopologySpec& machine, std::size_t first, std::size_t second) {
+  constexpr int kOfLink = 100, kOfStep = 10;
+  const int steps =
+      static_cast<int>(topology::Path::kSystem) -
+      static_cast<int>(topology::pcie_path(machine, machine.gpus[first], machine.gpus[second]));
+  const int links =
+      topology::nvlinks_between(machine, static_cast<int>(first), static_cast<int>(second));
+  return kOfLink * links + kOfStep * (1 + steps);
+}
+
+/// Returns how well all of some GPUs are joined.
+int closeness(const profile::TopologySpec& machine, std::span<const std::size_t> gpus) {
+  int sum = 0;
+  for (std::size_t i = 0; i < gpus.size(); ++i) {
+    for (std::size_t j = 0; j < i; ++j) sum += closeness(machine, gpus[i], gpus[j]);
+  }
+  return sum;
+}
+
+/// Returns so many of the free GPUs, in order, that are joined best with `must` and each other; if
+/// several are, those that leave the best; of many free ones, the first are looked at.
+std::vector<std::size_t> joined_best(const profile::TopologySpec& machine,
+                                     const std::vector<std::size_t>& must,
+                                     std::vector<std::size_t> free, std::size_t count) {
+  constexpr std::size_t kMostFree = 16;  // There are 12870 ways to take 8 of them.
+  if (free.size() > std::max(kMostFree, count)) free.resize(std::max(kMostFree, count));
+  std::vector<char> taken(free.size(), 0);
+  std::fill_n(taken.begin(), std::min(count, free.size()), 1);
+  std::pair<int, int> best{-1, -1};
+  std::vector<std::size_t> chosen;
+  do {
+    std::vector<std::size_t> all = must, rest;
+    for (std::size_t i = 0; i < free.size(); ++i) (taken[i] ? all : rest).push_back(free[i]);
+    const std::pair score{closeness(machine, all), closeness(machine, rest)};
+    if (score <= best) continue;
+    best = score;
+    chosen.assign(all.begin() + static_cast<std::ptrdiff_t>(must.size()), all.end());
+  } while (std::ranges::prev_permutation(taken).found);
+  return chosen;
 }
 
 /// Returns whether a driver reports an error of a device, with which containers do not get it.
@@ -209,6 +255,15 @@ std::vector<std::string> GpuPool::prefer(std::span<const std::string> available,
     if (fits && (tightest == nullptr || ids.size() < tightest->size())) tightest = &ids;
   }
   if (tightest != nullptr) take(*tightest);
+  if (options_.topology && options_.replicas == 1 && options_.mig.empty()) {
+    std::vector<std::size_t> gpus;
+    for (const auto& [gpu, ids] : free) gpus.push_back(gpu);
+    const std::vector<std::size_t> its(musts.begin(), musts.end());
+    for (const std::size_t gpu : joined_best(*options_.topology, its, gpus, wanted)) {
+      take(free[gpu]);
+    }
+    return chosen;
+  }
   for (const auto& [gpu, ids] : free) {
     if (!musts.contains(gpu)) take(ids);
   }
@@ -252,6 +307,10 @@ Result<void> GpuPool::make_node(const std::filesystem::path& folder,
     gpus.push_back(gpu);
     config.devices.push_back(options_.gpus[gpu]);
     show_as(config.devices.back(), options_.machine, gpu);
+  }
+  if (options_.topology) {
+    GPEMU_ASSIGN(profile::TopologySpec its, profile::with_some_gpus(*options_.topology, gpus));
+    config.topology = std::move(its.toml);
   }
   config.faults = profile::faults_left(faults_, gpus, machine_->clock().now() - started_);
   GPEMU_ASSIGN(const auto node, device::Node::create(config, folder));

@@ -13,8 +13,10 @@
 
 #include "gpemu/base/file.hpp"
 #include "gpemu/base/temporary_folder.hpp"
+#include "gpemu/device/device_config.hpp"
 #include "gpemu/device/node.hpp"
 #include "gpemu/device/node_view.hpp"
+#include "gpemu/profile/gpu_spec.hpp"
 
 namespace gpemu::containers {
 namespace {
@@ -260,6 +262,28 @@ TEST_F(GpuPoolTest, PrefersReplicasOfOneGpuAndTheFullestThatFits) {
   EXPECT_EQ(two.prefer(ids(two, {3, 4}), {}, 2), ids(two, {3, 4})) << "no GPU has two";
   const GpuPool whole = pool(4);
   EXPECT_EQ(whole.prefer(ids(whole, {3, 1, 2}), {}, 2), ids(whole, {1, 2}));
+}
+
+TEST_F(GpuPoolTest, PrefersGpusThatAreJoinedBest) {
+  GpuPoolOptions of_dgx = options(8);
+  of_dgx.topology = profile::find_topology(GPEMU_TOPOLOGIES_FOLDER, "dgx-1v").value();
+  const auto file = std::filesystem::path(GPEMU_GPUS_FOLDER) / (of_dgx.topology->gpu + ".toml");
+  of_dgx.gpus.assign(8, device::device_config(profile::load_gpu_spec(file).value()));
+  GpuPool dgx = GpuPool::create(of_dgx).value();
+  // Two NVLinks join 0 with 3 and 4, 1 with 2 and 5, 2 with 3, 4 with 7.
+  const auto all = ids(dgx, {0, 1, 2, 3, 4, 5, 6, 7});
+  EXPECT_EQ(dgx.prefer(all, ids(dgx, {4}), 2), ids(dgx, {4, 7}));
+  EXPECT_EQ(dgx.prefer(ids(dgx, {0, 1, 2, 6}), {}, 2), ids(dgx, {1, 2}));
+  EXPECT_EQ(dgx.prefer(ids(dgx, {3, 5, 6, 7}), {}, 3), ids(dgx, {5, 6, 7}));
+  EXPECT_EQ(dgx.prefer(all, {}, 4), ids(dgx, {0, 1, 2, 3}));
+  EXPECT_EQ(dgx.prefer(all, {}, 8), all);
+  EXPECT_EQ(dgx.prefer(all, {}, 9), all);
+
+  const auto edits = dgx.allocate(ids(dgx, {7, 4})).value();
+  const auto node = device::Node::open(kNodeName, node_of(edits)).value();
+  ASSERT_NE(node->topology(), nullptr);
+  ASSERT_EQ(node->topology()->bonds.size(), 1U);
+  EXPECT_EQ(node->topology()->bonds[0].links, 2);
 }
 
 TEST_F(GpuPoolTest, NamesWhatCannotBe) {

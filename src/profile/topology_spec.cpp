@@ -6,7 +6,10 @@
 #include <initializer_list>
 #include <limits>
 #include <optional>
+#include <set>
 #include <span>
+#include <sstream>
+#include <string>
 #include <utility>
 
 #include "gpemu/base/file.hpp"
@@ -275,6 +278,72 @@ class TopologyReader {
   TopologySpec spec_;
 };
 
+/// Changes the numbers of GPUs in a parsed machine into places in `gpus`; those that are not there
+/// are left out.
+class GpuNumbers {
+ public:
+  explicit GpuNumbers(std::span<const std::size_t> gpus) : gpus_(gpus) {}
+
+  void change(toml::table& root) const {
+    for (const char* const kind : {"bridge", "switch"}) {
+      toml::array* const entries = root[kind].as_array();
+      for (std::size_t i = 0; entries != nullptr && i < entries->size(); ++i) {
+        change_gpus(*entries->get_as<toml::table>(i));
+      }
+    }
+    if (toml::table* const nvlink = root["nvlink"].as_table()) change_bonds(*nvlink);
+    const toml::array* const bonds = root["nvlink"]["bonds"].as_array();
+    if (bonds != nullptr && bonds->empty()) root.erase("nvlink");
+  }
+
+ private:
+  [[nodiscard]] std::optional<std::int64_t> of(const toml::node& number) const {
+    const auto found = std::ranges::find(gpus_, static_cast<std::size_t>(**number.as_integer()));
+    if (found == gpus_.end()) return std::nullopt;
+    return found - gpus_.begin();
+  }
+
+  void change_gpus(toml::table& place) const {
+    const toml::array* const all = place["gpus"].as_array();
+    if (all == nullptr) return;
+    toml::array kept;
+    for (const toml::node& gpu : *all) {
+      if (const auto number = of(gpu)) kept.push_back(*number);
+    }
+    place.insert_or_assign("gpus", std::move(kept));
+  }
+
+  void change_bonds(toml::table& nvlink) const {
+    const toml::array* const all = nvlink["bonds"].as_array();
+    if (all == nullptr) return;
+    toml::array kept;
+    for (const toml::node& bond : *all) {
+      const toml::array& ends = *bond.as_array();
+      const auto first = of(ends[0]), second = of(ends[1]);
+      if (first && second) kept.push_back(toml::array{*first, *second, **ends[2].as_integer()});
+    }
+    nvlink.insert_or_assign("bonds", std::move(kept));
+  }
+
+  std::span<const std::size_t> gpus_;
+};
+
+/// Returns the sources that the tables of a file name.
+std::set<std::string> sources_named(const toml::table& root) {
+  std::set<std::string> names;
+  const auto look = [&names](const toml::table& table) {
+    if (const auto name = table["source"].value<std::string>()) names.insert(*name);
+  };
+  for (const auto& [key, node] : root) {
+    if (const toml::table* const table = node.as_table()) look(*table);
+    const toml::array* const entries = node.as_array();
+    for (std::size_t i = 0; entries != nullptr && i < entries->size(); ++i) {
+      if (const toml::table* const table = entries->get_as<toml::table>(i)) look(*table);
+    }
+  }
+  return names;
+}
+
 }  // namespace
 
 Result<TopologySpec> parse_topology_spec(std::string_view toml, std::string_view origin) {
@@ -288,6 +357,21 @@ Result<TopologySpec> load_topology_spec(const std::filesystem::path& path) {
   constexpr Bytes kMaxBytes = kMiB;  // Hundreds of times the largest one.
   GPEMU_ASSIGN(const std::string text, read_file(path, kMaxBytes));
   return parse_topology_spec(text, path.string());
+}
+
+Result<TopologySpec> with_some_gpus(const TopologySpec& machine,
+                                    std::span<const std::size_t> gpus) {
+  GPEMU_ASSIGN(toml::table root, parse_toml(machine.toml, machine.name));
+  GpuNumbers(gpus).change(root);
+  const std::set<std::string> named = sources_named(root);
+  toml::table sources;
+  for (const auto& [key, citation] : *root["sources"].as_table()) {
+    if (named.contains(std::string(key.str()))) sources.insert(key, citation);
+  }
+  root.insert_or_assign("sources", std::move(sources));
+  std::ostringstream text;
+  text << root;
+  return parse_topology_spec(text.str(), machine.name);
 }
 
 std::vector<std::string> topology_names(const std::filesystem::path& folder) {

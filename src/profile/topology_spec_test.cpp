@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "gpemu/profile/topology_spec.hpp"
 
+#include <cstddef>
 #include <string>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -149,6 +151,31 @@ TEST(ParseTopologySpec, ReadsWhetherTheDriverGivesPeerAccess) {
             "toy.toml:32: peer_access: unknown key 'level'");
 }
 
+TEST(WithSomeGpus, NumbersThemAnewAndLeavesTheOthersOut) {
+  const TopologySpec machine = parse_topology_spec(kMachine, "toy.toml").value();
+  const TopologySpec some = with_some_gpus(machine, std::vector<std::size_t>{2, 1}).value();
+  ASSERT_EQ(some.gpus.size(), 2U);
+  EXPECT_FALSE(some.gpus[0].below_switch) << "GPU 2";
+  EXPECT_TRUE(some.gpus[1].below_switch);
+  ASSERT_EQ(some.bonds.size(), 1U);
+  EXPECT_EQ(some.bonds[0].first, 0);
+  EXPECT_EQ(some.bonds[0].second, 1);
+  EXPECT_EQ(some.adapters.size(), 1U);
+  const TopologySpec again = parse_topology_spec(some.toml, "again").value();
+  EXPECT_EQ(again.gpus.size(), 2U);
+}
+
+TEST(WithSomeGpus, LeavesOutSourcesOfNothing) {
+  std::string text = kMachine;
+  text.replace(text.find("source = \"made up\"\n\n[sources]"), 18, "source = \"the links\"");
+  text += "\"the links\" = \"Nobody counted them\"\n";
+  const TopologySpec machine = parse_topology_spec(text, "toy.toml").value();
+  const TopologySpec one = with_some_gpus(machine, std::vector<std::size_t>{1}).value();
+  EXPECT_EQ(one.gpus.size(), 1U);
+  EXPECT_TRUE(one.bonds.empty());
+  EXPECT_FALSE(one.toml.contains("Nobody counted them"));
+}
+
 TEST(FindTopology, TakesANameOrAPath) {
   const std::filesystem::path folder = GPEMU_TOPOLOGIES_FOLDER;
   EXPECT_EQ(find_topology(folder, "dgx-1v").value().gpu, "V100-SXM2-32GB");
@@ -167,6 +194,10 @@ TEST_P(TopologyFiles, DescribeMachinesWithGpusThatAreKnown) {
   ASSERT_TRUE(spec) << spec.error().message;
   EXPECT_EQ(spec->name, GetParam().stem());
   const std::filesystem::path gpus = GPEMU_GPUS_FOLDER;
+  for (std::size_t i = 0; i < spec->gpus.size(); ++i) {
+    const auto one = with_some_gpus(*spec, std::vector{i});
+    EXPECT_TRUE(one) << one.error().message;
+  }
   const auto gpu = load_gpu_spec(gpus / (spec->gpu + ".toml"));
   ASSERT_TRUE(gpu) << gpu.error().message;
   if (spec->switched_links > 0 || !spec->bonds.empty()) {

@@ -579,7 +579,8 @@ class Deployed(Pods):
             f"print(urllib.request.urlopen('http://{address}:9400/metrics').read().decode())")])
         self.assertIn('DCGM_FI_DEV_GPU_TEMP{gpu="0"', said)
         # Pods of this cluster have no service account: what has one is only checked.
-        for options, count in ((["--claims", "--metrics"], 5), (["--policy", "las-synergy"], 4)):
+        for options, count in ((["--claims", "--metrics"], 5), (["--policy", "las-synergy"], 4),
+                               (["--labels", "--mig", "3g.20gb:2"], 3)):
             others = subprocess.run(
                 [OPTIONS.plugin, "manifests", "--gpu", f"{GPU}:2", "--image", self.name, *options],
                 check=True, stdout=subprocess.PIPE, text=True).stdout

@@ -479,6 +479,32 @@ class RunTest(unittest.TestCase):
         output, errors = process.communicate()
         self.assertEqual((process.returncode, output), (0, "went on\n"), errors)
 
+    def test_a_program_gets_the_runtime_of_its_cuda(self):
+        program = """
+import ctypes, sys
+version = ctypes.c_int()
+assert ctypes.CDLL(sys.argv[1]).cudaRuntimeGetVersion(ctypes.byref(version)) == 0
+print(version.value // 1000)
+"""
+        for library, major in (("libcudart.so.11.0", 11), ("libcudart.so.12", 12),
+                               ("libcudart.so.13", 13)):
+            process = self.start(sys.executable, "-c", program, library)
+            output, errors = process.communicate()
+            self.assertEqual((process.returncode, output), (0, f"{major}\n"), errors)
+
+    def test_a_static_runtime_is_refused_and_told_what_to_do(self):
+        program = """
+import ctypes
+table = ctypes.c_void_p()
+asked_first = bytes.fromhex("6bd5fb6c5bf4e74a8987d93912fd9df9")
+print(ctypes.CDLL("libcuda.so.1").cuGetExportTable(ctypes.byref(table), asked_first), flush=True)
+"""
+        for options, output, code in (((), "801\n", 0), (("--strict",), "", 86)):
+            process = self.start(sys.executable, "-c", program, options=("--gpu", GPU, *options))
+            printed, errors = process.communicate()
+            self.assertEqual((process.returncode, printed), (code, output), errors)
+            self.assertIn("nvcc -cudart shared", errors)
+
     def test_strict_ends_a_program_that_reads_what_was_not_computed(self):
         for options, code, said in (((), 0, "reads\nwent on\n"), (("--strict",), 86, "reads\n")):
             process = self.start(sys.executable, "-c", NOT_COMPUTED,

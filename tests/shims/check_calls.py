@@ -15,7 +15,7 @@ import subprocess
 import sys
 import tempfile
 
-LINE = re.compile(r"^IMPLEMENTED(?:_12|_13)?\((\w+)\)$", re.MULTILINE)
+LINE = re.compile(r"^IMPLEMENTED(?:_11|_12|_13)?\((\w+)\)$", re.MULTILINE)
 GOOD, BAD, CALLED = {"good"}, {"bad"}, {"called"}
 
 # (functions, the calls that the tests can make of them, why).

@@ -21,7 +21,9 @@ import resource
 import subprocess
 import sys
 
-LINE = re.compile(r"^IMPLEMENTED(?:_(12|13))?\((\w+)\)$")
+from functions_def import holds
+
+LINE = re.compile(r"^IMPLEMENTED(?:_(11|12|13))?\((\w+)\)$")
 # Structures that are passed by value need more than one word: an ncclUniqueId is 128 bytes.
 ARGUMENTS = 32
 HALF_BYTES = 1 << 20
@@ -112,7 +114,7 @@ def make_memory():
 def functions_of(path, major):
     with open(path, encoding="utf-8") as file:
         matches = (LINE.match(line.strip()) for line in file)
-        return [match[2] for match in matches if match and match[1] in (None, major)]
+        return [match[2] for match in matches if match and holds(match[1], major)]
 
 
 def call(loaded, name, *arguments):

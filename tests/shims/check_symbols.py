@@ -9,7 +9,9 @@ import re
 import subprocess
 import sys
 
-LINE = re.compile(r"^(?:IMPLEMENTED|NOT_SUPPORTED)(?:_(12|13))?\((\w+)\)$")
+from functions_def import holds
+
+LINE = re.compile(r"^(?:IMPLEMENTED|NOT_SUPPORTED)(?:_(11|12|13))?\((\w+)\)$")
 
 
 def listed(path, major):
@@ -23,7 +25,7 @@ def listed(path, major):
             match = LINE.match(line)
             if not match:
                 sys.exit(f"{path}:{number}: not understood: {line}")
-            if match.group(1) in (None, major):
+            if holds(match.group(1), major):
                 names.append(match.group(2))
     doubles = sorted({name for name in names if names.count(name) > 1})
     if doubles:

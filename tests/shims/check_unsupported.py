@@ -15,14 +15,16 @@ import re
 import subprocess
 import sys
 
-LINE = re.compile(r"^NOT_SUPPORTED(?:_(12|13))?\((\w+)\)$")
+from functions_def import holds
+
+LINE = re.compile(r"^NOT_SUPPORTED(?:_(11|12|13))?\((\w+)\)$")
 STRICT_EXIT_CODE = 86
 
 
 def functions_of(path, major):
     with open(path, encoding="utf-8") as file:
         matches = (LINE.match(line.strip()) for line in file)
-        return [match[2] for match in matches if match and match[1] in (None, major)]
+        return [match[2] for match in matches if match and holds(match[1], major)]
 
 
 def number_of(enumerator, header):

@@ -245,21 +245,43 @@ TEST_F(Driver, StatusesAndSymbolsHaveNames) {
   EXPECT_NE(found, nullptr);
   EXPECT_EQ(call("cuGetProcAddress", "cuNone", &found, 12000, uint64_t{0}), kNotFound);
   EXPECT_EQ(found, nullptr);
-  found = dead_;
+  each({"cuProfilerStart", "cuProfilerStop"}, kSuccess);
+}
+
+using LogCallback = void (*)(void*, int, char*, size_t);
+constexpr LogCallback kAppendTo = [](void* data, int, char* line, size_t length) {
+  static_cast<std::string*>(data)->append(line, length);
+};
+
+// A program with the static runtime gets "not supported" and reads what to do; other tables are
+// named by their ids.
+TEST_F(Driver, RefusesExportTablesByName) {
+  constexpr std::array<uint8_t, 16> kFirst = {0x6b, 0xd5, 0xfb, 0x6c, 0x5b, 0xf4, 0xe7, 0x4a,
+                                              0x89, 0x87, 0xd9, 0x39, 0x12, 0xfd, 0x9d, 0xf9};
+  constexpr std::array<uint8_t, 16> kBefore = {0xf8, 0xcf, 0xf9, 0x51, 0x21, 0x46, 0x8b, 0x4e,
+                                               0xb9, 0xe2, 0xfb, 0x46, 0x9e, 0x7c, 0x0d, 0xd9};
+  std::string lines;
+  void* log = nullptr;
+  ASSERT_EQ(call("cuLogsRegisterCallback", kAppendTo, &lines, &log), kSuccess);
+  void* found = dead_;
   EXPECT_EQ(call("cuGetExportTable", &found, none_), kInvalidValue);
+  EXPECT_EQ(call("cuGetExportTable", none_, kFirst.data()), kInvalidValue);
+  EXPECT_EQ(lines, "");
+  EXPECT_EQ(call("cuGetExportTable", &found, kBefore.data()), kNotSupported);
+  EXPECT_EQ(found, nullptr);
+  EXPECT_EQ(call("cuGetExportTable", &found, kFirst.data()), kNotSupported);
+  EXPECT_NE(lines.find("nvcc -cudart shared"), std::string::npos) << lines;
+  found = dead_;
   EXPECT_EQ(call("cuGetExportTable", &found, "no-such-table-id"), kNotFound);
   EXPECT_EQ(found, nullptr);
-  each({"cuProfilerStart", "cuProfilerStop"}, kSuccess);
+  EXPECT_NE(lines.find("6e6f2d73-7563-682d-7461-626c652d6964"), std::string::npos) << lines;
+  EXPECT_EQ(call("cuLogsUnregisterCallback", log), kSuccess);
 }
 
 TEST_F(Driver, LogLinesReachWhoRegistered) {
   std::string lines;
   void* log = nullptr;
-  const auto append = [](void* data, int, char* line, size_t length) {
-    static_cast<std::string*>(data)->append(line, length);
-  };
-  const auto callback = static_cast<void (*)(void*, int, char*, size_t)>(append);
-  ASSERT_EQ(call("cuLogsRegisterCallback", callback, &lines, &log), kSuccess);
+  ASSERT_EQ(call("cuLogsRegisterCallback", kAppendTo, &lines, &log), kSuccess);
   EXPECT_EQ(call("cuArrayCreate"), kNotSupported);
   EXPECT_NE(lines.find("cuArrayCreate"), std::string::npos) << lines;
   EXPECT_EQ(call("cuLogsUnregisterCallback", log), kSuccess);

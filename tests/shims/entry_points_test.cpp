@@ -86,7 +86,7 @@ TEST_P(RuntimeStatus, NamesAreTheRuntimes) {
   EXPECT_STREQ(name(123456), "unrecognized error code");
 }
 
-GPEMU_FOR_BOTH_RUNTIMES(RuntimeStatus);
+GPEMU_FOR_ALL_RUNTIMES(RuntimeStatus);
 
 /// Returns the size of the variables that each thread has of libgpemu, which is loaded; 0 if it is
 /// not found.

@@ -67,13 +67,20 @@ struct SetParameters {
   size_t width, height;
 };
 
+/// Returns the shim for a major version of CUDA.
+inline const char* runtime_of(int major) {
+  return major == 11   ? GPEMU_TEST_RUNTIME_11
+         : major == 12 ? GPEMU_TEST_RUNTIME_12
+                       : GPEMU_TEST_RUNTIME_13;
+}
+
 /// A runtime, by CUDA's major version.
 class RuntimeCalls : public LoadedLibraries, public testing::WithParamInterface<int> {
  protected:
   static constexpr int kNoSuchDevice = 1;
 
   void SetUp() override {
-    load({GetParam() == 12 ? GPEMU_TEST_RUNTIME_12 : GPEMU_TEST_RUNTIME_13});
+    load({runtime_of(GetParam())});
     ASSERT_EQ(call("cudaSetDevice", 0), kSuccess);
   }
 
@@ -111,6 +118,6 @@ class RuntimeCalls : public LoadedLibraries, public testing::WithParamInterface<
   int unused_ = 0;
 };
 
-#define GPEMU_FOR_BOTH_RUNTIMES(fixture)                             \
-  INSTANTIATE_TEST_SUITE_P(Majors, fixture, testing::Values(12, 13), \
+#define GPEMU_FOR_ALL_RUNTIMES(fixture)                                  \
+  INSTANTIATE_TEST_SUITE_P(Majors, fixture, testing::Values(11, 12, 13), \
                            [](const auto& major) { return "Cuda" + std::to_string(major.param); })

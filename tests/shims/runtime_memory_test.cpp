@@ -47,15 +47,15 @@ TEST_P(RuntimeMemory, ManagedMemoryTakesAdvice) {
   EXPECT_EQ(call("cudaMallocManaged", none_, kBlockBytes, 1U), kInvalidValue);
   ASSERT_EQ(call("cudaMallocManaged", &managed, kBlockBytes, 1U), kSuccess);
   for (const char* advise : {"cudaMemAdvise", "cudaMemAdvise_v2"}) {
-    if (GetParam() != 12 && advise == std::string("cudaMemAdvise_v2")) continue;
+    if (GetParam() >= 13 && advise == std::string("cudaMemAdvise_v2")) continue;
     EXPECT_EQ(call(advise, managed, kBlockBytes, 1, kOnDevice), kSuccess) << advise;
     EXPECT_EQ(call(advise, managed, kBlockBytes, 7, kOnDevice), kInvalidValue) << advise;
     EXPECT_EQ(call(advise, plain, kBlockBytes, 1, kOnDevice), kInvalidValue) << advise;
   }
   for (const std::string prefetch : {"cudaMemPrefetchAsync", "cudaMemPrefetchAsync_v2"}) {
-    if (GetParam() != 12 && prefetch == "cudaMemPrefetchAsync_v2") continue;
+    if (GetParam() >= 13 && prefetch == "cudaMemPrefetchAsync_v2") continue;
     // With an ordinal, the last arguments are the stream, and nothing.
-    const bool by_ordinal = GetParam() == 12 && prefetch == "cudaMemPrefetchAsync";
+    const bool by_ordinal = GetParam() < 13 && prefetch == "cudaMemPrefetchAsync";
     const uint64_t place = by_ordinal ? 0 : kOnDevice;
     twins(prefetch, kSuccess, managed, kBlockBytes, place, none_, none_);
     twins(prefetch, kInvalidValue, plain, kBlockBytes, place, none_, none_);
@@ -197,6 +197,6 @@ TEST_P(RuntimeMemory, OtherProcessesGetHandles) {
   each({"cudaFree"}, kSuccess, memory);
 }
 
-GPEMU_FOR_BOTH_RUNTIMES(RuntimeMemory);
+GPEMU_FOR_ALL_RUNTIMES(RuntimeMemory);
 
 }  // namespace

@@ -19,7 +19,8 @@ namespace gpemu::tools {
 namespace {
 
 struct CdiChoices {
-  PoolOptions gpus{.gpus = {}, .machine = {}, .faults = {}, .state = "/run/gpemu-cdi"};
+  PoolOptions gpus{
+      .gpus = {}, .topology = {}, .machine = {}, .faults = {}, .state = "/run/gpemu-cdi"};
   std::string kind = "nvidia.com/gpu";
   std::string output = std::string(containers::kCdiFolder) + "/gpemu.json";
 };

@@ -18,6 +18,8 @@
 
 #include <fmt/ranges.h>
 
+#include "gpemu/topology/paths.hpp"
+
 namespace gpemu::tools {
 namespace {
 
@@ -99,6 +101,10 @@ class Service final : public v1beta1::DevicePlugin::Service {
         v1beta1::Device& entry = *list.add_devices();
         entry.set_id(device.id);
         entry.set_health(healthy_.at(device.gpu) ? kHealthy : kUnhealthy);
+        if (const auto& machine = pool_.gpus.topology()) {
+          entry.mutable_topology()->add_nodes()->set_id(
+              topology::numa_node_of(*machine, machine->gpus[device.gpu]));
+        }
       }
       lock.unlock();
       if (!writer->Write(list)) return grpc::Status::OK;

@@ -19,7 +19,8 @@ namespace gpemu::tools {
 namespace {
 
 struct DevicePluginChoices {
-  PoolOptions gpus{.gpus = {}, .machine = {}, .faults = {}, .state = "/run/gpemu-device-plugin"};
+  PoolOptions gpus{
+      .gpus = {}, .topology = {}, .machine = {}, .faults = {}, .state = "/run/gpemu-device-plugin"};
   std::string division = "none";
   std::string sockets = "/var/lib/kubelet/device-plugins";
   std::string resource = "nvidia.com/gpu";
@@ -54,6 +55,7 @@ void add_options(Command app, DevicePluginChoices& options) {
   app.notes(
       "Examples:\n"
       "  gpemu-kubernetes device-plugin --gpu A100-SXM4-40GB:8\n"
+      "  gpemu-kubernetes device-plugin --topology dgx-1v\n"
       "  gpemu-kubernetes device-plugin --gpu V100-PCIE-32GB:2 --replicas 4 --divide limit\n"
       "  gpemu-kubernetes device-plugin --gpu A100-SXM4-40GB:8 --mig 3g.20gb,2g.10gb:2\n"
       "  gpemu-kubernetes device-plugin --gpu A100-SXM4-40GB:8 --mig 1g.5gb:7 --resource "

@@ -127,6 +127,31 @@ class DevicePluginTest : public testing::Test {
   KubernetesProgram program_;
 };
 
+TEST_F(DevicePluginTest, SaysWhereGpusAreAndPrefersThoseThatAreJoined) {
+  Kubelet kubelet(sockets());
+  start({"--topology", "dgx-1v"});
+  const auto plugin = kubelet.plugin();
+  ASSERT_TRUE(plugin);
+  grpc::ClientContext listing, asking;
+  v1beta1::ListAndWatchResponse all;
+  ASSERT_TRUE(plugin->ListAndWatch(&listing, {})->Read(&all));
+  ASSERT_EQ(all.devices_size(), 8);
+  for (int gpu = 0; gpu < 8; ++gpu) {
+    ASSERT_EQ(all.devices(gpu).topology().nodes_size(), 1);
+    EXPECT_EQ(all.devices(gpu).topology().nodes(0).id(), gpu < 4 ? 0 : 1);
+  }
+  v1beta1::PreferredAllocationRequest request;
+  auto* const container = request.add_container_requests();
+  container->set_allocation_size(2);
+  container->add_must_include_device_ids(all.devices(1).id());
+  for (const auto& device : all.devices()) container->add_available_device_ids(device.id());
+  v1beta1::PreferredAllocationResponse response;
+  ASSERT_TRUE(plugin->GetPreferredAllocation(&asking, request, &response).ok());
+  const auto& chosen = response.container_responses(0);
+  ASSERT_EQ(chosen.device_ids_size(), 2);
+  EXPECT_EQ(chosen.device_ids(1), all.devices(2).id()) << "two NVLinks";
+}
+
 TEST_F(DevicePluginTest, OffersAndGivesItsGpus) {
   Kubelet kubelet(sockets());
   start({"--gpu", "A100-SXM4-40GB:4", "--resource", "nvidia.com/gpu"});

@@ -14,7 +14,8 @@ namespace gpemu::tools {
 namespace {
 
 struct DraDriverChoices {
-  PoolOptions gpus{.gpus = {}, .machine = {}, .faults = {}, .state = "/run/gpemu-dra-driver"};
+  PoolOptions gpus{
+      .gpus = {}, .topology = {}, .machine = {}, .faults = {}, .state = "/run/gpemu-dra-driver"};
   DraDriverOptions driver;
   std::string division = "none";
   std::string kubeconfig;
@@ -50,7 +51,8 @@ void add_options(Command app, DraDriverChoices& options) {
       "Examples:\n"
       "  gpemu-kubernetes dra-driver --gpu A100-SXM4-40GB:8\n"
       "  gpemu-kubernetes dra-driver --gpu H100-SXM5-80GB:8 --divide limit --node $NODE_NAME\n"
-      "  gpemu-kubernetes dra-driver --gpu H100-SXM5-80GB:8 --mig\n");
+      "  gpemu-kubernetes dra-driver --gpu H100-SXM5-80GB:8 --mig\n"
+      "  gpemu-kubernetes dra-driver --topology dgx-h100\n");
 }
 
 Result<void> use_mig(DraDriverOptions& driver, const containers::GpuPoolOptions& pool) {
@@ -72,6 +74,7 @@ Result<void> run(DraDriverChoices& options) {
   options.driver.slice.divided = options.driver.division != containers::Division::kNone;
   GPEMU_ASSIGN(const ApiAccess access, find_api_server(options.kubeconfig));
   GPEMU_ASSIGN(containers::GpuPoolOptions pool_options, read_pool_options(options.gpus));
+  options.driver.slice.topology = pool_options.topology;
   if (options.mig) GPEMU_TRY(use_mig(options.driver, pool_options));
   GPEMU_ASSIGN(containers::GpuPool pool, containers::GpuPool::create(std::move(pool_options)));
   const InterruptGuard interrupt;

@@ -2,6 +2,7 @@
 //
 // The DRA driver between an API server that only keeps objects and a kubelet that is only its
 // calls: what it publishes, prepares and removes, after it has been restarted, too.
+#include <atomic>
 #include <chrono>
 #include <dra.grpc.pb.h>
 #include <filesystem>
@@ -21,8 +22,8 @@
 #include "gpemu/containers/container_edits.hpp"
 #include "gpemu/device/node.hpp"
 
+#include "kubernetes/fake_api_server.hpp"
 #include "kubernetes/program_for_tests.hpp"
-#include "kubernetes/stub_api_server.hpp"
 
 namespace gpemu {
 namespace {
@@ -183,7 +184,7 @@ class DraDriverTest : public testing::Test {
     return std::ranges::find(edits["env"], json(variable)) != edits["env"].end();
   }
 
-  StubApiServer server_;
+  tools::FakeApiServer server_;
   TemporaryFolder folder_ = TemporaryFolder::create(testing::TempDir(), "gpemu-dra-").value();
   KubernetesProgram program_;
 };
@@ -212,6 +213,16 @@ TEST_F(DraDriverTest, PublishesItsGpusAndIsFoundByTheKubelet) {
   EXPECT_EQ(program_.end(), 0);
   EXPECT_TRUE(devices().empty());
   EXPECT_FALSE(std::filesystem::exists(registry()));
+}
+
+TEST_F(DraDriverTest, ClaimsCanAskForGpusOfOnePcieRoot) {
+  start({"--topology", "dgx-1v"});
+  const json all = devices();
+  ASSERT_EQ(all.size(), 8U);
+  for (std::size_t gpu = 0; gpu < all.size(); ++gpu) {
+    EXPECT_EQ(all[gpu]["attributes"]["resource.kubernetes.io/pcieRoot"]["string"],
+              gpu < 4 ? "pci0000:00" : "pci0000:01");
+  }
 }
 
 TEST_F(DraDriverTest, AClaimIsANodeAndASpecificationUntilItIsGivenBack) {
@@ -297,7 +308,10 @@ TEST_F(DraDriverTest, ALostGpuHasATaintUntilItIsBack) {
 }
 
 TEST_F(DraDriverTest, ALostGpuIsLeftOutWhereThereAreNoTaints) {
-  server_.drop_taints();
+  server_.edit_what_is_made([](json& object) {
+    if (!object.contains("spec")) return;
+    for (json& device : object["spec"]["devices"]) device.erase("taints");
+  });
   write_file_atomically(folder_.path() / "faults.toml",
                         "[[fault]]\nkind = \"lost\"\ngpu = 0\nat_s = 1\nfor_s = 2\n")
       .value();
@@ -345,11 +359,15 @@ TEST_F(DraDriverTest, MakesTheInstancesOfMigThatClaimsHave) {
 }
 
 TEST_F(DraDriverTest, PublishesNoInstancesThatCouldOverlap) {
-  server_.drop_counters();
+  std::atomic<bool> made = false;
+  server_.edit_what_is_made([&](json& object) {
+    if (!object.contains("spec")) return;
+    made = object["spec"].erase("sharedCounters") > 0;
+  });
   ASSERT_TRUE(program_.start(words({"--gpu", "A100-SXM4-40GB", "--mig"})));
-  ASSERT_TRUE(comes_true([&] { return server_.made() > 1; }));
-  program_.end();
-  EXPECT_FALSE(server_.get("/apis/resource.k8s.io/v1/resourceslices/n1-gpu.nvidia.com-gpu-0"));
+  EXPECT_TRUE(comes_true([&] {
+    return made && !server_.get("/apis/resource.k8s.io/v1/resourceslices/n1-gpu.nvidia.com-gpu-0");
+  })) << "it is removed at once";
 }
 
 }  // namespace

@@ -156,6 +156,15 @@ ApiAccess FakeApiServer::access() const {
   return access;
 }
 
+std::string FakeApiServer::kubeconfig() const {
+  const json cluster = {{"server", access().server}};
+  return json({{"current-context", "c"},
+               {"clusters", {{{"name", "c"}, {"cluster", cluster}}}},
+               {"users", {{{"name", "u"}, {"user", {{"token", "t"}}}}}},
+               {"contexts", {{{"name", "c"}, {"context", {{"cluster", "c"}, {"user", "u"}}}}}}})
+      .dump();
+}
+
 void FakeApiServer::serve() {
   for (;;) {
     const int socket = ::accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC);
@@ -273,6 +282,7 @@ std::pair<int, json> FakeApiServer::make(const Place& place, json body) {
   if (!metadata.contains("creationTimestamp")) {
     metadata["creationTimestamp"] = "2026-01-01T00:00:00Z";
   }
+  if (edit_) edit_(body);
   return {201, store(whole.key(), "ADDED", std::move(body))};
 }
 
@@ -303,6 +313,7 @@ std::pair<int, json> FakeApiServer::change(const std::string& method, const Plac
   } else {
     object.merge_patch(body);
   }
+  if (edit_) edit_(object);
   return {200, store(place.key(), "MODIFIED", std::move(object))};
 }
 
@@ -356,6 +367,28 @@ std::pair<int, json> FakeApiServer::answer(const std::string& method, const std:
 
 std::vector<json> FakeApiServer::items(const std::string& path) {
   return answer("GET", path, {}).second["items"].get<std::vector<json>>();
+}
+
+std::optional<json> FakeApiServer::get(const std::string& path) {
+  auto [code, object] = answer("GET", path, {});
+  if (code != 200) return std::nullopt;
+  return std::move(object);
+}
+
+void FakeApiServer::set(const std::string& path, json object) {
+  const std::lock_guard lock(mutex_);
+  const std::string key = Place::of(path).key();
+  store(key, objects_.contains(key) ? "MODIFIED" : "ADDED", std::move(object));
+}
+
+void FakeApiServer::remove(const std::string& path) {
+  const std::lock_guard lock(mutex_);
+  erase(Place::of(path).key());
+}
+
+void FakeApiServer::edit_what_is_made(std::function<void(json&)> edit) {
+  const std::lock_guard lock(mutex_);
+  edit_ = std::move(edit);
 }
 
 void FakeApiServer::forget_changes() {

@@ -7,18 +7,18 @@
 #include <vector>
 #include <yaml-cpp/yaml.h>
 
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
 #include "gpemu/containers/cdi_spec.hpp"
 #include "gpemu/containers/container_edits.hpp"
-#include "gpemu/profile/database.hpp"
+#include "gpemu/containers/node_labels.hpp"
 #include "gpemu/report/terminal.hpp"
 #include "gpemu/scheduling/registry.hpp"
 
 #include "cli/command.hpp"
-#include "cli/device_list.hpp"
 #include "kubernetes/kubernetes_commands.hpp"
+#include "kubernetes/pool_options.hpp"
 
 namespace gpemu::tools {
 namespace {
@@ -26,7 +26,9 @@ namespace {
 using nlohmann::json;
 
 struct ManifestOptions {
-  std::vector<std::string> gpus;
+  std::vector<std::string> gpus, mig;
+  std::string topology;
+  bool has_resource = false;  ///< it was given.
   std::string image = "gpemu:latest";
   std::string name_space = "kube-system";
   std::string resource = "nvidia.com/gpu";
@@ -34,7 +36,7 @@ struct ManifestOptions {
   std::string nodes;
   std::string policy;
   int replicas = 1;
-  bool metrics = false, claims = false;
+  bool metrics = false, claims = false, labels = false;
 };
 
 constexpr const char* kName = "gpemu-device-plugin";
@@ -78,10 +80,24 @@ json container(const ManifestOptions& options, const std::string& command,
        {{{"name", "NODE_NAME"}, {"valueFrom", {{"fieldRef", {{"fieldPath", "spec.nodeName"}}}}}}}}};
 }
 
-json plugin_container(const ManifestOptions& options) {
+/// The options that say which GPUs a machine has.
+std::vector<std::string> gpu_words(const ManifestOptions& options) {
   std::vector<std::string> words;
   for (const std::string& gpu : options.gpus) words.insert(words.end(), {"--gpu", gpu});
-  words.insert(words.end(), {"--resource", options.resource});
+  if (!options.topology.empty()) words.insert(words.end(), {"--topology", options.topology});
+  return words;
+}
+
+std::string mig_word(const ManifestOptions& options) {
+  return fmt::format("{}", fmt::join(options.mig, ","));
+}
+
+json plugin_container(const ManifestOptions& options) {
+  std::vector<std::string> words = gpu_words(options);
+  if (options.mig.empty() || options.has_resource) {
+    words.insert(words.end(), {"--resource", options.resource});
+  }
+  if (!options.mig.empty()) words.insert(words.end(), {"--mig", mig_word(options)});
   if (options.replicas > 1) {
     words.insert(words.end(),
                  {"--replicas", std::to_string(options.replicas), "--divide", options.division});
@@ -92,9 +108,24 @@ json plugin_container(const ManifestOptions& options) {
   return made;
 }
 
+/// Labels the machine's node before anything else, as GPU feature discovery does.
+json labels_container(const ManifestOptions& options,
+                      const std::vector<device::DeviceConfig>& gpus) {
+  std::vector<std::string> words{"gpemu-kubernetes", "labels", "--node", "$(NODE_NAME)"};
+  for (const device::DeviceConfig& gpu : gpus) words.insert(words.end(), {"--gpu", gpu.gpu});
+  if (options.replicas > 1) {
+    words.insert(words.end(), {"--replicas", std::to_string(options.replicas)});
+  }
+  if (!options.mig.empty()) words.insert(words.end(), {"--mig", mig_word(options)});
+  if (!options.mig.empty() && options.has_resource) words.emplace_back("--single");
+  json made = container(options, "labels", {});
+  made["command"] = words;
+  return made;
+}
+
 json driver_container(const ManifestOptions& options) {
-  std::vector<std::string> words{"--node", "$(NODE_NAME)"};
-  for (const std::string& gpu : options.gpus) words.insert(words.end(), {"--gpu", gpu});
+  std::vector<std::string> words = gpu_words(options);
+  words.insert(words.end(), {"--node", "$(NODE_NAME)"});
   if (options.division != "none") words.insert(words.end(), {"--divide", options.division});
   json made = container(options, "dra-driver", std::move(words));
   made["volumeMounts"] = {mount("gpemu", containers::kInstallation, true),
@@ -116,6 +147,8 @@ struct Permission {
   const char* group;  ///< of the API.
   std::vector<const char*> resources, verbs;
 };
+
+const Permission kMayLabel{"", {"nodes"}, {"patch"}};
 
 /// Returns an account with permissions in the whole cluster.
 std::vector<json> account(const ManifestOptions& options, const char* name,
@@ -162,12 +195,16 @@ json machine_pod(const ManifestOptions& options, const char* state) {
 }
 
 /// Returns the pods that run on each machine: the device plugin, or the driver of claims.
-Result<json> daemon_set(const ManifestOptions& options) {
+Result<json> daemon_set(const ManifestOptions& options,
+                        const std::vector<device::DeviceConfig>& gpus) {
   const char* const name = options.claims ? kDriverName : kName;
   json pod = machine_pod(options, options.claims ? kDriverState : kState);
-  if (options.claims) {
+  if (options.claims || options.labels) {
     pod["automountServiceAccountToken"] = true;
     pod["serviceAccountName"] = name;
+  }
+  if (options.labels) pod["initContainers"].push_back(labels_container(options, gpus));
+  if (options.claims) {
     pod["containers"] = {driver_container(options)};
     for (json more : {volume("plugins", kPlugins), volume("registry", kRegistry),
                       volume("cdi", containers::kCdiFolder)}) {
@@ -205,12 +242,13 @@ Result<json> daemon_set(const ManifestOptions& options) {
 
 /// Returns what the driver of claims needs beside its pods.
 std::vector<json> for_claims(const ManifestOptions& options) {
-  std::vector<json> all =
-      account(options, kDriverName,
-              {{"resource.k8s.io", {"resourceslices"}, {"get", "create", "update", "delete"}},
-               {"resource.k8s.io", {"resourceclaims"}, {"get"}},
-               {"", {"pods", "nodes"}, {"get"}},
-               {"", {"events"}, {"create"}}});
+  std::vector<Permission> permissions{
+      {"resource.k8s.io", {"resourceslices"}, {"get", "create", "update", "delete"}},
+      {"resource.k8s.io", {"resourceclaims"}, {"get"}},
+      {"", {"pods", "nodes"}, {"get"}},
+      {"", {"events"}, {"create"}}};
+  if (options.labels) permissions.push_back(kMayLabel);
+  std::vector<json> all = account(options, kDriverName, permissions);
   const std::string driver = "gpu.nvidia.com";
   const json selector{
       {"cel",
@@ -274,10 +312,24 @@ void write(YAML::Emitter& out, const json& value) {
   }
 }
 
+Result<void> check_mig_options(const ManifestOptions& options, const MachineGpus& machine) {
+  if (options.claims) {
+    return fail(ErrorCode::kInvalidArgument,
+                "--mig: claims ask for instances by themselves; see `dra-driver --mig`");
+  }
+  GPEMU_ASSIGN(const std::vector<std::string> instances, read_mig_profiles(options.mig));
+  GPEMU_TRY(containers::mig_node_labels(machine.gpus, machine.mig_profiles, instances, true));
+  return {};
+}
+
 Result<void> run(const ManifestOptions& options) {
-  GPEMU_ASSIGN(const profile::Database database,
-               profile::Database::open(profile::Database::default_paths()));
-  GPEMU_ASSIGN([[maybe_unused]] const auto gpus, read_device_list(database, options.gpus));
+  GPEMU_ASSIGN(const MachineGpus machine, read_machine_gpus(options.gpus, options.topology));
+  if (options.topology.contains('/') || options.topology.ends_with(".toml")) {
+    return fail(ErrorCode::kInvalidArgument,
+                "--topology: '{}' is a file of this machine, which the image has not: give the "
+                "name of one of `gpemu node topo`",
+                options.topology);
+  }
   if (options.claims && !options.policy.empty()) {
     return fail(
         ErrorCode::kUnsupported,
@@ -293,9 +345,14 @@ Result<void> run(const ManifestOptions& options) {
                 "--divide: only GPUs with several --replicas can be "
                 "divided");
   }
+  if (!options.mig.empty()) GPEMU_TRY(check_mig_options(options, machine));
   std::vector<json> all;
-  if (options.claims) all = for_claims(options);
-  GPEMU_ASSIGN(all.emplace_back(), daemon_set(options));
+  if (options.claims) {
+    all = for_claims(options);
+  } else if (options.labels) {
+    all = account(options, kName, {kMayLabel});
+  }
+  GPEMU_ASSIGN(all.emplace_back(), daemon_set(options, machine.gpus));
   if (!options.policy.empty()) {
     GPEMU_ASSIGN([[maybe_unused]] const auto* const policy,
                  scheduling::find_policy(options.policy));
@@ -318,8 +375,7 @@ void add_manifests_command(Command kubernetes) {
       "with the device plugin, or with the driver of claims. Its image comes from "
       "scripts/build/build_image.py");
   const auto options = std::make_shared<ManifestOptions>();
-  command.option("--gpu", options->gpus, "NAME[:COUNT] as in `gpemu profile list`; repeat it")
-      .required();
+  add_gpu_options(command, options->gpus, options->topology);
   command.option("--image", options->image, "The image's name").show_default();
   command.option("--namespace", options->name_space, "Where the pods are").show_default();
   command.option("--nodes", options->nodes, "LABEL=VALUE of the machines; by default all");
@@ -330,6 +386,14 @@ void add_manifests_command(Command kubernetes) {
   command.option("--divide", options->division, "What a replica is, as for `device-plugin`")
       .one_of({"none", "share", "limit"})
       .show_default();
+  command
+      .option("--mig", options->mig,
+              "MIG divides each GPU into these instances, as for `device-plugin`")
+      .separated_by(',')
+      .placeholder("PROFILE[:COUNT]")
+      .excludes("--replicas");
+  command.flag("--labels", options->labels,
+               "The machines' nodes get the labels of NVIDIA's GPU feature discovery, too");
   command.flag("--claims", options->claims,
                "In place of the device plugin, `dra-driver`, with its account and the device class "
                "gpu.nvidia.com");
@@ -339,10 +403,14 @@ void add_manifests_command(Command kubernetes) {
   command.notes(
       "Examples:\n"
       "  gpemu-kubernetes manifests --gpu A100-SXM4-40GB:8 | kubectl apply -f -\n"
+      "  gpemu-kubernetes manifests --topology dgx-a100 --mig 3g.20gb:2 --labels\n"
       "  gpemu-kubernetes manifests --gpu V100-PCIE-32GB --replicas 4 --divide limit --metrics\n"
       "  gpemu-kubernetes manifests --gpu H100-SXM5-80GB:8 --claims\n"
       "  gpemu-kubernetes manifests --gpu A100-SXM4-40GB:8 --policy srtf-synergy\n");
-  command.on_run([options] { return run(*options); });
+  command.on_run([options, command] {
+    options->has_resource = command.given("--resource");
+    return run(*options);
+  });
 }
 
 }  // namespace gpemu::tools

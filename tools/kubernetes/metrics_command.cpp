@@ -1,19 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <atomic>
+#include <cerrno>
 #include <chrono>
-#include <condition_variable>
-#include <exception>
+#include <httplib.h>
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <prometheus/collectable.h>
-#include <prometheus/exposer.h>
+#include <prometheus/text_serializer.h>
 #include <string>
+#include <sys/socket.h>
 #include <thread>
 #include <utility>
 #include <vector>
 
+#include "gpemu/base/error.hpp"
 #include "gpemu/containers/pool_monitor.hpp"
+#include "gpemu/net/address.hpp"
 #include "gpemu/report/terminal.hpp"
 
 #include "cli/command.hpp"
@@ -35,21 +37,67 @@ struct MetricsOptions {
   double interval_s = 1;
 };
 
-/// What was found at the last look, for scrapes at any time.
-class LastLook : public prometheus::Collectable {
+/// What was found at the last look, in Prometheus' text format, for scrapes at any time.
+class LastLook {
  public:
-  std::vector<prometheus::MetricFamily> Collect() const override {
+  [[nodiscard]] std::string text() const {
     const std::lock_guard lock(mutex_);
-    return metrics_;
+    return text_;
   }
-  void set(std::vector<prometheus::MetricFamily> metrics) {
+  void set(const std::vector<prometheus::MetricFamily>& metrics) {
+    std::string text = prometheus::TextSerializer().Serialize(metrics);
     const std::lock_guard lock(mutex_);
-    metrics_ = std::move(metrics);
+    text_ = std::move(text);
   }
 
  private:
   mutable std::mutex mutex_;
-  std::vector<prometheus::MetricFamily> metrics_;
+  std::string text_;
+};
+
+/// Answers scrapes. (Not by prometheus-cpp's own server: the 100 KiB of its threads' stacks are too
+/// few beside this program's libraries.)
+class MetricsServer {
+ public:
+  explicit MetricsServer(const LastLook& last) {
+    // As httplib's own, without SO_REUSEPORT: with it, a port that is taken could be shared.
+    server_.set_socket_options([](int socket) {
+      const int yes = 1;
+      ::setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
+    });
+    server_.set_keep_alive_max_count(1);
+    server_.Get("/metrics", [&last](const httplib::Request&, httplib::Response& response) {
+      response.set_content(last.text(), "text/plain; version=0.0.4; charset=utf-8");
+    });
+  }
+  ~MetricsServer() {
+    if (!thread_.joinable()) return;
+    server_.stop();
+    thread_.join();
+  }
+  MetricsServer(const MetricsServer&) = delete;
+  MetricsServer& operator=(const MetricsServer&) = delete;
+
+  /// Begins to listen. Returns the port.
+  Result<int> listen(const std::string& address) {
+    const auto [host, wanted] = *net::parse_host_port(address, 0);
+    errno = 0;
+    const int port = wanted == 0                          ? server_.bind_to_any_port(host)
+                     : server_.bind_to_port(host, wanted) ? wanted
+                                                          : -1;
+    if (port < 0) {
+      return fail(ErrorCode::kIo, "--listen: cannot listen at {}: {}", address,
+                  errno == 0 ? "there is no such address" : errno_message(errno));
+    }
+    thread_ = std::thread([this] { server_.listen_after_bind(); });
+    // Until then, stop() does nothing.
+    while (!server_.is_running()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    return port;
+  }
+
+ private:
+  httplib::Server server_;
+  std::thread thread_;
 };
 
 /// Says each thing once until it has changed.
@@ -111,18 +159,13 @@ class Watch {
 
 Result<void> run(const MetricsOptions& options) {
   GPEMU_TRY(check_address("--listen", options.listen, true));
-  const auto last = std::make_shared<LastLook>();
-  std::unique_ptr<prometheus::Exposer> exposer;
-  try {
-    exposer = std::make_unique<prometheus::Exposer>(options.listen);
-  } catch (const std::exception& error) {
-    return fail(ErrorCode::kIo, "--listen: cannot listen at {}: {}", options.listen, error.what());
-  }
-  exposer->RegisterCollectable(last);
+  LastLook last;
+  MetricsServer server(last);
+  const auto port = server.listen(options.listen);
+  if (!port) return std::unexpected(port.error());
   const InterruptGuard interrupt;
-  report::print_error("gpemu-kubernetes: metrics at port {}\n",
-                      exposer->GetListeningPorts().front());
-  Watch(options, *last).run(interrupt.flag());
+  report::print_error("gpemu-kubernetes: metrics at port {}\n", *port);
+  Watch(options, last).run(interrupt.flag());
   return {};
 }
 

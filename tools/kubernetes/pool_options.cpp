@@ -18,9 +18,38 @@ std::string host_name() {
   return name.data();
 }
 
+void add_gpu_options(Command command, std::vector<std::string>& gpus, std::string& topology) {
+  command.option("--gpu", gpus, "NAME[:COUNT] as in `gpemu profile list`; repeat it");
+  command.option("--topology", topology,
+                 "How the GPUs are joined, as `gpemu node topo` names it, or a TOML file; without "
+                 "--gpu, all that it has");
+}
+
+Result<MachineGpus> read_machine_gpus(const std::vector<std::string>& gpus,
+                                      const std::string& topology) {
+  const profile::Database::Paths paths = profile::Database::default_paths();
+  GPEMU_ASSIGN(const profile::Database database, profile::Database::open(paths));
+  MachineGpus machine{.gpus = {}, .topology = std::nullopt, .mig_profiles = {}};
+  std::vector<std::string> names = gpus;
+  if (!topology.empty()) {
+    GPEMU_ASSIGN(machine.topology,
+                 profile::find_topology(paths.installed.parent_path() / "topologies", topology));
+    if (names.empty()) names = gpus_of(*machine.topology);
+  }
+  if (names.empty()) return fail(ErrorCode::kInvalidArgument, "give --gpu, --topology or both");
+  GPEMU_ASSIGN(machine.gpus, read_device_list(database, names));
+  if (machine.topology && machine.topology->gpus.size() != machine.gpus.size()) {
+    return fail(ErrorCode::kInvalidArgument,
+                "--topology: the machine '{}' has {} GPUs, and --gpu gives {}: leave --gpu out, or "
+                "give so many",
+                machine.topology->name, machine.topology->gpus.size(), machine.gpus.size());
+  }
+  GPEMU_ASSIGN(machine.mig_profiles, mig_profiles_of(database, names));
+  return machine;
+}
+
 void add_pool_options(Command command, PoolOptions& options) {
-  command.option("--gpu", options.gpus, "NAME[:COUNT] as in `gpemu profile list`; repeat it")
-      .required();
+  add_gpu_options(command, options.gpus, options.topology);
   command.option("--machine", options.machine,
                  "The name from which the UUIDs follow; by default the host's");
   command
@@ -38,18 +67,17 @@ void add_fault_option(Command command, PoolOptions& options) {
 }
 
 Result<containers::GpuPoolOptions> read_pool_options(const PoolOptions& options) {
-  GPEMU_ASSIGN(const profile::Database database,
-               profile::Database::open(profile::Database::default_paths()));
+  GPEMU_ASSIGN(MachineGpus machine, read_machine_gpus(options.gpus, options.topology));
+  GPEMU_ASSIGN(std::string faults, faults_of(options.faults, machine.gpus.size()));
   containers::GpuPoolOptions pool{
       .machine = options.machine.empty() ? host_name() : options.machine,
-      .gpus = {},
-      .faults = {},
+      .gpus = std::move(machine.gpus),
+      .faults = std::move(faults),
+      .topology = std::move(machine.topology),
       .slices = {},
       .folder = options.state,
       .installation = options.installation};
-  GPEMU_ASSIGN(pool.gpus, read_device_list(database, options.gpus));
-  GPEMU_ASSIGN(pool.faults, faults_of(options.faults, pool.gpus.size()));
-  GPEMU_ASSIGN(pool.mig_profiles, mig_profiles_of(database, options.gpus));
+  pool.mig_profiles = std::move(machine.mig_profiles);
   return pool;
 }
 

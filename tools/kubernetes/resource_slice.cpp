@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "gpemu/device/monitor.hpp"
+#include "gpemu/topology/paths.hpp"
 
 namespace gpemu::tools {
 namespace {
@@ -71,8 +72,9 @@ json capacity_of(Bytes memory, bool divided) {
 }
 
 /// What a GPU and its instances have in common.
-json common_attributes(const device::DeviceSnapshot& gpu) {
-  return {
+json common_attributes(const device::DeviceSnapshot& gpu, std::size_t number,
+                       const SliceOptions& options) {
+  json attributes = {
       {"productName", text(gpu.facts.product_name)},
       {"brand", text(brand_of(gpu.facts.product_name))},
       {"architecture", text(gpu.facts.architecture)},
@@ -81,10 +83,17 @@ json common_attributes(const device::DeviceSnapshot& gpu) {
       {"driverVersion", version(semantic_version(device::kDriverVersion))},
       {"cudaDriverVersion", version(semantic_version(device::kCudaVersion))},
       {"pcieBusID", text(bus_id_of(gpu.pci_bus_id))}};
+  if (options.topology) {
+    // The number is this topology's: a claim can ask that it be the same for several GPUs.
+    const int bridge = topology::bridge_above(*options.topology, options.topology->gpus[number]);
+    attributes["resource.kubernetes.io/pcieRoot"] = text(fmt::format("pci0000:{:02x}", bridge));
+  }
+  return attributes;
 }
 
-json device_of(const device::DeviceSnapshot& gpu, std::size_t number, bool divided) {
-  json attributes = common_attributes(gpu);
+json device_of(const device::DeviceSnapshot& gpu, std::size_t number, bool divided,
+               const SliceOptions& options) {
+  json attributes = common_attributes(gpu, number, options);
   attributes["type"] = text("gpu");
   attributes["uuid"] = text(gpu.uuid);
   attributes["index"] = attributes["minor"] = {{"int", number}};
@@ -111,8 +120,8 @@ json consumed(std::size_t gpu, int start, int slices, bool media) {
 }
 
 json mig_device(const device::DeviceSnapshot& gpu, std::size_t number,
-                const profile::MigProfile& profile, int start) {
-  json attributes = common_attributes(gpu);
+                const profile::MigProfile& profile, int start, const SliceOptions& options) {
+  json attributes = common_attributes(gpu, number, options);
   attributes["type"] = text("mig");
   attributes["profile"] = text(profile.name);
   attributes["parentUUID"] = text(gpu.uuid);
@@ -169,7 +178,7 @@ json devices_of(std::span<const device::DeviceSnapshot> gpus, const std::vector<
                 const SliceOptions& options) {
   json devices = json::array();
   for (std::size_t number = 0; number < gpus.size(); ++number) {
-    devices.push_back(device_of(gpus[number], number, options.divided));
+    devices.push_back(device_of(gpus[number], number, options.divided, options));
     if (lost[number]) add_taint(devices.back(), options);
   }
   return devices;
@@ -197,13 +206,13 @@ std::optional<containers::GpuPart> part_of_device(std::string_view name) {
 
 json mig_devices_of(const device::DeviceSnapshot& gpu, std::size_t number, bool lost,
                     const SliceOptions& options) {
-  json devices = json::array({device_of(gpu, number, false)});
+  json devices = json::array({device_of(gpu, number, false, options)});
   devices[0]["consumesCounters"] =
       consumed(number, 0, profile::memory_slices_of(options.mig), true);
   for (const profile::MigProfile& profile : options.mig) {
     if (!profile.memory_bytes || !profile.multiprocessors) continue;
     for (const int start : profile.starts) {
-      devices.push_back(mig_device(gpu, number, profile, start));
+      devices.push_back(mig_device(gpu, number, profile, start, options));
     }
   }
   for (json& entry : devices) {

@@ -15,6 +15,7 @@
 #include "gpemu/containers/gpu_pool.hpp"
 #include "gpemu/device/node_state.hpp"
 #include "gpemu/profile/mig_profile.hpp"
+#include "gpemu/profile/topology_spec.hpp"
 
 #include "kubernetes/api_server.hpp"
 
@@ -29,6 +30,7 @@ struct SliceOptions {
   /// may have 32 counters. Source: resource.k8s.io/v1, ResourceSliceMaxSharedCounters.
   std::vector<profile::MigProfile> mig;
   std::string taint_effect = "NoSchedule";  ///< of a GPU that is lost.
+  std::optional<profile::TopologySpec> topology = std::nullopt;
 };
 
 /// Returns the name of a GPU as a device: "gpu-0".

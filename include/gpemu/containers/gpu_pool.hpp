@@ -21,6 +21,7 @@
 #include "gpemu/device/node_state.hpp"
 #include "gpemu/profile/fault_plan.hpp"
 #include "gpemu/profile/mig_profile.hpp"
+#include "gpemu/profile/topology_spec.hpp"
 
 namespace gpemu::containers {
 
@@ -38,6 +39,8 @@ struct GpuPoolOptions {
   /// What goes wrong with them: a FaultPlan's `toml`; times count from the pool's start. Empty:
   /// nothing.
   std::string faults;
+  /// How they are joined; containers see it of theirs. None: as nodes without one.
+  std::optional<profile::TopologySpec> topology = std::nullopt;
   device::TimeSliceSettings slices;
   std::filesystem::path folder;        ///< of the host, in which containers' nodes are made.
   std::filesystem::path installation;  ///< see edits_for().
@@ -94,8 +97,14 @@ class GpuPool {
   /// Returns all devices, by GPU and replica. Their names are always the same for a machine's name.
   [[nodiscard]] const std::vector<PoolDevice>& devices() const { return devices_; }
 
+  /// Returns how the GPUs are joined, if it is known.
+  [[nodiscard]] const std::optional<profile::TopologySpec>& topology() const {
+    return options_.topology;
+  }
+
   /// Returns which of the free devices are best for a container that wants so many: `must` and
   /// those beside; replicas of one GPU if it has enough, and of such GPUs the one with the fewest;
+  /// else, of whole GPUs whose topology is known, those that are joined best and leave the best;
   /// else those with the lowest numbers.
   [[nodiscard]] std::vector<std::string> prefer(std::span<const std::string> available,
                                                 std::span<const std::string> must,

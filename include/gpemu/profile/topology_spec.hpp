@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
 #include <filesystem>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -83,6 +85,14 @@ struct TopologySpec {
 
 /// Errors: those of read_file and parse_topology_spec.
 [[nodiscard]] Result<TopologySpec> load_topology_spec(const std::filesystem::path& path);
+
+/// Returns a machine as programs see it that have some of its GPUs, numbered in the order of
+/// `gpus`: the others and their NVLinks are left out.
+///
+/// Requires: `gpus` are numbers of the machine's, each once. Errors: those of parse_topology_spec,
+///   of `machine.toml`.
+[[nodiscard]] Result<TopologySpec> with_some_gpus(const TopologySpec& machine,
+                                                  std::span<const std::size_t> gpus);
 
 /// Returns the names of the machines that a folder describes, in order.
 [[nodiscard]] std::vector<std::string> topology_names(const std::filesystem::path& folder);
