@@ -378,6 +378,37 @@ TEST(QueueScheduler, JobsThatShareAGpuRunTogether) {
   EXPECT_EQ(slurm.decide(1050), Lines({"requeue 3"})) << "Muri forms its groups anew";
 }
 
+TEST(QueueScheduler, OpportunisticJobsRunBesideOthers) {
+  FakeSlurm slurm("antman");
+  slurm.add_node("n", 1, "a100", 2);
+  slurm.add_job("1", 1).shards = 1;
+  slurm.add_job("2", 1, {{"opportunistic", "true"}}).shards = 1;
+  slurm.add_job("3", 1).shards = 1;
+  EXPECT_EQ(slurm.decide(1000), Lines({"start 1 n", "start 2 n"}));
+}
+
+TEST(QueueScheduler, AJobThatWasReleasedAndHasNotStartedIsHeldAgain) {
+  FakeSlurm slurm("srtf");
+  slurm.add_node("n", 1);
+  slurm.add_job("1", 1, {{"seconds", "1000"}});
+  EXPECT_EQ(slurm.decide(1000), Lines({"start 1 n"}));
+  slurm.add_job("2", 1, {{"seconds", "10"}});
+  EXPECT_EQ(slurm.decide(1001), Lines({"hold 1"}));
+  EXPECT_EQ(slurm.decide(1001.1), Lines({"start 2 n"}));
+}
+
+TEST(QueueScheduler, AJobThatStartsBeforeItIsHeldIsRequeued) {
+  FakeSlurm slurm("srtf");
+  slurm.add_node("n", 1);
+  slurm.add_job("1", 1, {{"seconds", "1000"}});
+  slurm.decide(1000);
+  slurm.add_job("2", 1, {{"seconds", "10"}});
+  EXPECT_EQ(slurm.decide(1001), Lines({"hold 1"}));
+  slurm.job("1").is_held = false;  // Slurm was faster.
+  slurm.go_on(1001);
+  EXPECT_EQ(slurm.decide(1001.1), Lines({"requeue 1"}));
+}
+
 TEST(QueueScheduler, AnotherSchedulerKnowsWhatRuns) {
   FakeSlurm slurm("srtf");
   slurm.add_node("n", 2);
