@@ -17,7 +17,6 @@ namespace {
 using nlohmann::json;
 using scheduling::Decision;
 using scheduling::Demand;
-using scheduling::Fleet;
 using scheduling::FreeResources;
 using scheduling::GpuSet;
 using scheduling::HostShare;

@@ -63,8 +63,9 @@ void LiveSchedule::set_fleet(std::vector<scheduling::Server> servers) {
     ask_again_s_ = scheduling::kNever;
     return;
   }
-  fleet_ = *std::move(fleet);
-  ledger_.emplace(*fleet_, jobs_, scheduling::Accounting::kChange, scheduling::Tracking::kServers);
+  fleet_ = std::make_unique<const Fleet>(*std::move(fleet));
+  ledger_ = std::make_unique<scheduling::Ledger>(*fleet_, jobs_, scheduling::Accounting::kChange,
+                                                 scheduling::Tracking::kServers);
   make_policy();
 }
 
@@ -111,18 +112,18 @@ void LiveSchedule::recall(JobIndex job, const JobState& known) {
   ledger_->recall(job, known);
 }
 
-void LiveSchedule::started(JobIndex index, double started_s, std::optional<double> done_s) {
-  JobState state = ledger_->states()[index];
+void LiveSchedule::started(JobIndex job, double started_s, std::optional<double> done_s) {
+  JobState state = ledger_->states()[job];
   if (state.phase != JobPhase::kRunning) return;
-  const Job& job = jobs_[index];
+  const Job& known = jobs_[job];
   const double time_s = time_of(started_s);
   state.held_s = std::max(0.0, state.held_s + time_s - state.as_of_s);
   state.as_of_s = time_s;
-  state.progress_from_s = time_s + job.restart_s;
+  state.progress_from_s = time_s + known.restart_s;
   if (done_s) {
-    state.iterations_left = job.iterations * std::max(1e-9, 1 - *done_s / job.work_s());
+    state.iterations_left = known.iterations * std::max(1e-9, 1 - *done_s / known.work_s());
   }
-  ledger_->recall(index, state);
+  ledger_->recall(job, state);
 }
 
 void LiveSchedule::end(JobIndex job, double now_s) {
@@ -155,7 +156,7 @@ Result<std::vector<JobIndex>> LiveSchedule::decide(double now_s) {
   ledger_->set_time(time_s);
   Decision decision;
   policy_->decide({.now_s = time_s,
-                   .fleet = &*fleet_,
+                   .fleet = fleet_.get(),
                    .free = &ledger_->free(),
                    .jobs = jobs_,
                    .states = ledger_->states(),
@@ -196,6 +197,7 @@ std::vector<std::string> take_complete(std::vector<Newcomer>& newcomers, double 
     return std::tuple(made_s, one.name.size(), one.name);
   });
   std::vector<std::string> keys;
+  keys.reserve(ready.size());
   for (Newcomer& one : ready) keys.push_back(std::move(one.key));
   return keys;
 }

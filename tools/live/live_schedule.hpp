@@ -45,7 +45,7 @@ class LiveSchedule {
   /// submitted again.
   void set_fleet(std::vector<scheduling::Server> servers);
   /// Returns whether there are GPUs. All that follows requires it, except ask_again_s().
-  [[nodiscard]] bool has_fleet() const { return ledger_.has_value(); }
+  [[nodiscard]] bool has_fleet() const { return ledger_ != nullptr; }
   [[nodiscard]] const scheduling::Fleet& fleet() const { return *fleet_; }
 
   /// Errors: kInvalidArgument or kResourceLimit with why the policy cannot serve such a job here.
@@ -89,9 +89,9 @@ class LiveSchedule {
   bool is_new_ = true;  ///< the policy has not seen this fleet.
   double ask_again_s_ = 0;
   double ends_until_s_ = 0;  ///< when the policy is asked because of `ended_`.
-  std::optional<scheduling::Fleet> fleet_;
+  std::unique_ptr<const scheduling::Fleet> fleet_;
   std::vector<scheduling::Job> jobs_;
-  std::optional<scheduling::Ledger> ledger_;
+  std::unique_ptr<scheduling::Ledger> ledger_;
   std::unique_ptr<scheduling::Policy> policy_;
   std::vector<scheduling::JobIndex> arrived_, ended_;
 };

@@ -16,7 +16,9 @@ Result<void> PaceFiles::write(const std::string& job, double pace) {
   written_.insert(job);
   // Jobs of all users read it.
   std::error_code error;
-  std::filesystem::permissions(file, std::filesystem::perms(0644), error);
+  using std::filesystem::perms;
+  std::filesystem::permissions(
+      file, perms::owner_read | perms::owner_write | perms::group_read | perms::others_read, error);
   if (error) return fail(ErrorCode::kIo, "{}: {}", file.string(), error.message());
   return {};
 }

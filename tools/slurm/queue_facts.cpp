@@ -265,8 +265,11 @@ Result<std::vector<QueuedJob>> parse_queue(std::string_view text) {
     std::string_view comment = fields[kComment];
     comment.remove_suffix(1);
     auto texts = parse_comment(comment);
-    if (texts) job.texts = *std::move(texts);
-    if (!texts && job.fault.empty()) job.fault = texts.error().message;
+    if (texts) {
+      job.texts = *std::move(texts);
+    } else if (job.fault.empty()) {
+      job.fault = texts.error().message;
+    }
     jobs.push_back(std::move(job));
   }
   return jobs;

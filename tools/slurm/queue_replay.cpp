@@ -110,23 +110,23 @@ Result<BatchJob> batch_job_of(const Fleet& fleet, const Job& job, JobIndex index
                   .output = (folder / fmt::format("{}.out", index)).string()};
 }
 
-Result<bool> QueueReplayedJobs::listed(JobIndex index, const QueuedJob& facts, double now_s) {
-  ReplayedJob& job = jobs_[index];
-  if (job.end_s >= 0) return false;
-  const bool was_there = has_nodes_[index];
-  has_nodes_[index] = facts.has_nodes();
+Result<bool> QueueReplayedJobs::listed(JobIndex job, const QueuedJob& facts, double now_s) {
+  ReplayedJob& replayed = jobs_[job];
+  if (replayed.end_s >= 0) return false;
+  const bool was_there = has_nodes_[job];
+  has_nodes_[job] = facts.has_nodes();
   if (facts.is_pending()) {
-    left_s_[index] = -1;
-    if (was_there) ++job.evictions;
+    left_s_[job] = -1;
+    if (was_there) ++replayed.evictions;
     return was_there;
   }
-  if (job.start_s < 0) job.start_s = time_of(now_s);
-  if (facts.is_leaving() && left_s_[index] < 0) left_s_[index] = now_s;
+  if (replayed.start_s < 0) replayed.start_s = time_of(now_s);
+  if (facts.is_leaving() && left_s_[job] < 0) left_s_[job] = now_s;
   if (!facts.has_ended()) return false;
   if (facts.state != "COMPLETED") {
     return fail(ErrorCode::kUnsupported, "job {} of Slurm ended as {}", facts.id, facts.state);
   }
-  job.end_s = time_of(left_s_[index] < 0 ? now_s : left_s_[index]);
+  replayed.end_s = time_of(left_s_[job] < 0 ? now_s : left_s_[job]);
   ++ended_;
   return false;
 }

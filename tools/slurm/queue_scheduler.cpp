@@ -7,6 +7,8 @@
 
 #include <fmt/format.h>
 
+#include "gpemu/base/error.hpp"
+
 namespace gpemu::tools {
 namespace {
 
@@ -51,6 +53,12 @@ struct QueueScheduler::LiveJob {
   double noted_s = 0;             ///< what it said of that then.
   double pace = 0;                ///< that it was told.
   std::string explained;          ///< what it was told.
+
+  /// Requires: the policy knows it.
+  [[nodiscard]] JobIndex known() const {
+    GPEMU_CHECK(index.has_value(), "a job that the policy does not know");
+    return *index;
+  }
 };
 
 QueueScheduler::QueueScheduler(QueueSchedulerSettings settings, double now_s)
@@ -148,10 +156,10 @@ void QueueScheduler::job_listed(QueuedJob facts, double now_s) {
   }
   job.asked = Asked::kNothing;
   if (!job.index || !schedule_.has_fleet()) return;
-  const JobState& state = schedule_.state(*job.index);
+  const JobState& state = schedule_.state(job.known());
   if (state.phase != JobPhase::kRunning || job.epoch != state.starts + state.moves) return;
   const bool is_late = now.started_s > 0 && now_s - now.started_s > kSeenLateS;
-  schedule_.started(*job.index, is_late ? now.started_s : now_s, job.begin_done_s);
+  schedule_.started(job.known(), is_late ? now.started_s : now_s, job.begin_done_s);
 }
 
 /// It was requeued, by this scheduler or by somebody else.
@@ -180,8 +188,8 @@ void QueueScheduler::look_anew(LiveJob& job) {
 double QueueScheduler::done_s_of(LiveJob& job) const {
   const double noted_s = job.facts.notes().number(note::kDoneSeconds, 0).value_or(0);
   if (std::exchange(job.noted_s, noted_s) != noted_s) return noted_s;
-  const Job& known = schedule_.jobs()[*job.index];
-  const double left = schedule_.state(*job.index).iterations_left / known.iterations;
+  const Job& known = schedule_.jobs()[job.known()];
+  const double left = schedule_.state(job.known()).iterations_left / known.iterations;
   return std::max(0.0, 1 - left) * known.work_s();
 }
 
@@ -189,8 +197,8 @@ void QueueScheduler::forget(LiveJob& job, double now_s) {
   std::erase(new_, job.facts.id);
   job.kept.reset();
   if (!job.index || !schedule_.has_fleet()) return;
-  schedule_.end(*job.index, now_s);
-  keys_[*job.index].clear();
+  schedule_.end(job.known(), now_s);
+  keys_[job.known()].clear();
   job.index.reset();
 }
 
@@ -229,8 +237,9 @@ void QueueScheduler::rebuild(double now_s) {
   const bool knew = schedule_.has_fleet();
   if (knew) schedule_.update(now_s);
   std::vector<LiveJob*> live;
+  live.reserve(live_.size());
   for (auto& [id, job] : live_) {
-    if (job.index && knew) job.kept = schedule_.state(*job.index);
+    if (job.index && knew) job.kept = schedule_.state(job.known());
     job.index.reset();
     live.push_back(&job);
   }
@@ -258,9 +267,9 @@ bool QueueScheduler::adopt(LiveJob& job, double now_s) {
   const bool may_keep = job.facts.shards == 0 && !job.facts.is_leaving() &&
                         job.asked != LiveJob::Asked::kRequeue && job.asked != LiveJob::Asked::kHold;
   if (!node.empty() && server != servers_.end() && may_keep) {
-    scheduling::Demand demand = schedule_.jobs()[*job.index].demand;
+    scheduling::Demand demand = schedule_.jobs()[job.known()].demand;
     const std::uint64_t free = schedule_.free().on(server->second);
-    Decision::Start start{.job = *job.index, .gpus = {}};
+    Decision::Start start{.job = job.known(), .gpus = {}};
     std::uint64_t mask = 0;
     for (std::uint64_t rest = free; rest != 0 && demand.gpus != 0; rest &= rest - 1) {
       mask |= rest & (~rest + 1);
@@ -273,8 +282,8 @@ bool QueueScheduler::adopt(LiveJob& job, double now_s) {
           fmt::format("job {} cannot go on: {}", job.facts.id, applied.error().message));
     }
     if (demand.gpus == 0 && applied) {
-      schedule_.recall(*job.index, known_state(job, now_s));
-      const JobState& state = schedule_.state(*job.index);
+      schedule_.recall(job.known(), known_state(job, now_s));
+      const JobState& state = schedule_.state(job.known());
       job.node = node;
       job.epoch = state.starts + state.moves;
     }
@@ -284,8 +293,8 @@ bool QueueScheduler::adopt(LiveJob& job, double now_s) {
 }
 
 JobState QueueScheduler::known_state(const LiveJob& live, double now_s) const {
-  const Job& job = schedule_.jobs()[*live.index];
-  JobState state = schedule_.state(*live.index);
+  const Job& job = schedule_.jobs()[live.known()];
+  JobState state = schedule_.state(live.known());
   if (live.kept) {
     state.held_s = live.kept->held_s;
     state.iterations_left = live.kept->iterations_left;
@@ -300,7 +309,7 @@ JobState QueueScheduler::known_state(const LiveJob& live, double now_s) const {
   if (live.facts.has_nodes() && started_s > 0) {
     const double ran_s = (now_s - started_s) * settings_.decides.speed;
     const double pace =
-        std::isfinite(schedule_.pace(*live.index)) ? schedule_.pace(*live.index) : 1;
+        std::isfinite(schedule_.pace(live.known())) ? schedule_.pace(live.known()) : 1;
     done_s += std::max(0.0, ran_s - job.restart_s) / (pace > 0 ? pace : 1);
     state.held_s += ran_s;
     state.first_start_s = schedule_.time_of(started_s);
@@ -344,7 +353,7 @@ void QueueScheduler::submit(LiveJob& live, double now_s) {
   if (!checked) return;
   live.index = schedule_.submit(*std::move(job), now_s);
   keys_.push_back(live.facts.id);
-  schedule_.recall(*live.index, known_state(live, now_s));
+  schedule_.recall(live.known(), known_state(live, now_s));
 }
 
 Result<Job> QueueScheduler::job_of(const LiveJob& live) {
@@ -420,6 +429,7 @@ std::vector<QueueAction> QueueScheduler::decide(double now_s) {
     }
   }
   std::vector<LiveJob*> jobs;
+  jobs.reserve(live_.size());
   for (auto& [id, job] : live_) jobs.push_back(&job);
   std::ranges::sort(jobs, {}, &LiveJob::order);
   for (LiveJob* job : jobs) reconcile(*job, now_s);
@@ -433,7 +443,7 @@ QueueAction& QueueScheduler::act(QueueAction::Kind kind, const LiveJob& job) {
 }
 
 std::string QueueScheduler::node_of(const LiveJob& job) const {
-  const GpuSet& gpus = schedule_.state(*job.index).gpus;
+  const GpuSet& gpus = schedule_.state(job.known()).gpus;
   return gpus.parts() == 1 ? schedule_.fleet().servers()[gpus.part(0).server].name : "";
 }
 
@@ -449,7 +459,7 @@ void QueueScheduler::reconcile(LiveJob& job, double now_s) {
     act(QueueAction::Kind::kHold, job);
     return;
   }
-  const bool runs = job.index && schedule_.state(*job.index).phase == JobPhase::kRunning;
+  const bool runs = job.index && schedule_.state(job.known()).phase == JobPhase::kRunning;
   if (!runs) {
     if (job.index && facts.has_nodes()) return requeue(job);
     if (job.asked == Asked::kStart) {
@@ -459,7 +469,7 @@ void QueueScheduler::reconcile(LiveJob& job, double now_s) {
     }
     return explain(job, now_s);
   }
-  const JobState& state = schedule_.state(*job.index);
+  const JobState& state = schedule_.state(job.known());
   const std::string node = node_of(job);
   const bool is_there = job.node == node && job.epoch == state.starts + state.moves;
   if (facts.has_nodes() && !is_there) return requeue(job);
@@ -469,8 +479,8 @@ void QueueScheduler::reconcile(LiveJob& job, double now_s) {
     return;
   }
   if (facts.has_nodes() || job.asked == Asked::kStart) {
-    if (schedule_.pace(*job.index) == job.pace) return;
-    act(QueueAction::Kind::kPace, job).pace = job.pace = schedule_.pace(*job.index);
+    if (schedule_.pace(job.known()) == job.pace) return;
+    act(QueueAction::Kind::kPace, job).pace = job.pace = schedule_.pace(job.known());
     return;
   }
   if (!node.empty() && is_free(node, job)) start(job, node);
@@ -479,8 +489,8 @@ void QueueScheduler::reconcile(LiveJob& job, double now_s) {
 bool QueueScheduler::may_share(const LiveJob& job, const LiveJob& other) const {
   if (!other.index || other.facts.is_leaving() || other.asked == LiveJob::Asked::kRequeue)
     return false;
-  const JobState& mine = schedule_.state(*job.index);
-  const JobState& its = schedule_.state(*other.index);
+  const JobState& mine = schedule_.state(job.known());
+  const JobState& its = schedule_.state(other.known());
   if (its.phase != JobPhase::kRunning || other.epoch != its.starts + its.moves) return false;
   return mine.beside || its.beside || (mine.group != 0 && mine.group == its.group);
 }
@@ -502,12 +512,12 @@ bool QueueScheduler::is_free(const std::string& node, const LiveJob& job) const 
 }
 
 void QueueScheduler::start(LiveJob& job, const std::string& node) {
-  const JobState& state = schedule_.state(*job.index);
+  const JobState& state = schedule_.state(job.known());
   job.asked = LiveJob::Asked::kStart;
   job.node = node;
   job.epoch = state.starts + state.moves;
   job.begin_done_s = done_s_of(job);
-  job.pace = schedule_.pace(*job.index);
+  job.pace = schedule_.pace(job.known());
   QueueAction& action = act(QueueAction::Kind::kStart, job);
   action.node = node;
   action.pace = job.pace;
@@ -527,7 +537,7 @@ std::string QueueScheduler::reason_of(const LiveJob& job) const {
   if (!job.index) return "it waits for the jobs that arrive together with it";
   return fmt::format("the policy {} lets it wait: {} of {} GPUs are free, and it needs {}",
                      schedule_.name(), schedule_.free().count(), schedule_.fleet().gpus(),
-                     schedule_.jobs()[*job.index].demand.gpus);
+                     schedule_.jobs()[job.known()].demand.gpus);
 }
 
 void QueueScheduler::explain(LiveJob& job, double now_s) {

@@ -83,10 +83,10 @@ class QueueScheduler {
   void rebuild(double now_s);
   [[nodiscard]] bool adopt(LiveJob& job, double now_s);
   void submit_new(double now_s);
-  void submit(LiveJob& job, double now_s);
-  [[nodiscard]] Result<scheduling::Job> job_of(const LiveJob& job);
+  void submit(LiveJob& live, double now_s);
+  [[nodiscard]] Result<scheduling::Job> job_of(const LiveJob& live);
   [[nodiscard]] Result<void> check_sharing(const LiveJob& job, std::uint64_t kinds) const;
-  [[nodiscard]] scheduling::JobState known_state(const LiveJob& job, double now_s) const;
+  [[nodiscard]] scheduling::JobState known_state(const LiveJob& live, double now_s) const;
   [[nodiscard]] bool ask_policy(double now_s);
   // What is to be done.
   void reconcile(LiveJob& job, double now_s);
