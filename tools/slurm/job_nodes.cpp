@@ -438,6 +438,10 @@ JobUsage JobNodes::usage_of(const Holding& holding) const {
 Result<void> JobNodes::take_back(const Holding& holding) const {
   const Result<void> noted =
       append_usage(settings_->usage / (machine_ + ".jsonl"), usage_of(holding));
+  FileDescriptor lock;  // A job ends on all of its machines at the same time.
+  if (holding.folder.starts_with(kOfHosts)) {
+    GPEMU_ASSIGN(lock, lock_file_of(settings_->state / kJobs / "lock"));
+  }
   std::error_code error;
   std::filesystem::remove(holding.file, error);
   const std::vector<Holding> others = holdings();
