@@ -2,18 +2,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """Ranks on two nodes of a Slurm cluster (tests/cluster/slurm_cluster.py), each with a network of
 its own, that are started as users start them: by srun, srun --mpi=pmix, mpirun, torchrun and
-accelerate. Nothing but docs/how-to/slurm.md's variable GPEMU_NETWORK is said for gpemu.
+accelerate. Jobs say nothing for gpemu; slurm.toml says which network joins the nodes.
 
-Usage: tests/cluster/launchers_test.py [--build FOLDER] [--torch PYTHON] [unittest's options]
+Usage: tests/cluster/launchers_test.py [--build FOLDER] [--torch PYTHON] [--accelerate FOLDER]
+                                       [unittest's options]
 
-Without --torch, only MPI's launchers are tested. accelerate is tested if that Python has it.
+Without --torch, only programs of MPI are started.
 """
 
 import argparse
 import json
 import os
 import pathlib
-import re
+import shutil
 import subprocess
 import sys
 import unittest
@@ -21,15 +22,17 @@ import unittest
 import slurm_cluster
 from slurm_cluster import LAB
 
-OPTIONS = argparse.Namespace(build="build/dev", torch="")
+OPTIONS = argparse.Namespace(build="build/dev", torch="", accelerate="")
 NODES, GPUS = ("h1", "h2"), 2
 RANKS = len(NODES) * GPUS
+MEGABITS = 400  # that a node can send in a second
 DESCRIPTION = f"""
+network = "real:{MEGABITS}mbit"
 [[nodes]]
 names = "h[1-2]"
 gpus = ["H100-SXM5-80GB:{GPUS}"]
 """
-MEGABITS = 400  # that a node can send in a second
+USER = "daemon"  # not root
 VALUES = 4_194_304  # that ranks add, of 4 bytes each
 
 # What all programs end with: a line of each rank. A rank sends its own number plus 1 first; times
@@ -96,7 +99,7 @@ accelerator.end_training()
 
 # MPI gives all ranks the identity of NCCL's communicator, and says which GPU is whose.
 MPI = f"""
-import ctypes
+import ctypes, sys
 from mpi4py import MPI
 {MEASURE}
 cuda, nccl = ctypes.CDLL("libcudart.so.12"), ctypes.CDLL("libnccl.so.2")
@@ -126,6 +129,8 @@ uuid = (ctypes.c_ubyte * 16)()
 check(driver.cuDeviceGetUuid(uuid, local))
 report(lambda: add({VALUES}), rank=world.rank, ranks=world.size, sum=number.value,
        gpu=bytes(uuid).hex())
+while sys.argv[1:] == ["forever"]:
+    add({VALUES})
 check(nccl.ncclCommDestroy(comm))
 """
 
@@ -135,27 +140,37 @@ TASK_PER_RANK = (*JOB, f"--ntasks-per-node={GPUS}")
 TASK_PER_NODE = (*JOB, "--ntasks-per-node=1")
 
 
+FOLDER = LAB / "user"
+
+
 class Launchers(unittest.TestCase):
+    user = None  # that jobs are of; None: root
 
     @classmethod
     def setUpClass(cls):
         cls.cluster = slurm_cluster.SlurmCluster(OPTIONS.build, DESCRIPTION, NODES)
         cls.cluster.up()
-        for node in NODES:
-            cls.cluster.shape(node, f"{MEGABITS}mbit")
+        cls.shape(MEGABITS)
+        os.chmod(LAB, 0o755)
+        FOLDER.mkdir()
+        shutil.chown(FOLDER, USER)
         for name, text in (("ddp", DDP), ("accelerated", ACCELERATE), ("exchange", MPI)):
-            (LAB / f"{name}.py").write_text(text)
-        # As a user's shell has them; PATH as with a virtual environment that is active.
-        folder = pathlib.Path(OPTIONS.torch).parent if OPTIONS.torch else ""
+            (FOLDER / f"{name}.py").write_text(text)
+        # As a user's shell has them.
+        folders = f"{pathlib.Path(OPTIONS.torch).parent}:{OPTIONS.accelerate}/bin"
         cls.environment = {
-            **os.environ, "PATH": f"{folder}:{os.environ['PATH']}",
-            "GPEMU_NETWORK": f"real:{MEGABITS}mbit",
-            # The test is root, which mpirun refuses.
-            "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+            **os.environ, "PATH": f"{folders}:{os.environ['PATH']}",
+            "PYTHONPATH": OPTIONS.accelerate}
 
     @classmethod
     def tearDownClass(cls):
         cls.cluster.down()
+        shutil.rmtree(FOLDER)
+
+    @classmethod
+    def shape(cls, megabits):
+        for node in NODES:
+            cls.cluster.shape(node, f"{megabits}mbit")
 
     def tearDown(self):
         self.nothing_is_left()
@@ -165,15 +180,18 @@ class Launchers(unittest.TestCase):
             self.cluster.eventually(lambda node=node: not self.cluster.left_on(node), 30)
             self.cluster.eventually(
                 lambda node=node: not slurm_cluster.processes_with(f"SLURMD_NODENAME={node}"), 30)
+            self.assertNotIn("gpemu", (LAB / f"slurmd-{node}.log").read_text())
 
-    def say(self, *words):
+    def say(self, *words, **variables):
         """What the ranks of a job say that a command starts, e.g. srun."""
         done = subprocess.run(words, check=False, capture_output=True, text=True,
-                              timeout=slurm_cluster.SECONDS, cwd=LAB, env=self.environment)
+                              timeout=slurm_cluster.SECONDS, cwd=FOLDER, user=self.user,
+                              group=self.user, extra_groups=[] if self.user else None,
+                              env={**self.environment, **variables})
         self.assertEqual(done.returncode, 0, f"{words}: {done.stdout}{done.stderr}")
         return done.stdout
 
-    def check(self, said):
+    def check(self, said, megabits=MEGABITS):
         """All ranks must be there, on a GPU each, and take as long as their bytes on the link."""
         found = [json.loads(line) for line in said.splitlines() if line.startswith("{")]
         found.sort(key=lambda one: one["rank"])
@@ -184,8 +202,8 @@ class Launchers(unittest.TestCase):
         self.assertEqual(len({one["gpu"] for one in found}), RANKS, said)
         self.assertEqual({one["sum"] for one in found}, {sum(range(1, RANKS + 1))}, said)
         took, sent = found[0]["seconds"], found[0]["sent"]
-        wire = sent * 8 / (MEGABITS * 1e6)
-        print(f"{self.id().split('.')[-1]}: an exchange takes {took:.3f} s, and its "
+        wire = sent * 8 / (megabits * 1e6)
+        print(f"{self.id().split('.')[-1]}: {megabits} Mbit/s: an exchange takes {took:.3f} s, and its "
               f"{sent / 1e6:.1f} MB {wire:.3f} s", file=sys.stderr)
         self.assertAlmostEqual(took / wire, 1, delta=0.1)
 
@@ -193,21 +211,46 @@ class Launchers(unittest.TestCase):
 class Mpi(Launchers):
     """Programs of MPI that use NCCL."""
 
-    program = ("/usr/bin/python3", LAB / "exchange.py")  # Debian's, which has mpi4py.
+    user = USER
+    program = ("/usr/bin/python3", "exchange.py")  # Debian's, which has mpi4py.
+
+    def batch(self, *options, program=program):
+        """The number of a job whose first ranks are in its script, and the others in a step."""
+        (FOLDER / "batch.sh").write_text(f"#!/bin/sh\nexec mpirun {' '.join(program)}\n")
+        return self.say("sbatch", "--parsable", "-o", "batch.out", *options, "batch.sh").strip()
 
     def test_srun_with_pmix(self):
-        self.check(self.say("srun", *TASK_PER_RANK, "--mpi=pmix", *self.program))
+        for megabits in (MEGABITS, MEGABITS // 2):
+            self.shape(megabits)
+            self.check(self.say("srun", *TASK_PER_RANK, "--mpi=pmix", *self.program,
+                                GPEMU_NETWORK=f"real:{megabits}mbit"), megabits)
+        self.shape(MEGABITS)
 
     def test_mpirun_in_a_batch_job(self):
-        """Its first ranks are in the batch script, the others in a step."""
-        script = LAB / "batch.sh"
-        script.write_text(f"#!/bin/sh\nexec mpirun {' '.join(map(str, self.program))}\n")
-        self.say("sbatch", "--wait", *TASK_PER_RANK, "-o", LAB / "batch.out", script)
-        self.check((LAB / "batch.out").read_text())
+        self.batch("--wait", *TASK_PER_RANK)
+        self.check((FOLDER / "batch.out").read_text())
+
+    def test_mpirun_in_a_batch_job_without_gres(self):
+        self.batch("--wait", "-N2", f"--ntasks-per-node={GPUS}", f"--gpemu-gpu=T4:{GPUS}")
+        self.check((FOLDER / "batch.out").read_text())
 
     def test_mpirun_in_an_allocation(self):
         """mpirun is where salloc is called, on no node, and all ranks are in a step."""
         self.check(self.say("salloc", "--quiet", *TASK_PER_RANK, "mpirun", *self.program))
+
+    def test_nothing_is_left_of_cancelled_ranks(self):
+        program = (*self.program, "forever")
+        self.cancel(self.batch(*TASK_PER_RANK, program=program))
+        self.cancel(self.say("sbatch", "--parsable", "-o", "batch.out", *TASK_PER_RANK, "--wrap",
+                             f"exec srun --mpi=pmix {' '.join(program)}").strip())
+
+    def cancel(self, job):
+        """Cancels a job whose ranks have met."""
+        out = FOLDER / "batch.out"
+        self.cluster.eventually(lambda: out.exists() and out.read_text().count("{") == RANKS)
+        self.cluster.run("scancel", job)
+        self.nothing_is_left()
+        out.unlink()
 
 
 class PyTorch(Launchers):
@@ -248,6 +291,8 @@ class PyTorch(Launchers):
             "--rdzv-backend c10d --rdzv-endpoint h1:29500 ddp.py"))
 
     def test_accelerate(self):
+        if not OPTIONS.accelerate:
+            self.skipTest("no accelerate; see --accelerate")
         self.check(self.srun(
             TASK_PER_NODE,
             f"accelerate launch --multi_gpu --num_machines 2 --num_processes {RANKS} "
@@ -259,7 +304,9 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n", maxsplit=1)[0])
     parser.add_argument("--build", default=OPTIONS.build, metavar="FOLDER")
     parser.add_argument("--torch", default=OPTIONS.torch, metavar="PYTHON",
-                        help="one with PyTorch and accelerate")
+                        help="of scripts/build/install_torch.sh")
+    parser.add_argument("--accelerate", default=OPTIONS.accelerate, metavar="FOLDER",
+                        help="of scripts/build/install_accelerate.sh")
     _, rest = parser.parse_known_args(namespace=OPTIONS)
     OPTIONS.build = str(pathlib.Path(OPTIONS.build).resolve())
     if lines := slurm_cluster.missing():

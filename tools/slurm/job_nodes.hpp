@@ -31,8 +31,10 @@ struct StepRequest {
   int shards = 0;         ///< of the one GPU; 0: it is whole.
   bool mps = false;       ///< the step has a percentage of the one GPU.
   std::string own_gpus;   ///< "NAME[:COUNT]" of GPUs that Slurm knows nothing of.
-  /// All machines of the job, in Slurm's order, if its ranks are to reach each other; else empty.
-  std::vector<std::string> hosts;
+  std::vector<std::string> hosts;  ///< all machines of the job, in Slurm's order; may be empty.
+  /// What the job says joins them; empty: what the settings say. With none, its ranks on different
+  /// machines do not reach each other.
+  std::string network;
 };
 
 /// What a step's tasks need.
