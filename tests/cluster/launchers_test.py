@@ -55,9 +55,9 @@ def report(exchange, **known):
                           sent=(sent() - before) / 5)) + "\\n", end="", flush=True)
 """
 
-# What PyTorch's manual says about DistributedDataParallel. EXTRA: see below.
+# What PyTorch's manual says about DistributedDataParallel.
 DDP = f"""
-import os, torch, torch.distributed as ranks
+import os, sys, torch, torch.distributed as ranks
 {MEASURE}
 ranks.init_process_group("nccl")
 local = int(os.environ["LOCAL_RANK"])
@@ -73,6 +73,8 @@ def step():
     torch.cuda.synchronize()
 report(step, rank=ranks.get_rank(), ranks=ranks.get_world_size(), sum=number.item(),
        gpu=str(torch.cuda.get_device_properties(local).uuid))
+while sys.argv[1:] == ["forever"]:
+    step()
 ranks.destroy_process_group()
 """
 
@@ -191,6 +193,14 @@ class Launchers(unittest.TestCase):
         self.assertEqual(done.returncode, 0, f"{words}: {done.stdout}{done.stderr}")
         return done.stdout
 
+    def cancel(self, job):
+        """Cancels a job whose ranks have met."""
+        out = FOLDER / "batch.out"
+        self.cluster.eventually(lambda: out.exists() and out.read_text().count("{") == RANKS)
+        self.cluster.run("scancel", job)
+        self.nothing_is_left()
+        out.unlink()
+
     def check(self, said, megabits=MEGABITS):
         """All ranks must be there, on a GPU each, and take as long as their bytes on the link."""
         found = [json.loads(line) for line in said.splitlines() if line.startswith("{")]
@@ -203,8 +213,8 @@ class Launchers(unittest.TestCase):
         self.assertEqual({one["sum"] for one in found}, {sum(range(1, RANKS + 1))}, said)
         took, sent = found[0]["seconds"], found[0]["sent"]
         wire = sent * 8 / (megabits * 1e6)
-        print(f"{self.id().split('.')[-1]}: {megabits} Mbit/s: an exchange takes {took:.3f} s, and its "
-              f"{sent / 1e6:.1f} MB {wire:.3f} s", file=sys.stderr)
+        print(f"{self.id().split('.')[-1]}: {megabits} Mbit/s: an exchange takes {took:.3f} s, and "
+              f"its {sent / 1e6:.1f} MB {wire:.3f} s", file=sys.stderr)
         self.assertAlmostEqual(took / wire, 1, delta=0.1)
 
 
@@ -238,20 +248,22 @@ class Mpi(Launchers):
         """mpirun is where salloc is called, on no node, and all ranks are in a step."""
         self.check(self.say("salloc", "--quiet", *TASK_PER_RANK, "mpirun", *self.program))
 
+    def test_ranks_without_a_network_are_refused(self):
+        text = self.cluster.description.read_text()
+        try:
+            self.cluster.description.write_text(text.replace("network =", "# network ="))
+            said = self.cluster.srun(*TASK_PER_RANK, "--mpi=pmix", self.program[0],
+                                     FOLDER / self.program[1], code=1)
+        finally:
+            self.cluster.description.write_text(text)
+        self.assertEqual(
+            said.count("ranks in several nodes (libnccl.so.2) is not supported"), RANKS, said)
+
     def test_nothing_is_left_of_cancelled_ranks(self):
         program = (*self.program, "forever")
         self.cancel(self.batch(*TASK_PER_RANK, program=program))
         self.cancel(self.say("sbatch", "--parsable", "-o", "batch.out", *TASK_PER_RANK, "--wrap",
                              f"exec srun --mpi=pmix {' '.join(program)}").strip())
-
-    def cancel(self, job):
-        """Cancels a job whose ranks have met."""
-        out = FOLDER / "batch.out"
-        self.cluster.eventually(lambda: out.exists() and out.read_text().count("{") == RANKS)
-        self.cluster.run("scancel", job)
-        self.nothing_is_left()
-        out.unlink()
-
 
 class PyTorch(Launchers):
     """Unmodified programs of PyTorch."""
@@ -284,11 +296,15 @@ class PyTorch(Launchers):
             "exec env RANK=$OMPI_COMM_WORLD_RANK WORLD_SIZE=$OMPI_COMM_WORLD_SIZE "
             "LOCAL_RANK=$OMPI_COMM_WORLD_LOCAL_RANK python ddp.py"))
 
+    torchrun = (f"torchrun --nnodes 2 --nproc-per-node {GPUS} --rdzv-id $SLURM_JOB_ID "
+                "--rdzv-backend c10d --rdzv-endpoint h1:29500")
+
     def test_torchrun(self):
-        self.check(self.srun(
-            TASK_PER_NODE,
-            f"torchrun --nnodes 2 --nproc-per-node {GPUS} --rdzv-id $SLURM_JOB_ID "
-            "--rdzv-backend c10d --rdzv-endpoint h1:29500 ddp.py"))
+        self.check(self.srun(TASK_PER_NODE, f"{self.torchrun} ddp.py"))
+
+    def test_nothing_is_left_of_cancelled_ranks(self):
+        self.cancel(self.say("sbatch", "--parsable", "-o", "batch.out", *TASK_PER_NODE, "--wrap",
+                             f"srun {self.torchrun} ddp.py forever").strip())
 
     def test_accelerate(self):
         if not OPTIONS.accelerate:

@@ -346,8 +346,7 @@ Result<StepGpus> JobNodes::give(const StepRequest& request, const GpuSources& so
   }
   GPEMU_ASSIGN(const std::vector<int> gpus, gpus_of(devices, machine));
   std::vector<device::DeviceConfig> of_hosts;
-  const bool whole =
-      place.own || (request.shards == 0 && !request.mps && nodes_->mig.empty());
+  const bool whole = place.own || (request.shards == 0 && !request.mps && nodes_->mig.empty());
   const std::string& network = request.network.empty() ? settings_->network : request.network;
   if (request.hosts.size() > 1 && whole && !network.empty()) {
     GPEMU_ASSIGN(place, place_of_hosts(request, sources, of_hosts));

@@ -27,10 +27,10 @@ struct StepRequest {
   pid_t process = 0;  ///< that lives as long as the step.
   uid_t user = 0;     ///< who may use it.
   gid_t group = 0;
-  std::vector<int> gpus;  ///< Slurm's numbers of them; not if `own_gpus`.
-  int shards = 0;         ///< of the one GPU; 0: it is whole.
-  bool mps = false;       ///< the step has a percentage of the one GPU.
-  std::string own_gpus;   ///< "NAME[:COUNT]" of GPUs that Slurm knows nothing of.
+  std::vector<int> gpus;           ///< Slurm's numbers of them; not if `own_gpus`.
+  int shards = 0;                  ///< of the one GPU; 0: it is whole.
+  bool mps = false;                ///< the step has a percentage of the one GPU.
+  std::string own_gpus;            ///< "NAME[:COUNT]" of GPUs that Slurm knows nothing of.
   std::vector<std::string> hosts;  ///< all machines of the job, in Slurm's order; may be empty.
   /// What the job says joins them; empty: what the settings say. With none, its ranks on different
   /// machines do not reach each other.
