@@ -182,6 +182,8 @@ class SlurmCluster:
                 os.kill(number, signal.SIGKILL)
             self.eventually(lambda number=number: not pathlib.Path(f"/proc/{number}").exists())
             path.unlink()
+        for name in self.hosts:
+            self.run("sh", "-c", f"ip link del {name} && ip netns del {name}")
         for name in ("state", "spool", STATE.name):
             shutil.rmtree(LAB / name, ignore_errors=True)
 
