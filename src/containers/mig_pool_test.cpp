@@ -32,19 +32,22 @@ class MigPoolTest : public testing::Test {
   [[nodiscard]] std::filesystem::path installation() const { return folder_.path() / "gpemu"; }
 
   /// Two A100s, divided into such instances.
-  [[nodiscard]] Result<GpuPool> pool(Names mig, int replicas = 1) const {
+  [[nodiscard]] GpuPoolOptions options(Names mig, int replicas = 1) const {
     const profile::GpuSpec spec =
         profile::load_gpu_spec(std::filesystem::path(GPEMU_GPUS_FOLDER) / "A100-SXM4-40GB.toml")
             .value();
-    return GpuPool::create({.machine = "n1",
-                            .gpus = std::vector(2, device::device_config(spec)),
-                            .faults = {},
-                            .slices = {},
-                            .folder = folder_.path() / "state",
-                            .installation = installation(),
-                            .replicas = replicas,
-                            .mig_profiles = spec.mig_profiles,
-                            .mig = std::move(mig)});
+    return {.machine = "n1",
+            .gpus = std::vector(2, device::device_config(spec)),
+            .faults = {},
+            .slices = {},
+            .folder = folder_.path() / "state",
+            .installation = installation(),
+            .replicas = replicas,
+            .mig_profiles = spec.mig_profiles,
+            .mig = std::move(mig)};
+  }
+  [[nodiscard]] Result<GpuPool> pool(Names mig, int replicas = 1) const {
+    return GpuPool::create(options(std::move(mig), replicas));
   }
   static Names profiles_of(const GpuPool& pool) {
     Names names;
@@ -97,6 +100,22 @@ TEST_F(MigPoolTest, AContainerHasItsInstancesAloneUnderTheirNames) {
       std::ranges::find(edits.environment, std::pair<std::string, std::string>(
                                                "NVIDIA_VISIBLE_DEVICES", two[0] + "," + two[1])),
       edits.environment.end());
+}
+
+TEST_F(MigPoolTest, GpusMayBeThoseOfAMachine) {
+  GpuPoolOptions of_dgx = options(Names(2, "3g.20gb"));
+  of_dgx.topology = profile::find_topology(GPEMU_TOPOLOGIES_FOLDER, "dgx-a100").value();
+  of_dgx.gpus.resize(8, of_dgx.gpus.front());
+  GpuPool dgx = GpuPool::create(std::move(of_dgx)).value();
+  Names all;
+  for (const PoolDevice& device : dgx.devices()) all.push_back(device.id);
+  ASSERT_EQ(all.size(), 16U);
+  EXPECT_EQ(dgx.prefer(all, {}, 2), Names(all.begin(), all.begin() + 2));
+  const ContainerEdits edits = dgx.allocate(Names{all[15]}).value();
+  EXPECT_EQ(seen(edits), Names{all[15]});
+  const auto node = device::Node::open(kNodeName, node_of(edits)).value();
+  ASSERT_NE(node->topology(), nullptr);
+  EXPECT_EQ(node->topology()->gpus.size(), 1U);
 }
 
 TEST_F(MigPoolTest, ContainersOnOneGpuDisturbNobody) {
