@@ -310,7 +310,8 @@ class PyTorch(Launchers):
 
     def test_torchrun_starts_all_ranks_again_when_one_has_failed(self):
         # PyTorch 2.8 keeps one store for all starts of the ranks, unless told otherwise: who asks
-        # before the new rank 0 has written gets the identity of the old communicator.
+        # before the new rank 0 has written gets the identity of the old communicator, and NCCL's
+        # "Connection refused". Source: https://github.com/pytorch/pytorch/issues/167288.
         self.check(self.srun(TASK_PER_NODE, f"{self.torchrun} --max-restarts 1 ddp.py once",
                              TORCH_DISABLE_SHARE_RDZV_TCP_STORE="1"))
 
