@@ -347,8 +347,8 @@ Result<StepGpus> JobNodes::give(const StepRequest& request, const GpuSources& so
   GPEMU_ASSIGN(const std::vector<int> gpus, gpus_of(devices, machine));
   std::vector<device::DeviceConfig> of_hosts;
   const bool whole = place.own || (request.shards == 0 && !request.mps && nodes_->mig.empty());
-  const std::string& network = request.network.empty() ? settings_->network : request.network;
-  if (request.hosts.size() > 1 && whole && !network.empty()) {
+  const bool joined = request.network_is_set || !settings_->network.empty();
+  if (request.hosts.size() > 1 && whole && joined) {
     GPEMU_ASSIGN(place, place_of_hosts(request, sources, of_hosts));
   }
   if (request.shards > 0 || request.mps) {
@@ -379,7 +379,7 @@ Result<StepGpus> JobNodes::give(const StepRequest& request, const GpuSources& so
     const auto host = std::ranges::find(request.hosts, machine_);
     set.emplace_back("GPEMU_HOSTS", std::to_string(request.hosts.size()));
     set.emplace_back("GPEMU_HOST_RANK", std::to_string(host - request.hosts.begin()));
-    set.emplace_back(variable::kNetwork, network);
+    if (!request.network_is_set) set.emplace_back(variable::kNetwork, settings_->network);
   }
   if (!place.shared) return step;
   set.emplace_back(variable::kTenant, std::to_string(holding.tenant));

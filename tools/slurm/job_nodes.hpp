@@ -32,9 +32,9 @@ struct StepRequest {
   bool mps = false;                ///< the step has a percentage of the one GPU.
   std::string own_gpus;            ///< "NAME[:COUNT]" of GPUs that Slurm knows nothing of.
   std::vector<std::string> hosts;  ///< all machines of the job, in Slurm's order; may be empty.
-  /// What the job says joins them; empty: what the settings say. With none, its ranks on different
+  /// The job says what joins them, not the settings. If neither does, its ranks on different
   /// machines do not reach each other.
-  std::string network;
+  bool network_is_set = false;
 };
 
 /// What a step's tasks need.

@@ -226,7 +226,7 @@ TEST_F(SlurmProgram, StepsOfAJobThatHaveEndedLeaveTheirPlaces) {
 }
 
 TEST_F(SlurmProgram, RanksOfAJobOnTwoMachinesShareANode) {
-  const std::string hosts = "--gpus 1 --hosts n[1-2] --network tcp:10gbit";
+  const std::string hosts = "--gpus 1 --hosts n[1-2] --network-is-set";
   EXPECT_TRUE(has(give("12", "0", hosts), "but n2 is another computer than n1"));
   call("clean --node n2");  // As its slurmd does when it starts here.
   EXPECT_TRUE(has(give("12", "0", hosts),
@@ -253,23 +253,23 @@ TEST_F(SlurmProgram, RanksOfAJobShareANodeOverTheNetworkOfTheCluster) {
   const std::string given = give("13", "0", hosts);
   EXPECT_TRUE(has(given, "set GPEMU_HOSTS=2\n")) << given;
   EXPECT_TRUE(has(given, "set GPEMU_NETWORK=real:10gbit\n")) << given;
-  const std::string own = give("13", "1", hosts + " --network tcp:1gbit");
+  const std::string own = give("13", "1", hosts + " --network-is-set");
   EXPECT_TRUE(has(own, "set GPEMU_HOSTS=2\n")) << own;
-  EXPECT_TRUE(has(own, "set GPEMU_NETWORK=tcp:1gbit\n")) << own;
+  EXPECT_FALSE(has(own, "GPEMU_NETWORK")) << "the job has it: " << own;
   EXPECT_FALSE(has(give("14", "0", "--gpus 1 --hosts n1"), "GPEMU_HOSTS"));
 }
 
 TEST_F(SlurmProgram, GpusThatSlurmDoesNotKnowReachThoseOfOtherMachines) {
   call("clean --node n2");
-  const std::string hosts = "--gpu A100-SXM4-40GB:2 --hosts n[1-2] --network tcp:10gbit";
+  const std::string hosts = "--gpu A100-SXM4-40GB:2 --hosts n[1-2] --network-is-set";
   EXPECT_TRUE(has(give("12", "0", hosts), "set GPEMU_DEVICES=0,1\n"));
   const std::string second = give("12", "0", hosts, ::getpid(), "n2");
   EXPECT_TRUE(has(second, "set GPEMU_DEVICES=2,3\n")) << second;
   EXPECT_TRUE(has(second, "visible 0\nvisible 1\n")) << second;
+  EXPECT_TRUE(std::filesystem::exists(state() / "jobs/hosts-12-A100-SXM4-40GB-2"));
   for (const char* node : {"n1", "n2"}) call(fmt::format("take-back --node {} --job 12", node));
   EXPECT_EQ(left(), Names());
-  EXPECT_TRUE(std::filesystem::is_empty(state() / "jobs") ||
-              !std::filesystem::exists(state() / "jobs/hosts-12-A100-SXM4-40GB-2"));
+  EXPECT_FALSE(std::filesystem::exists(state() / "jobs/hosts-12-A100-SXM4-40GB-2"));
 }
 
 TEST_F(SlurmProgram, CleansUpAfterStepsThatWereKilled) {

@@ -318,8 +318,7 @@ void ask_for_gpus(spank_t spank) {
   // Ranks on several nodes reach each other if the job, or the cluster, says by which network.
   const std::string hosts = variable_of(spank, "SLURM_JOB_NODELIST");
   if (!hosts.empty()) words.insert(words.end(), {"--hosts", hosts});
-  const std::string network = variable_of(spank, "GPEMU_NETWORK");
-  if (!network.empty()) words.insert(words.end(), {"--network", network});
+  if (!variable_of(spank, "GPEMU_NETWORK").empty()) words.emplace_back("--network-is-set");
   const Program given = call_program(words);
   known.gives = true;
   if (succeeded(given)) {
