@@ -16,7 +16,7 @@ packages=(g++ cmake ninja-build git python3 pkg-config libfmt-dev libcli11-dev l
 [[ "${1:-}" == @(test|lint) ]] && packages+=(clang-19 libclang-rt-19-dev lld-19)
 [[ "${1:-}" == lint ]] && packages+=(clang-format-19 clang-tidy-19)
 [[ "${1:-}" == pages ]] && packages+=(chromium chromium-driver python3-selenium fonts-liberation)
-[[ "${1:-}" == slurm ]] && packages+=(slurm-wlm munge iproute2)
+[[ "${1:-}" == slurm ]] && packages+=(slurm-wlm munge iproute2 libpmix2 openmpi-bin python3-mpi4py)
 
 if ! command -v apt-get >/dev/null; then
   echo "setup: no Debian system; install what these packages of Debian 12 are called here:" \

@@ -145,7 +145,8 @@ class SlurmCluster:
         (LAB / "plugstack.conf").write_text(f"required {plugin} conf={self.description}\n")
         (LAB / "cgroup.conf").write_text(
             "CgroupPlugin=cgroup/v1\nCgroupAutomount=no\nCgroupMountpoint=/sys/fs/cgroup\n")
-        for name in ("state", *(f"spool/{node}" for node in self.nodes)):
+        for name in ("state", *(f"{kind}{node}" for kind in ("spool/", "tmp-")
+                                for node in self.nodes)):
             (LAB / name).mkdir(parents=True, exist_ok=True)
 
     def make_host(self, name, address):
@@ -181,6 +182,8 @@ class SlurmCluster:
                 os.kill(number, signal.SIGKILL)
             self.eventually(lambda number=number: not pathlib.Path(f"/proc/{number}").exists())
             path.unlink()
+        for name in self.hosts:
+            self.run("sh", "-c", f"ip link del {name} && ip netns del {name}")
         for name in ("state", "spool", STATE.name):
             shutil.rmtree(LAB / name, ignore_errors=True)
 

@@ -201,22 +201,25 @@ bool JobNodes::is_used(const std::string& node_folder) const {
 Result<JobNodes::NodePlace> JobNodes::place_of_hosts(
     const StepRequest& request, const GpuSources& sources,
     std::vector<device::DeviceConfig>& gpus) const {
-  NodePlace place{.folder = kOfHosts + request.job};
+  const SlurmNodes own{.gpus = {request.own_gpus}};
+  NodePlace place{.folder = kOfHosts + request.job, .own = !request.own_gpus.empty()};
+  if (place.own) place.folder += "-" + file_name_of(request.own_gpus);
   std::error_code none;
   for (const std::string& host : request.hosts) {
     // Each has a folder here whose slurmd runs here.
     if (!std::filesystem::exists(settings_->state / host, none)) {
       return fail(ErrorCode::kUnsupported,
-                  "{} is set, but {} is another computer than {}: emulated GPUs reach each other "
-                  "on one only; unset it, or use Slurm nodes of one computer",
+                  "{} is set, or network in the description of the cluster, but {} is another "
+                  "computer than {}: emulated GPUs reach each other on one only; unset it, or use "
+                  "Slurm nodes of one computer",
                   variable::kNetwork, host, machine_);
     }
     GPEMU_ASSIGN(const SlurmNodes* const nodes, settings_->of(host));
-    GPEMU_ASSIGN(MachineGpus machine, machine_gpus(*nodes, sources));
+    GPEMU_ASSIGN(MachineGpus machine, machine_gpus(place.own ? own : *nodes, sources));
     if (host == machine_) place.first = static_cast<int>(gpus.size());
     for (std::size_t i = 0; i < machine.gpus.size(); ++i) {
       gpus.push_back(std::move(machine.gpus[i]));
-      gpus.back().shown_node = host;
+      gpus.back().shown_node = place.own ? host + "-" + request.job : host;
       gpus.back().shown_number = i;
     }
   }
@@ -343,8 +346,9 @@ Result<StepGpus> JobNodes::give(const StepRequest& request, const GpuSources& so
   }
   GPEMU_ASSIGN(const std::vector<int> gpus, gpus_of(devices, machine));
   std::vector<device::DeviceConfig> of_hosts;
-  const bool whole = request.shards == 0 && !request.mps && !place.own && nodes_->mig.empty();
-  if (request.hosts.size() > 1 && whole) {
+  const bool whole = place.own || (request.shards == 0 && !request.mps && nodes_->mig.empty());
+  const bool joined = request.network_is_set || !settings_->network.empty();
+  if (request.hosts.size() > 1 && whole && joined) {
     GPEMU_ASSIGN(place, place_of_hosts(request, sources, of_hosts));
   }
   if (request.shards > 0 || request.mps) {
@@ -375,6 +379,7 @@ Result<StepGpus> JobNodes::give(const StepRequest& request, const GpuSources& so
     const auto host = std::ranges::find(request.hosts, machine_);
     set.emplace_back("GPEMU_HOSTS", std::to_string(request.hosts.size()));
     set.emplace_back("GPEMU_HOST_RANK", std::to_string(host - request.hosts.begin()));
+    if (!request.network_is_set) set.emplace_back(variable::kNetwork, settings_->network);
   }
   if (!place.shared) return step;
   set.emplace_back(variable::kTenant, std::to_string(holding.tenant));
@@ -438,6 +443,10 @@ JobUsage JobNodes::usage_of(const Holding& holding) const {
 Result<void> JobNodes::take_back(const Holding& holding) const {
   const Result<void> noted =
       append_usage(settings_->usage / (machine_ + ".jsonl"), usage_of(holding));
+  FileDescriptor lock;  // A job ends on all of its machines at the same time.
+  if (holding.folder.starts_with(kOfHosts)) {
+    GPEMU_ASSIGN(lock, lock_file_of(settings_->state / kJobs / "lock"));
+  }
   std::error_code error;
   std::filesystem::remove(holding.file, error);
   const std::vector<Holding> others = holdings();

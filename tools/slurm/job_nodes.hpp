@@ -27,12 +27,14 @@ struct StepRequest {
   pid_t process = 0;  ///< that lives as long as the step.
   uid_t user = 0;     ///< who may use it.
   gid_t group = 0;
-  std::vector<int> gpus;  ///< Slurm's numbers of them; not if `own_gpus`.
-  int shards = 0;         ///< of the one GPU; 0: it is whole.
-  bool mps = false;       ///< the step has a percentage of the one GPU.
-  std::string own_gpus;   ///< "NAME[:COUNT]" of GPUs that Slurm knows nothing of.
-  /// All machines of the job, in Slurm's order, if its ranks are to reach each other; else empty.
-  std::vector<std::string> hosts;
+  std::vector<int> gpus;           ///< Slurm's numbers of them; not if `own_gpus`.
+  int shards = 0;                  ///< of the one GPU; 0: it is whole.
+  bool mps = false;                ///< the step has a percentage of the one GPU.
+  std::string own_gpus;            ///< "NAME[:COUNT]" of GPUs that Slurm knows nothing of.
+  std::vector<std::string> hosts;  ///< all machines of the job, in Slurm's order; may be empty.
+  /// The job says what joins them, not the settings. If neither does, its ranks on different
+  /// machines do not reach each other.
+  bool network_is_set = false;
 };
 
 /// What a step's tasks need.

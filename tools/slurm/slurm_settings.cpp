@@ -8,6 +8,7 @@
 #include <toml++/toml.h>
 
 #include "gpemu/base/file.hpp"
+#include "gpemu/topology/network.hpp"
 
 namespace gpemu::tools {
 namespace {
@@ -93,10 +94,14 @@ class SlurmSettingsReader {
         GPEMU_ASSIGN(settings_.state, text_of(key.str(), node));
       } else if (key == "usage") {
         GPEMU_ASSIGN(settings_.usage, text_of(key.str(), node));
+      } else if (key == "network") {
+        GPEMU_ASSIGN(settings_.network, text_of(key.str(), node));
+        const auto network = topology::parse_network(settings_.network);
+        if (!network) return wrong(node, key.str(), network.error().message);
       } else if (key == "nodes") {
         GPEMU_TRY(add_all_nodes(node));
       } else {
-        return wrong(node, key.str(), "unknown; the keys are nodes, state and usage");
+        return wrong(node, key.str(), "unknown; the keys are nodes, state, usage and network");
       }
     }
     if (settings_.usage.empty()) settings_.usage = settings_.state;

@@ -30,6 +30,7 @@ struct SlurmSettings {
   std::vector<SlurmNodes> nodes;
   std::filesystem::path state = "/run/gpemu-slurm";  ///< a folder of each machine.
   std::filesystem::path usage;                       ///< of what jobs used; by default `state`.
+  std::string network;  ///< of jobs that do not set GPEMU_NETWORK; empty: none.
 
   /// Returns what a node has. Errors: kNotFound if the file does not name it.
   [[nodiscard]] Result<const SlurmNodes*> of(std::string_view node) const;

@@ -55,8 +55,9 @@ TEST(SlurmSettings, SayWhatNodesHave) {
 
 TEST(SlurmSettings, FaultsHaveALine) {
   const std::pair<const char*, const char*> faults[] = {
-      {"x = 1", "f:1: x: unknown; the keys are nodes, state and usage"},
+      {"x = 1", "f:1: x: unknown; the keys are nodes, state, usage and network"},
       {"state = 1", "f:1: state: expected a string"},
+      {"network = '10gbit'", "f:1: network: "},
       {"", "f: no nodes; write e.g."},
       {"nodes = 1", "f:1: nodes: expected tables [[nodes]]"},
       {"\n[[nodes]]\ngpus = ['T4']", "f:2: names: missing"},
@@ -145,9 +146,9 @@ class SlurmProgram : public testing::Test {
  protected:
   SlurmProgram() { describe("gpus = ['T4:2', 'V100-PCIE-32GB']\nshards = 2\n"); }
 
-  void describe(const std::string& gpus) {
-    write_file_atomically(
-        conf(), "state = '" + state().string() + "'\n[[nodes]]\nnames = 'n[1-2]'\n" + gpus)
+  void describe(const std::string& gpus, const std::string& cluster = "") {
+    write_file_atomically(conf(), cluster + "state = '" + state().string() +
+                                      "'\n[[nodes]]\nnames = 'n[1-2]'\n" + gpus)
         .value();
   }
   [[nodiscard]] std::filesystem::path state() const { return folder_.path() / "state"; }
@@ -228,8 +229,8 @@ TEST_F(SlurmProgram, StepsOfAJobThatHaveEndedLeaveTheirPlaces) {
 }
 
 TEST_F(SlurmProgram, RanksOfAJobOnTwoMachinesShareANode) {
-  const std::string hosts = "--gpus 1 --hosts n[1-2]";
-  EXPECT_TRUE(has(give("12", "0", hosts), "GPEMU_NETWORK is set, but n2 is another computer"));
+  const std::string hosts = "--gpus 1 --hosts n[1-2] --network-is-set";
+  EXPECT_TRUE(has(give("12", "0", hosts), "but n2 is another computer than n1"));
   call("clean --node n2");  // As its slurmd does when it starts here.
   EXPECT_TRUE(has(give("12", "0", hosts),
                   "set GPEMU_DEVICES=1\nset GPEMU_HOSTS=2\n"
@@ -244,6 +245,34 @@ TEST_F(SlurmProgram, RanksOfAJobOnTwoMachinesShareANode) {
   call("take-back --node n2 --job 12");
   EXPECT_FALSE(std::filesystem::exists(node));
   EXPECT_TRUE(has(call("report"), "n2"));
+}
+
+TEST_F(SlurmProgram, RanksOfAJobShareANodeOverTheNetworkOfTheCluster) {
+  call("clean --node n2");
+  const std::string hosts = "--gpus 1 --hosts n[1-2]";
+  const std::string none = give("12", "0", hosts);
+  EXPECT_FALSE(has(none, "GPEMU_HOSTS")) << none;
+  describe("gpus = ['T4:3']\n", "network = 'real:10gbit'\n");
+  const std::string given = give("13", "0", hosts);
+  EXPECT_TRUE(has(given, "set GPEMU_HOSTS=2\n")) << given;
+  EXPECT_TRUE(has(given, "set GPEMU_NETWORK=real:10gbit\n")) << given;
+  const std::string own = give("13", "1", hosts + " --network-is-set");
+  EXPECT_TRUE(has(own, "set GPEMU_HOSTS=2\n")) << own;
+  EXPECT_FALSE(has(own, "GPEMU_NETWORK")) << "the job has it: " << own;
+  EXPECT_FALSE(has(give("14", "0", "--gpus 1 --hosts n1"), "GPEMU_HOSTS"));
+}
+
+TEST_F(SlurmProgram, GpusThatSlurmDoesNotKnowReachThoseOfOtherMachines) {
+  call("clean --node n2");
+  const std::string hosts = "--gpu A100-SXM4-40GB:2 --hosts n[1-2] --network-is-set";
+  EXPECT_TRUE(has(give("12", "0", hosts), "set GPEMU_DEVICES=0,1\n"));
+  const std::string second = give("12", "0", hosts, ::getpid(), "n2");
+  EXPECT_TRUE(has(second, "set GPEMU_DEVICES=2,3\n")) << second;
+  EXPECT_TRUE(has(second, "visible 0\nvisible 1\n")) << second;
+  EXPECT_TRUE(std::filesystem::exists(state() / "jobs/hosts-12-A100-SXM4-40GB-2"));
+  for (const char* node : {"n1", "n2"}) call(fmt::format("take-back --node {} --job 12", node));
+  EXPECT_EQ(left(), Names());
+  EXPECT_FALSE(std::filesystem::exists(state() / "jobs/hosts-12-A100-SXM4-40GB-2"));
 }
 
 TEST_F(SlurmProgram, CleansUpAfterStepsThatWereKilled) {

@@ -32,6 +32,8 @@ extern "C" {
 
 namespace {
 
+/// What srun takes --gpemu-gpu from. Slurm sets it in salloc, but not for batch scripts.
+constexpr const char* kGpuOfSteps = "_SLURM_SPANK_OPTION_gpemu_gpemu_gpu";
 /// Set for tasks, so that a step without GPUs can tell that variables are those of its parent.
 constexpr const char* kOfJob = "GPEMU_SLURM_JOB";
 
@@ -313,11 +315,10 @@ void ask_for_gpus(spank_t spank) {
       words.emplace_back("--mps");
     }
   }
-  // Ranks on several nodes reach each other if the job says by which network.
+  // Ranks on several nodes reach each other if the job, or the cluster, says by which network.
   const std::string hosts = variable_of(spank, "SLURM_JOB_NODELIST");
-  if (!variable_of(spank, "GPEMU_NETWORK").empty() && !hosts.empty()) {
-    words.insert(words.end(), {"--hosts", hosts});
-  }
+  if (!hosts.empty()) words.insert(words.end(), {"--hosts", hosts});
+  if (!variable_of(spank, "GPEMU_NETWORK").empty()) words.emplace_back("--network-is-set");
   const Program given = call_program(words);
   known.gives = true;
   if (succeeded(given)) {
@@ -391,6 +392,9 @@ int slurm_spank_task_init(spank_t spank, int, char**) {
   for (const std::string& name : known.unset) spank_unsetenv(spank, name.c_str());
   for (const auto& [name, value] : known.set) spank_setenv(spank, name.c_str(), value.c_str(), 1);
   spank_setenv(spank, kOfJob, known.job.c_str(), 1);
+  if (!known.gpu.empty() && known.step == "batch") {
+    spank_setenv(spank, kGpuOfSteps, known.gpu.c_str(), 1);
+  }
   spank_setenv(spank, "CUDA_VISIBLE_DEVICES", visible_to(gpus_of_step(spank)).c_str(), 1);
   const std::string path = variable_of(spank, "PATH");
   if (!path.empty() && !path.starts_with(known.path + ':')) {

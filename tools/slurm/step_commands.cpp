@@ -106,7 +106,9 @@ void add_step_commands(Command slurm) {
   give.option("--shards", for_give->request.shards, "Shards of the GPU").positive();
   give.flag("--mps", for_give->request.mps, "The step has a percentage of the GPU");
   give.option("--gpu", for_give->request.own_gpus, "NAME[:COUNT] that Slurm knows nothing of");
-  give.option("--hosts", for_give->hosts, "All nodes of a job whose ranks reach each other");
+  give.option("--hosts", for_give->hosts, "All nodes of the job");
+  give.flag("--network-is-set", for_give->request.network_is_set,
+            "The job has a variable with the network that joins them");
   give.on_run([for_give] { return give_gpus(*for_give); });
 
   Command take_back =
