@@ -38,6 +38,25 @@ Duration busy_of(const DeviceSnapshot& device, int tenant) {
   return its == device.tenants.end() ? Duration() : its->busy[kCompute];
 }
 
+/// Returns whether a GPU can have done so much in a period. What a container has written over is
+/// thrown away by it: else, it would be in the sums of the GPU's next container, too.
+bool is_possible(const DeviceSnapshot& before, const DeviceSnapshot& now, Duration period) {
+  // No GPU has so many clients of MPS that work at the same time, such links, or such a board.
+  constexpr double kMostClients = 64, kMostBytesPerS = 1e14, kMostWatts = 1e5;
+  const double most_s = to_seconds(period) + 1;
+  const auto grew = [](Bytes from, Bytes to) { return static_cast<double>(growth(from, to)); };
+  Duration busy = growth(before.engines[kCompute].busy, now.engines[kCompute].busy);
+  for (const device::TenantSnapshot& tenant : now.tenants) {
+    busy = std::max(busy, growth(busy_of(before, tenant.tenant), tenant.busy[kCompute]));
+  }
+  const double bytes = grew(before.pcie.received, now.pcie.received) +
+                       grew(before.pcie.sent, now.pcie.sent) +
+                       grew(over_nvlinks(before), over_nvlinks(now));
+  // Not a number compares as false.
+  return to_seconds(busy) <= kMostClients * most_s && bytes <= kMostBytesPerS * most_s &&
+         now.power.energy_j - before.power.energy_j <= kMostWatts * most_s;
+}
+
 /// Returns what tells a node's file from one that is made anew in its place.
 std::optional<std::string> identity_of(const std::filesystem::path& folder) {
   struct stat status{};
@@ -115,6 +134,10 @@ void PoolMonitor::look_at(Watched& watched, Uses& uses) {
     DeviceSnapshot& before = watched.before[static_cast<std::size_t>(i)];
     // A container that writes another GPU's UUID does not count.
     if (!device || device->uuid != before.uuid || !uses.contains(device->uuid)) continue;
+    if (!is_possible(before, *device, now - watched.looked)) {
+      before = *std::move(device);
+      continue;
+    }
     GpuUse& use = uses[device->uuid];
     use.is_divided = use.is_divided || watched.view->policy() == device::SharingPolicy::kMig;
     add(before, *device, now - watched.looked, use);

@@ -2,6 +2,8 @@
 #include "gpemu/containers/pool_monitor.hpp"
 
 #include <chrono>
+#include <cstdint>
+#include <fstream>
 #include <memory>
 #include <string>
 #include <utility>
@@ -152,6 +154,39 @@ TEST_F(PoolMonitorTest, GarbageInAContainersNodeStaysThere) {
   const auto uses = watch.look().value();
   EXPECT_EQ(uses[0].busy, 0ms);
   EXPECT_EQ(uses[1].busy, 2ms);
+}
+
+TEST_F(PoolMonitorTest, GarbageIsInNoSumOfTheNextContainer) {
+  GpuPool one = pool(1);
+  PoolMonitor watch = monitor();
+  const std::string id = one.devices()[0].id;
+  const ContainerEdits edits = one.allocate(std::vector{id}).value();
+  {
+    const auto node = device::Node::open(kNodeName, edits.mounts.back().host).value();
+    const auto device = device::Device::open(node, 0, node->clock()).value();
+    device->default_stream().launch(30ms);
+    device->synchronize();
+  }
+  EXPECT_EQ(watch.look().value()[0].busy, 30ms);
+  // It writes that its GPU worked for two hundred years.
+  const auto file = edits.mounts.back().host / kNodeName;
+  const std::string node = read_file(file).value();
+  const auto bytes_of = [](std::int64_t number) {
+    return std::string(reinterpret_cast<const char*>(&number), sizeof number);
+  };
+  const std::string was = bytes_of(Duration(30ms).count());
+  std::fstream out(file, std::ios::in | std::ios::out | std::ios::binary);
+  int changed = 0;
+  for (std::size_t at = 0; (at = node.find(was, at)) != std::string::npos; at += was.size()) {
+    out.seekp(static_cast<std::streamoff>(at)) << bytes_of(std::int64_t{1} << 62);
+    ++changed;
+  }
+  out.close();
+  ASSERT_GT(changed, 0);
+  EXPECT_EQ(watch.look().value()[0].busy, 30ms);
+  Program next = start(one, id);
+  next.work(5ms);
+  EXPECT_EQ(watch.look().value()[0].busy, 35ms);
 }
 
 TEST_F(PoolMonitorTest, AFolderWithoutAPoolIsNamed) {
