@@ -105,11 +105,11 @@ class Registration final : public pluginregistration::Registration::Service {
     log_(status->plugin_registered()
              ? fmt::format("the kubelet knows the driver {}", driver_)
              : fmt::format("the kubelet refuses the driver {}: {}", driver_, status->error()));
-    found_ = Clock::now().time_since_epoch();
+    if (status->plugin_registered()) found_ = Clock::now().time_since_epoch();
     return grpc::Status::OK;
   }
 
-  /// Returns when the kubelet has found the driver last.
+  /// Returns when the kubelet has found the driver last; the epoch if it has not.
   [[nodiscard]] Clock::time_point found() const { return Clock::time_point(found_.load()); }
 
  private:
@@ -172,7 +172,8 @@ class Publisher {
     lost_.assign(gpus_.size(), false);
   }
 
-  /// Call it every kHealthPeriod. `found`: when the kubelet has found the driver.
+  /// Call it every kHealthPeriod. `found`: when the kubelet has found the driver. Until then,
+  /// nothing is published: a pod whose claim the kubelet cannot prepare waits for a minute.
   void look(Clock::time_point found) {
     bool changed = false;
     for (std::size_t gpu = 0; gpu < gpus_.size(); ++gpu) {
@@ -182,6 +183,7 @@ class Publisher {
       changed = true;
       log_(fmt::format("GPU {} is {}", gpu, lost ? "lost" : "back"));
     }
+    if (found == Clock::time_point()) return;
     const auto now = Clock::now();
     if (!changed && now < next_ && now > found + kRemovedWithin) return;
     const auto done = publish();

@@ -66,15 +66,22 @@ class DraDriverTest : public testing::Test {
     return all;
   }
 
-  /// Starts the driver, and returns when it has published its GPUs.
-  void start(const std::vector<std::string>& options) {
+  /// Starts the driver, which the kubelet finds.
+  void start_found(const std::vector<std::string>& options) {
     ASSERT_TRUE(program_.start(words(options)));
     ASSERT_TRUE(comes_true([this] {
-      pluginregistration::PluginInfo info;
+      pluginregistration::RegistrationStatus status;
+      status.set_plugin_registered(true);
+      pluginregistration::RegistrationStatusResponse response;
       grpc::ClientContext context;
       const auto driver = ask<pluginregistration::Registration>(registry());
-      return driver->GetInfo(&context, {}, &info).ok() && !devices().empty();
+      return driver->NotifyRegistrationStatus(&context, status, &response).ok();
     }));
+  }
+  /// Likewise, and returns when it has published its GPUs.
+  void start(const std::vector<std::string>& options) {
+    start_found(options);
+    ASSERT_TRUE(comes_true([this] { return !devices().empty(); }));
   }
 
   /// Waits for a condition while the driver runs.
@@ -215,6 +222,21 @@ TEST_F(DraDriverTest, PublishesItsGpusAndIsFoundByTheKubelet) {
   EXPECT_FALSE(std::filesystem::exists(registry()));
 }
 
+TEST_F(DraDriverTest, OffersNothingThatTheKubeletCannotPrepare) {
+  ASSERT_TRUE(program_.start(words({"--gpu", "A100-SXM4-40GB"})));
+  pluginregistration::RegistrationStatus refused;
+  refused.set_error("no such version");
+  ASSERT_TRUE(comes_true([&] {
+    pluginregistration::RegistrationStatusResponse response;
+    grpc::ClientContext context;
+    const auto driver = ask<pluginregistration::Registration>(registry());
+    return driver->NotifyRegistrationStatus(&context, refused, &response).ok();
+  }));
+  std::this_thread::sleep_for(1s);  // Twice as long as between two looks.
+  EXPECT_TRUE(devices().empty());
+  EXPECT_EQ(server_.requests(), 1) << "this test's own";
+}
+
 TEST_F(DraDriverTest, ClaimsCanAskForGpusOfOnePcieRoot) {
   start({"--topology", "dgx-1v"});
   const json all = devices();
@@ -333,7 +355,7 @@ TEST_F(DraDriverTest, SaysWhatIsWrongWithAClaim) {
 
 TEST_F(DraDriverTest, MakesTheInstancesOfMigThatClaimsHave) {
   const std::string slices = "/apis/resource.k8s.io/v1/resourceslices/n1-gpu.nvidia.com-gpu-";
-  ASSERT_TRUE(program_.start(words({"--gpu", "A100-SXM4-40GB:2", "--mig"})));
+  start_found({"--gpu", "A100-SXM4-40GB:2", "--mig"});
   ASSERT_TRUE(comes_true([&] { return server_.get(slices + "1").has_value(); }));
   const json spec = server_.get(slices + "1")->at("spec");
   EXPECT_EQ(spec["pool"]["name"], "n1/gpu-1");
@@ -364,7 +386,7 @@ TEST_F(DraDriverTest, PublishesNoInstancesThatCouldOverlap) {
     if (!object.contains("spec")) return;
     made = object["spec"].erase("sharedCounters") > 0;
   });
-  ASSERT_TRUE(program_.start(words({"--gpu", "A100-SXM4-40GB", "--mig"})));
+  start_found({"--gpu", "A100-SXM4-40GB", "--mig"});
   EXPECT_TRUE(comes_true([&] {
     return made && !server_.get("/apis/resource.k8s.io/v1/resourceslices/n1-gpu.nvidia.com-gpu-0");
   })) << "it is removed at once";
