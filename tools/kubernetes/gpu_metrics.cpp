@@ -25,12 +25,13 @@ constexpr double kMillijoules = 1e3;
 struct GpuPart {
   const GpuUse& gpu;
   const TenantUse* tenant = nullptr;
+  DoneBefore before;
 
   [[nodiscard]] double compute() const {
     return tenant != nullptr ? tenant->compute : gpu.load.compute;
   }
   [[nodiscard]] double busy_s() const {
-    return to_seconds(tenant != nullptr ? tenant->busy : gpu.busy);
+    return to_seconds((tenant != nullptr ? tenant->busy : gpu.busy) - before.busy);
   }
   [[nodiscard]] Bytes memory() const {
     return tenant != nullptr ? tenant->memory_held : gpu.now.memory_used;
@@ -96,11 +97,16 @@ constexpr std::array kMetrics = {
            [](const GpuPart& part) { return part.busy_s(); }},
     Metric{"gpemu_gpu_received_bytes_total", "What the GPU received over PCIe.",
            MetricType::Counter,
-           [](const GpuPart& part) { return static_cast<double>(part.gpu.received); }},
-    Metric{"gpemu_gpu_sent_bytes_total", "What the GPU sent over PCIe.", MetricType::Counter,
-           [](const GpuPart& part) { return static_cast<double>(part.gpu.sent); }},
+           [](const GpuPart& part) {
+             return static_cast<double>(part.gpu.received - part.before.received);
+           }},
+    Metric{
+        "gpemu_gpu_sent_bytes_total", "What the GPU sent over PCIe.", MetricType::Counter,
+        [](const GpuPart& part) { return static_cast<double>(part.gpu.sent - part.before.sent); }},
     Metric{"gpemu_gpu_nvlink_bytes_total", "What went over the GPU's NVLinks.", MetricType::Counter,
-           [](const GpuPart& part) { return static_cast<double>(part.gpu.over_nvlinks); }},
+           [](const GpuPart& part) {
+             return static_cast<double>(part.gpu.over_nvlinks - part.before.over_nvlinks);
+           }},
 };
 
 using Labels = std::vector<prometheus::ClientMetric::Label>;
@@ -140,13 +146,42 @@ void add_series(std::size_t number, const GpuUse& gpu, const GpuHolders& holders
     labels.push_back({.name = "container", .value = its.container});
     labels.push_back({.name = "namespace", .value = its.name_space});
     labels.push_back({.name = "pod", .value = its.pod});
-    series.push_back({.part = {.gpu = gpu, .tenant = use}, .labels = std::move(labels)});
+    series.push_back(
+        {.part = {.gpu = gpu, .tenant = use, .before = its.before}, .labels = std::move(labels)});
     has_any = true;
   }
-  if (!has_any) series.push_back({.part = {.gpu = gpu}, .labels = labels_of(number, gpu, host)});
+  if (!has_any)
+    series.push_back({.part = {.gpu = gpu, .before = {}}, .labels = labels_of(number, gpu, host)});
+}
+
+/// Returns what a GPU has done for all, or for one of those that share it.
+DoneBefore done_by(const GpuUse& gpu, int tenant) {
+  DoneBefore done{.busy = gpu.busy,
+                  .received = gpu.received,
+                  .sent = gpu.sent,
+                  .over_nvlinks = gpu.over_nvlinks};
+  if (tenant == 0) return done;
+  const auto its = gpu.tenants.find(tenant);
+  done.busy = its == gpu.tenants.end() ? Duration() : its->second.busy;
+  return done;
 }
 
 }  // namespace
+
+void HolderSums::look(std::span<const GpuUse> gpus, GpuHolders& holders) {
+  std::map<Key, DoneBefore> known;
+  for (auto& [number, holder] : holders) {
+    const Key key(number, holder.tenant, holder.name_space, holder.pod, holder.container);
+    if (const auto found = known_.find(key); found != known_.end()) {
+      holder.before = found->second;
+    } else if (number < last_.size()) {
+      holder.before = done_by(last_[number], holder.tenant);
+    }
+    known[key] = holder.before;
+  }
+  known_ = std::move(known);
+  last_.assign(gpus.begin(), gpus.end());
+}
 
 std::vector<prometheus::MetricFamily> gpu_metrics(std::span<const GpuUse> gpus,
                                                   const GpuHolders& holders,

@@ -64,6 +64,11 @@ class PodLister final : public v1::PodResourcesLister::Service {
     for (const std::string& id : devices) resource.add_device_ids(id);
   }
 
+  void remove_all() {
+    const std::lock_guard lock(mutex_);
+    pods_.clear_pod_resources();
+  }
+
   grpc::Status List(grpc::ServerContext* /*context*/,
                     const v1::ListPodResourcesRequest* /*request*/,
                     v1::ListPodResourcesResponse* response) override {
@@ -224,6 +229,28 @@ TEST_F(GpuMetricsTest, SayWhatEachPodDidByNvidiasNames) {
   EXPECT_TRUE(comes("DCGM_FI_DEV_POWER_USAGE" + labels(0, free, "") + " 20"));
   EXPECT_TRUE(comes("DCGM_FI_DEV_XID_ERRORS" + labels(0, free, "") + " 0"));
   EXPECT_TRUE(comes("# TYPE DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION counter"));
+}
+
+TEST_F(GpuMetricsTest, SumsOfAPodBeginWithIt) {
+  auto gpus = pool();
+  const std::string uuid = gpus.devices()[0].id;
+  const auto busy = [&](const char* pod) {
+    const std::string its =
+        *pod == '\0' ? "" : fmt::format(R"(,container="c",namespace="ml",pod="{}")", pod);
+    return "gpemu_gpu_busy_seconds_total" + labels(0, uuid, its);
+  };
+  PodLister kubelet(socket());
+  kubelet.add("first", {uuid});
+  start();
+  ASSERT_TRUE(comes(busy("first") + " 0"));
+  work(use(gpus, uuid), 30ms);
+  EXPECT_TRUE(comes(busy("first") + " 0.03"));
+  kubelet.remove_all();
+  EXPECT_TRUE(comes(busy("") + " 0.03")) << "of the GPU";
+  kubelet.add("second", {uuid});
+  EXPECT_TRUE(comes(busy("second") + " 0"));
+  work(use(gpus, uuid), 10ms);
+  EXPECT_TRUE(comes(busy("second") + " 0.01"));
 }
 
 TEST_F(GpuMetricsTest, TellPodsThatShareAGpuApart) {

@@ -140,8 +140,9 @@ class Watch {
     pool_.about(std::nullopt);
     std::vector<std::string> uuids;
     for (const containers::GpuUse& gpu : *gpus) uuids.push_back(gpu.now.uuid);
-    const auto holders = ask_kubelet(options_.socket, uuids);
+    auto holders = ask_kubelet(options_.socket, uuids);
     kubelet_.about(holders ? std::nullopt : std::optional(holders.error().message));
+    if (holders) sums_.look(*gpus, *holders);
     last_.set(gpu_metrics(*gpus, holders.value_or(GpuHolders()), options_.machine));
   }
 
@@ -154,6 +155,7 @@ class Watch {
   const MetricsOptions& options_;
   LastLook& last_;
   std::optional<containers::PoolMonitor> monitor_;
+  HolderSums sums_;
   Complaint pool_, kubelet_;
 };
 
