@@ -12,6 +12,8 @@
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
+#include "gpemu/base/text.hpp"
+
 #include "slurm/slurm_settings.hpp"
 
 namespace gpemu::tools {
@@ -21,8 +23,9 @@ using nlohmann::json;
 
 /// Between the fields of a line: no name or list of Slurm has it.
 constexpr char kBetween = '\x1f';
-/// What is printed of a job; the comment, which may contain anything but the end of a line, is the
-/// last. The places of the fields.
+/// How much of what a program printed an error repeats.
+constexpr std::size_t kMostRepeated = 200;
+/// What is printed of a job. The places of the fields.
 constexpr std::array kJobFields{"JobArrayID",   "State",           "Partition",  "UserName",
                                 "Reason",       "PriorityLong",    "SubmitTime", "StartTime",
                                 "tres-per-job", "tres-per-node",   "NumNodes",   "tres-per-task",
@@ -203,11 +206,11 @@ bool QueuedJob::has_ended() const {
   return std::ranges::find(kEndStates, state) != kEndStates.end();
 }
 
-std::vector<std::string> squeue_options() {
+std::vector<std::string> squeue_options(std::string_view mark) {
   std::string format;
   for (const char* field : kJobFields) {
     if (!format.empty()) format += ',';
-    format += fmt::format("{}:{}", field, kBetween);
+    format += fmt::format("{}:{}{}", field, kBetween, mark);
   }
   return {"--noheader", "--states=all", "--Format", format};
 }
@@ -242,13 +245,22 @@ std::string comment_of(const std::map<std::string, std::string>& texts) {
   return object.dump();
 }
 
-Result<std::vector<QueuedJob>> parse_queue(std::string_view text) {
+Result<std::vector<QueuedJob>> parse_queue(std::string_view text, std::string_view mark) {
   std::vector<QueuedJob> jobs;
-  for (std::string_view line : lines_of(text)) {
-    const std::vector<std::string_view> fields = divided(line, kBetween, kJobFields.size());
-    if (fields.size() != kJobFields.size() || !fields.back().ends_with(kBetween)) {
-      return fail(ErrorCode::kCorruptData, "squeue printed \"{}\"", line);
+  const std::string between = kBetween + std::string(mark);
+  while (!text.empty()) {
+    const std::string_view rest = text;
+    std::vector<std::string_view> fields;
+    for (std::size_t end = 0;
+         fields.size() < kJobFields.size() && (end = text.find(between)) != std::string_view::npos;
+         text.remove_prefix(end + between.size())) {
+      fields.push_back(text.substr(0, end));
     }
+    if (fields.size() != kJobFields.size() || !text.starts_with('\n')) {
+      return fail(ErrorCode::kCorruptData, "squeue printed \"{}\"",
+                  printable(rest.substr(0, kMostRepeated)));
+    }
+    text.remove_prefix(1);
     QueuedJob job;
     job.id = fields[kId];
     job.state = fields[kState];
@@ -262,9 +274,7 @@ Result<std::vector<QueuedJob>> parse_queue(std::string_view text) {
       GPEMU_ASSIGN(job.nodes, names_of_hostlist(fields[kNodeList]));
     }
     read_request(fields, job);
-    std::string_view comment = fields[kComment];
-    comment.remove_suffix(1);
-    auto texts = parse_comment(comment);
+    auto texts = parse_comment(fields[kComment]);
     if (texts) {
       job.texts = *std::move(texts);
     } else if (job.fault.empty()) {

@@ -49,12 +49,14 @@ struct QueueNode {
   friend bool operator==(const QueueNode&, const QueueNode&) = default;
 };
 
-/// The options by which squeue and sinfo print what the functions below read.
-[[nodiscard]] std::vector<std::string> squeue_options();
+/// The options by which squeue and sinfo print what the functions below read. `mark`, letters that
+/// no user can know when writing a comment, is behind each field of a job.
+[[nodiscard]] std::vector<std::string> squeue_options(std::string_view mark);
 [[nodiscard]] std::vector<std::string> sinfo_options();
 
-/// Errors: kCorruptData with a line that is not as those options make them.
-[[nodiscard]] Result<std::vector<QueuedJob>> parse_queue(std::string_view text);
+/// Errors: kCorruptData for what is not as those options make it.
+[[nodiscard]] Result<std::vector<QueuedJob>> parse_queue(std::string_view text,
+                                                         std::string_view mark);
 [[nodiscard]] Result<std::vector<QueueNode>> parse_nodes(std::string_view text);
 
 /// Reads a comment: a JSON object whose keys are names of notes. One that is no object says

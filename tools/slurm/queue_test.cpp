@@ -29,14 +29,28 @@ using Lines = std::vector<std::string>;
 using scheduling::Fleet;
 using scheduling::Job;
 
+constexpr const char* kMark = "mark";
+
 /// Returns a line of squeue, with '|' where Slurm 22.05 printed the separator.
-std::string squeue_line(std::string line) {
-  std::ranges::replace(line, '|', '\x1f');
-  return line + "\n";
+std::string squeue_line(const std::string& line) {
+  std::string printed;
+  for (const char c : line) printed += c == '|' ? std::string("\x1f") + kMark : std::string(1, c);
+  return printed + "\n";
 }
 
 QueuedJob only_job(const std::string& line) {
-  return parse_queue(squeue_line(line)).value().at(0);
+  return parse_queue(squeue_line(line), kMark).value().at(0);
+}
+
+TEST(QueueFacts, ACommentCannotBeAnotherJob) {
+  const std::string job = "7|PENDING|gpu|ann|None|0|1|N/A|N/A|gres:gpu:1|1|N/A|1|N/A|||(null)||";
+  const std::string other =
+      "8\x1fRUNNING\x1fgpu\x1f"
+      "bob\x1f";
+  const auto jobs = parse_queue(squeue_line(job + "{}\n" + other + "\n|"), kMark);
+  ASSERT_TRUE(jobs) << jobs.error().message;
+  ASSERT_EQ(jobs->size(), 1U);
+  EXPECT_NE(jobs->at(0).fault.find("no JSON"), std::string::npos);
 }
 
 TEST(QueueFacts, AreThoseOfSqueue) {
@@ -44,10 +58,11 @@ TEST(QueueFacts, AreThoseOfSqueue) {
       parse_queue(
           squeue_line("7|PENDING|gpu|ann|JobHeldUser|0|1796064377|N/A|N/A|gres:gpu:a100:2|1|"
                       "N/A|1|N/A||||(null)|{\"seconds\": 60, \"speeds\": {\"a100\": 1}}|") +
-          squeue_line("8|RUNNING|gpu|bob|None|42|1796064377|1796064378|gres:gpu:3|N/A|1|N/A|"
-                      "1|N/A|n2||(null)|(null)|(null)|") +
-          squeue_line("9|COMPLETED|gpu|bob|None|42|1|2|N/A|gres:shard:1|1|N/A|1|N/A|n[2-3]||"
-                      "(null)|(null)|a | b|"))
+              squeue_line("8|RUNNING|gpu|bob|None|42|1796064377|1796064378|gres:gpu:3|N/A|1|N/A|"
+                          "1|N/A|n2||(null)|(null)|(null)|") +
+              squeue_line("9|COMPLETED|gpu|bob|None|42|1|2|N/A|gres:shard:1|1|N/A|1|N/A|n[2-3]||"
+                          "(null)|(null)|a \x1f b|"),
+          kMark)
           .value();
   ASSERT_EQ(jobs.size(), 3U);
   EXPECT_TRUE(jobs[0].is_held && jobs[0].is_pending());
@@ -64,7 +79,7 @@ TEST(QueueFacts, AreThoseOfSqueue) {
   for (const QueuedJob& job : jobs) EXPECT_EQ(job.fault, "");
   EXPECT_FALSE(only_job("1|PENDING|gpu|ann|None|9|1|N/A|N/A|N/A|1|N/A|1|N/A|||(null)|(null)||")
                    .asks_for_gpus);
-  EXPECT_FALSE(parse_queue("slurm_load_jobs error\n"));
+  EXPECT_FALSE(parse_queue("slurm_load_jobs error\n", kMark));
 }
 
 TEST(QueueFacts, NameWhatIsNotSupported) {
@@ -99,11 +114,13 @@ TEST(QueueFacts, NameWhatIsNotSupported) {
 }
 
 TEST(QueueFacts, OfNodesAreThoseOfSinfo) {
-  const auto nodes =
-      parse_nodes(squeue_line("n2|gpu:v100:11(S:0-1)|mixed-") +
-                  squeue_line("n1|gpu:a100:1,shard:a100:4|idle") + squeue_line("n3|(null)|down*") +
-                  squeue_line("n4|gpu:a:1,gpu:b:1|idle"))
-          .value();
+  const auto nodes = parse_nodes(
+                         "n2\x1fgpu:v100:11(S:0-1)\x1fmixed-\n"
+                         "n1\x1fgpu:a100:1,shard:a100:4\x1fidle\n"
+                         "n3\x1f(null)\x1f"
+                         "down*\n"
+                         "n4\x1fgpu:a:1,gpu:b:1\x1fidle\n")
+                         .value();
   EXPECT_EQ(nodes[0], (QueueNode{.name = "n1",
                                  .gpu_type = "a100",
                                  .gpus = 1,

@@ -5,10 +5,13 @@
 #include <array>
 #include <atomic>
 #include <string_view>
+#include <sys/random.h>
+#include <utility>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "gpemu/base/error.hpp"
 #include "gpemu/base/text.hpp"
 
 namespace gpemu::tools {
@@ -18,6 +21,17 @@ namespace {
 constexpr std::array<std::string_view, 6> kOthersOptions{"SQUEUE_",  "SINFO_",    "SBATCH_",
                                                          "SCANCEL_", "SCONTROL_", "SLURM_TIME_"};
 
+/// Returns letters that nobody can guess.
+std::string random_letters() {
+  std::array<unsigned char, 16> bytes{};
+  // So few are always there.
+  GPEMU_CHECK(std::cmp_equal(::getrandom(bytes.data(), bytes.size(), 0), bytes.size()),
+              "getrandom");
+  std::string letters;
+  for (const unsigned char byte : bytes) letters += static_cast<char>('a' + byte % 26);
+  return letters;
+}
+
 std::string without_line_end(std::string text) {
   while (!text.empty() && text.back() == '\n') text.pop_back();
   return text;
@@ -26,7 +40,7 @@ std::string without_line_end(std::string text) {
 }  // namespace
 
 SlurmPrograms::SlurmPrograms(const World& world)
-    : world_(world), environment_(world.environment()) {
+    : world_(world), environment_(world.environment()), mark_(random_letters()) {
   std::erase_if(environment_, [](const std::string& entry) {
     return std::ranges::any_of(kOthersOptions,
                                [&](std::string_view name) { return entry.starts_with(name); });
@@ -50,10 +64,10 @@ Result<std::string> SlurmPrograms::run(const std::vector<std::string>& words) co
 }
 
 Result<std::vector<QueuedJob>> SlurmPrograms::jobs() const {
-  std::vector<std::string> words = squeue_options();
+  std::vector<std::string> words = squeue_options(mark_);
   words.insert(words.begin(), "squeue");
   GPEMU_ASSIGN(const std::string text, run(words));
-  return parse_queue(text);
+  return parse_queue(text, mark_);
 }
 
 Result<std::vector<QueueNode>> SlurmPrograms::nodes(const std::string& partition) const {

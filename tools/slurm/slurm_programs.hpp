@@ -52,6 +52,7 @@ class SlurmPrograms {
 
   const World& world_;
   std::vector<std::string> environment_;
+  std::string mark_;  ///< see squeue_options().
 };
 
 }  // namespace gpemu::tools
