@@ -25,7 +25,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "scripts/claims"))
 import check_sweep  # noqa: E402
 
-OPTIONS = argparse.Namespace(build="build/dev", gpemu="", cells=200, times=4, seed=1)
+OPTIONS = argparse.Namespace(build="build/dev", gpemu="", cells=1000, times=4, seed=1)
 SECONDS = 600  # that anything may take
 DESCRIPTION = """
 [[nodes]]
