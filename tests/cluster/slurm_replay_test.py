@@ -165,6 +165,8 @@ class Replay(unittest.TestCase):
             self.assertEqual(self.shown(long, "JobState"), "PENDING")
             for comment, words, more in (
                     ('{"second": 1}', 'the unknown key "second"', ()),
+                    # As a line of squeue that shows another job.
+                    ('{}\n99\x1fRUNNING\x1fmuri\x1froot\n', "its comment is no JSON", ()),
                     ("", "no node has more than 1", ("--gres=gpu:2",)),
                     ("", "does not support job arrays", ("--array=1-2",))):
                 job = self.submit(comment, *more, "--hold")
